@@ -361,7 +361,7 @@ def test_nothing_is_granted_twice_or_by_wildcard():
 
 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
-def test_every_role_is_bound_to_the_service_account_and_to_nobody_else(kind: str):
+def test_every_role_is_bound_to_the_service_account_only(kind: str):
     objects = list(installation.manifests())
     roles = [each["metadata"]["name"] for each in objects if each["kind"] == kind]
     bindings = [each for each in objects if each["kind"] == f"{kind}Binding"]

@@ -193,5 +193,5 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, capsys: pytest.Capture
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_events_survive_the_way_to_a_line_and_back(event: Event):
+def test_events_are_written_to_a_line_and_read_back_unchanged(event: Event):
     assert capture_codec.decode(capture_codec.encode(event, 1.25)) == (event, 1.25)

@@ -136,7 +136,7 @@ def test_the_first_of_two_values_counts():
         pytest.param("[" * 10_000, None, "nested too deeply", id="thousands of brackets"),
     ],
 )
-def test_gives_up_on_a_text_without_structure(text: str, want_line: int | None, want_message: str):
+def test_refuses_a_text_without_structure(text: str, want_line: int | None, want_message: str):
     with pytest.raises(UnreadableConfigError) as caught:
         document.read(text, ErrorReport("f.yaml"))
 
@@ -145,7 +145,7 @@ def test_gives_up_on_a_text_without_structure(text: str, want_line: int | None, 
     assert problem.message.startswith(want_message)
 
 
-def test_gives_up_on_aliases_that_unfold_without_end():
+def test_refuses_aliases_that_expand_without_end():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 8)]
 

@@ -104,7 +104,7 @@ def test_a_tiny_terminal_gets_what_fits(snapshot, width, height):
 
 
 @sizes
-def test_a_picture_holds_the_facts(width, height):
+def test_a_picture_contains_the_facts(width, height):
     text = "\n".join(shown(view.render(SNAPSHOT), width, height))
 
     for fact in (

@@ -77,7 +77,7 @@ HEARD = [
 @pytest.mark.parametrize(
     ("event", "resource", "action", "want"), [pytest.param(*row[1:], id=row[0]) for row in HEARD]
 )
-def test_a_registration_hears_of_an_event(event, resource, action, want):
+def test_a_registration_matches_an_event(event, resource, action, want):
     assert event.matched_by(resource, action) is want
 
 

@@ -57,7 +57,7 @@ NODE_CHANGES = {
 
 
 @pytest.mark.parametrize(("old", "new", "want"), NODE_CHANGES.values(), ids=NODE_CHANGES)
-def test_a_new_state_of_a_node_is_told_as_what_changed(old, new, want):
+def test_a_new_state_of_a_node_becomes_one_event_per_change(old, new, want):
     found = event_diff.node_changes(old.build(), new.build())
 
     assert [event.action for event in found] == want
@@ -150,7 +150,7 @@ RESIZED = {
 
 
 @pytest.mark.parametrize(("old", "new", "want"), RESIZED.values(), ids=RESIZED)
-def test_v1_37_tells_of_larger_requests(old, new, want):
+def test_v1_37_has_an_event_for_larger_requests(old, new, want):
     found = event_diff.pod_changes(old.build(), new.build(), V1_37)
 
     assert [event.action for event in found] == want
@@ -172,7 +172,7 @@ def test_the_label_of_a_change_of_a_pod(builder, reference, label):
 
 
 @pytest.mark.parametrize(("old", "new", "want"), POD_CHANGES.values(), ids=POD_CHANGES)
-def test_a_new_state_of_a_pod_is_told_as_what_changed(old, new, want):
+def test_a_new_state_of_a_pod_becomes_one_event_per_change(old, new, want):
     found = event_diff.pod_changes(old.build(), new.build())
 
     assert [event.action for event in found] == want

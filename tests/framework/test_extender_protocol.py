@@ -83,7 +83,7 @@ def test_whole_nodes_are_for_extenders_that_do_not_know_them(extender: Extender,
 # Requests
 
 
-def test_an_extender_that_knows_the_nodes_is_told_their_names():
+def test_an_extender_with_a_node_cache_gets_node_names():
     body = extender_protocol.about_nodes(KNOWS, POD, ["n1", "n2"], {})
 
     assert told(body) == {
@@ -106,7 +106,7 @@ def test_an_extender_that_does_not_know_the_nodes_is_sent_them():
     }
 
 
-def test_an_extender_that_knows_the_nodes_is_told_the_victims_uids():
+def test_an_extender_with_a_node_cache_gets_the_uids_of_victims():
     assert told(extender_protocol.about_victims(KNOWS, POD, PREEMPT, {})) == {
         "Pod": {"metadata": {"name": "p"}},
         "NodeNameToVictims": None,

@@ -121,7 +121,7 @@ def adapted(cluster: Cluster, verdicts: Verdicts) -> CompiledFilter:
     return NodeFilterAdapter(Crowded(), pod("p").build(), cluster, verdicts)
 
 
-def test_a_filter_of_the_simple_form_judges_node_by_node():
+def test_a_node_filter_is_called_for_each_node():
     cluster, verdicts = Cluster(), Verdicts()
     for name in ("empty", "full", "other"):
         cluster.write_node(node(name).build())
@@ -182,7 +182,7 @@ def test_v1_37_adds_nothing_to_what_a_plugin_waits_for():
     assert [(wake.resource, wake.action) for _, wake in found] == [(Resource.NODE, Action.ADD)]
 
 
-def test_who_waits_for_new_nodes_hears_of_every_taint_too():
+def test_a_plugin_registered_for_new_nodes_also_gets_taint_events():
     assert actions(
         Waiting("A", ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
     ) == [
@@ -191,7 +191,7 @@ def test_who_waits_for_new_nodes_hears_of_every_taint_too():
     ]
 
 
-def test_who_waits_for_taints_anyway_is_asked_about_them():
+def test_a_plugin_registered_for_taints_keeps_its_own_hint_for_them():
     wakes = [
         ClusterEventWithHint(Resource.NODE, Action.ADD),
         ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_TAINT, lambda *_: False),
@@ -200,7 +200,7 @@ def test_who_waits_for_taints_anyway_is_asked_about_them():
     assert len(actions(Waiting("A", *wakes))) == 2
 
 
-def test_who_does_not_wait_for_new_nodes_hears_nothing_of_taints():
+def test_a_plugin_not_registered_for_new_nodes_gets_no_taint_events():
     assert (
         len(
             actions(
@@ -252,7 +252,7 @@ def test_the_best_score_becomes_100_the_others_their_share_rounded_down():
     assert scaled(0, 1, 2, 3) == [0, 33, 66, 100]
 
 
-def test_reversed_scores_leave_what_is_missing_to_100():
+def test_reversed_scores_are_the_difference_to_100():
     assert scaled(0, 1, 2, 3, reverse=True) == [100, 67, 34, 0]
 
 

@@ -21,19 +21,19 @@ def test_equal_verdicts_have_one_code_and_none_is_the_code_of_a_fit():
 
 def test_the_same_reason_may_be_resolvable_on_one_node_and_not_on_another():
     table = Verdicts()
-    hopeless = Verdict(FULL.plugin, FULL.reasons, resolvable=False)
+    unresolvable = Verdict(FULL.plugin, FULL.reasons, resolvable=False)
 
-    assert table.code(FULL) != table.code(hopeless)
+    assert table.code(FULL) != table.code(unresolvable)
 
 
-def test_resolvable_codes_are_told_apart():
+def test_resolvable_codes_are_distinguished():
     table = Verdicts()
     codes = np.array([FITS, table.code(FULL), table.code(CORDONED), NO_NODE], dtype=np.uint16)
 
     assert table.resolvable(codes).tolist() == [False, True, False, False]
 
 
-def test_verdicts_that_are_met_later_are_told_apart_too():
+def test_verdicts_added_later_are_distinguished_too():
     table = Verdicts()
     table.resolvable(np.array([FITS], dtype=np.uint16))
 
@@ -52,7 +52,7 @@ def test_a_verdict_of_the_framework_shows_the_plugins_that_lead_to_it():
     assert str(left_out) == "NodeAffinity, VolumeBinding: left out"
 
 
-def test_codes_stay_within_16_bits_however_many_verdicts_are_met():
+def test_codes_stay_within_16_bits_however_many_verdicts_are_added():
     table = Verdicts()
     for number in range(module._HALF + 100):
         code = table.code(Verdict("A", (f"claim {number} not found",), resolvable=False))
@@ -73,7 +73,7 @@ def test_a_verdict_that_is_known_keeps_its_code_when_the_table_is_full():
     assert table.code(FULL) == first
 
 
-def test_the_verdicts_of_a_half_are_readable_until_its_codes_are_given_again():
+def test_the_verdicts_of_a_half_are_readable_until_its_codes_are_reused():
     table = Verdicts()
     first = table.code(FULL)
     table.switch_half()

@@ -116,7 +116,7 @@ def test_where_admission_control_denies_an_eviction_another_node_is_used(
     assert any(SAYS in note and f"{scene.namespace}/kept" in note for note in notes), notes
 
 
-def test_where_admission_control_denies_all_evictions_each_node_is_asked_once_in_its_back_off(
+def test_each_node_is_tried_once_in_its_back_off_where_admission_denies_all_evictions(
     scene, schedulers, proxy, guard
 ):
     nodes = scene.nodes(2, cpu="2")

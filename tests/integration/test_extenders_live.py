@@ -77,7 +77,9 @@ def test_an_extender_filters_scores_and_binds(scene, schedulers, extender):
     assert scene.history().bindings() == {"a": 1}
 
 
-def test_what_an_extender_rejects_is_told_and_tried_again(scene, schedulers, extender):
+def test_a_rejection_by_an_extender_is_reported_and_the_pod_is_tried_again(
+    scene, schedulers, extender
+):
     node = scene.node()
     extender.answers["filter"] = lambda body: {
         "FailedNodes": dict.fromkeys(body["NodeNames"], "no license")
@@ -148,7 +150,7 @@ def test_others_are_decided_while_an_extender_is_slow(scene, schedulers, extende
     assert set(scene.history().bindings()) == {"slow", "quick0", "quick1"}
 
 
-def test_an_extender_decides_whom_a_preemption_costs(scene, schedulers, extender):
+def test_an_extender_chooses_the_victims_of_a_preemption(scene, schedulers, extender):
     node = scene.node(cpu="2")
     scene.run(*(pod(name, on=node, priority="low") for name in ("spared", "chosen")))
     victim = scene.pod("chosen")["metadata"]["uid"]

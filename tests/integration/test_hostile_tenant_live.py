@@ -270,7 +270,7 @@ def test_a_tenant_cannot_have_a_critical_pod_evicted_by_the_next_leader(
     assert set(scene.history().evicted()) <= {"mine-a", "mine-b", "filler"}
 
 
-def test_a_tenant_does_not_learn_which_pods_of_others_its_pod_preempts(
+def test_a_tenant_cannot_see_which_pods_of_other_namespaces_its_pod_preempts(
     scene, schedulers, tenant, others, proxy
 ):
     node = scene.node(cpu="2")

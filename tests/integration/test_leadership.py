@@ -93,7 +93,7 @@ def test_only_the_leader_schedules_and_the_standby_takes_over_when_it_is_killed(
     assert set(scene.history().bindings().values()) == {1}
 
 
-def test_a_leader_that_is_asked_to_stop_hands_the_lease_over(scene, leader, standby):
+def test_a_leader_that_is_stopped_releases_the_lease(scene, leader, standby):
     node = scene.node()
     first = holder(scene)
 
@@ -106,7 +106,7 @@ def test_a_leader_that_is_asked_to_stop_hands_the_lease_over(scene, leader, stan
     assert scene.wait_running("a") == {"a": node}
 
 
-def test_a_leader_that_stood_still_for_too_long_writes_nothing_and_ends(scene, leader, standby):
+def test_a_leader_that_was_suspended_for_too_long_writes_nothing_and_exits(scene, leader, standby):
     scene.nodes(2, cpu="2")
     leader.pause()
     standby.wait_log("became_leader")
@@ -126,7 +126,7 @@ def test_a_leader_that_stood_still_for_too_long_writes_nothing_and_ends(scene, l
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_leader_that_is_gone_is_replaced_in_time(scene, leader, standby, number):
+def test_a_killed_leader_is_replaced_in_time(scene, leader, standby, number):
     node = scene.node()
     clock = Clock()
 
@@ -141,7 +141,7 @@ def test_a_leader_that_is_gone_is_replaced_in_time(scene, leader, standby, numbe
     assert scene.wait_running("a") == {"a": node}
 
 
-def test_a_lease_that_is_given_back_is_taken_within_two_seconds(scene, plane, schedulers):
+def test_a_released_lease_is_acquired_within_two_seconds(scene, plane, schedulers):
     forget_lease(plane)
     leader = schedulers.start(config=DEFAULT_ELECTION)
     leader.wait_log("became_leader")

@@ -60,7 +60,7 @@ def test_an_api_server_that_restarts_loses_no_pod_and_no_capacity(scene, schedul
     scheduler.wait_ready()
 
 
-def test_an_api_server_that_is_away_at_the_start_is_waited_for(scene, schedulers):
+def test_the_scheduler_waits_for_an_api_server_that_is_unavailable_at_the_start(scene, schedulers):
     node = scene.node()
     scene.create(pod("a"))
     scene.plane.stop_apiserver()

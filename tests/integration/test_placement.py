@@ -34,7 +34,7 @@ def test_pods_run_on_nodes_with_capacity(scene, scheduler):
     assert scene.history().bindings() == {f"p{i}": 1 for i in range(6)}
 
 
-def test_pods_of_other_schedulers_are_left_alone(scene, scheduler):
+def test_pods_of_other_schedulers_are_not_scheduled(scene, scheduler):
     scene.node()
 
     scene.create(pod("theirs", by="someone-else"), pod("ours"))
@@ -44,7 +44,7 @@ def test_pods_of_other_schedulers_are_left_alone(scene, scheduler):
     assert condition(scene.pod("theirs"), "PodScheduled") == {}
 
 
-def test_waiting_pods_go_by_priority(scene, schedulers):
+def test_waiting_pods_are_placed_by_priority(scene, schedulers):
     scene.node(cpu="2")
     scene.create(pod("a", priority="low"))
     scene.create(pod("b", priority="middle"))
@@ -59,7 +59,7 @@ def test_waiting_pods_go_by_priority(scene, schedulers):
     assert scene.history().evicted() == []
 
 
-def test_a_pod_that_is_created_while_others_wait_is_not_held_up_by_them(scene, scheduler):
+def test_a_new_pod_is_not_blocked_by_waiting_pods(scene, scheduler):
     scene.node(cpu="2")
     scene.create(pod("huge", cpu="64", priority="high"))
     scene.wait_rejected("huge")
@@ -69,7 +69,7 @@ def test_a_pod_that_is_created_while_others_wait_is_not_held_up_by_them(scene, s
     scene.wait_running("small")
 
 
-def test_a_node_that_comes_later_takes_the_pod(scene, scheduler):
+def test_a_pod_is_placed_on_a_node_added_later(scene, scheduler):
     scene.create(pod("a"))
     scene.wait_rejected("a", "no nodes available to schedule pods")
 
@@ -78,7 +78,7 @@ def test_a_node_that_comes_later_takes_the_pod(scene, scheduler):
     assert scene.wait_running("a") == {"a": node}
 
 
-def test_cpu_that_is_taken_is_not_given_twice(scene, scheduler):
+def test_cpu_in_use_is_not_assigned_twice(scene, scheduler):
     scene.node(cpu="2")
     scene.run(pod("there", cpu="1500m", on=scene.node(cpu="2")))
 
@@ -117,7 +117,7 @@ def test_capacity_that_becomes_free_is_used(scene, scheduler):
     assert scene.wait_running("second") == {"second": node}
 
 
-def test_tainted_nodes_take_only_who_tolerates_it(scene, schedulers):
+def test_tainted_nodes_accept_only_pods_that_tolerate_the_taint(scene, schedulers):
     taint = {"key": "example.com/only", "value": "batch", "effect": "NoSchedule"}
     tolerated = {"key": "example.com/only", "operator": "Equal", "value": "batch"}
     node = scene.node(taints=(taint,))
@@ -131,7 +131,7 @@ def test_tainted_nodes_take_only_who_tolerates_it(scene, schedulers):
     assert scene.wait_bound("a") == node
 
 
-def test_cordoned_nodes_take_nobody_until_they_are_uncordoned(scene, schedulers):
+def test_cordoned_nodes_accept_no_pod_until_they_are_uncordoned(scene, schedulers):
     node = scene.node()
     scene.patch_node(node, {"spec": {"unschedulable": True}})
     schedulers.start()
@@ -172,7 +172,7 @@ def test_preferred_affinity_decides_between_nodes_that_fit(scene, schedulers):
     assert scene.wait_bound("a") == wanted
 
 
-def test_host_ports_are_given_once_per_node(scene, schedulers):
+def test_host_ports_are_assigned_once_per_node(scene, schedulers):
     nodes = scene.nodes(2)
     schedulers.start()
 

@@ -120,7 +120,7 @@ def wait_held(scene: Scene, policy: Policy) -> None:
     assert scene.history().doomed() == []
 
 
-def test_a_policy_holds_a_preemptor_until_it_is_changed(
+def test_a_policy_blocks_a_preemptor_until_it_is_changed(
     scene: Scene, schedulers: Schedulers, policy: Policy
 ):
     start(schedulers)
@@ -140,7 +140,7 @@ def test_a_policy_holds_a_preemptor_until_it_is_changed(
     assert told["lastVictim"]["preemptor"] == f"{scene.namespace}/high"
 
 
-def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_begun(
+def test_a_fast_clock_evicts_no_pod_that_has_just_started(
     scene: Scene, schedulers: Schedulers, policy: Policy
 ):
     scheduler = start(schedulers, ahead=3600.0)
@@ -153,9 +153,7 @@ def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_begun(
     assert scheduler.logged("clock_ahead_of_api_server", seconds=lambda told: 3595 < told < 3605)
 
 
-def test_a_policy_that_is_deleted_holds_nobody(
-    scene: Scene, schedulers: Schedulers, policy: Policy
-):
+def test_a_deleted_policy_blocks_no_pod(scene: Scene, schedulers: Schedulers, policy: Policy):
     policy.create(NO_VICTIMS)
     start(schedulers)
     contested(scene)
@@ -166,7 +164,7 @@ def test_a_policy_that_is_deleted_holds_nobody(
     scene.wait_bound("high")
 
 
-def test_a_refused_generation_leaves_the_old_one_in_force_even_over_a_kill(
+def test_a_refused_generation_keeps_the_old_one_in_force_even_across_a_kill(
     scene: Scene, schedulers: Schedulers, policy: Policy
 ):
     scheduler = start(schedulers)
@@ -213,7 +211,7 @@ def test_nothing_is_put_on_the_object_but_its_status(
     policy.wait_accepted(3)
 
 
-def test_the_definition_may_come_and_go_while_the_scheduler_runs(
+def test_the_definition_can_be_created_and_deleted_while_the_scheduler_runs(
     undefined: ControlPlane, scene: Scene, schedulers: Schedulers
 ):
     scheduler = start(schedulers)

@@ -160,7 +160,9 @@ def test_the_reader_refuses_and_names_the_field(spec: str):
 
 
 @pytest.mark.parametrize("spec", BEYOND)
-def test_what_the_schema_cannot_judge_reaches_the_reader_whole(plane: ControlPlane, spec: str):
+def test_fields_that_the_schema_cannot_validate_reach_the_reader_unchanged(
+    plane: ControlPlane, spec: str
+):
     stored = submitted(plane, spec)
 
     with pytest.raises(PolicyError) as caught:

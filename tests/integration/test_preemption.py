@@ -62,7 +62,7 @@ def test_the_cheapest_victims_of_all_nodes_are_chosen(scene, schedulers):
     assert scene.history().evicted() == ["c"]
 
 
-def test_pods_with_a_disruption_budget_are_spared_where_others_do(scene, schedulers):
+def test_pods_with_a_disruption_budget_are_not_evicted_where_others_are_enough(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.run(
         pod("guarded", "2", "low", on=first, labels={"app": "db"}),
@@ -77,7 +77,7 @@ def test_pods_with_a_disruption_budget_are_spared_where_others_do(scene, schedul
     assert scene.history().evicted() == ["free"]
 
 
-def test_a_disruption_budget_does_not_stop_a_preemption_that_has_no_other_way(scene, schedulers):
+def test_a_disruption_budget_does_not_stop_a_preemption_without_alternatives(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("guarded", "2", "low", on=node, labels={"app": "db"}))
     make_budgets(scene, db=1)
@@ -103,7 +103,7 @@ def make_budgets(scene, **min_available):
         scene.api.wait_for(f"{path}/{app}", is_counted)
 
 
-def test_a_pod_with_policy_never_preempts_nobody(scene, schedulers):
+def test_a_pod_with_preemption_policy_never_evicts_no_pod(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("low", "2", "low", on=node))
     schedulers.start()
@@ -146,7 +146,7 @@ def test_preemptors_at_the_same_time_take_no_victim_too_many(scene, schedulers):
     assert len(history.evicted()) == len(history.doomed()) == 4
 
 
-def test_a_preemptor_waits_for_victims_that_hang_and_takes_no_others(scene, schedulers):
+def test_a_preemptor_waits_for_victims_that_hang_and_evicts_no_others(scene, schedulers):
     first, second = scene.nodes(2, cpu="3")
     # It does not wait for capacity alone: any pod that is gone has it tried again.
     scene.node(taints=({"key": "example.com/only", "value": "batch", "effect": "NoSchedule"},))
@@ -169,7 +169,7 @@ def test_a_preemptor_waits_for_victims_that_hang_and_takes_no_others(scene, sche
     assert scene.history().evicted() == ["a"]
 
 
-def test_capacity_that_another_scheduler_has_claimed_is_respected(scene, schedulers):
+def test_capacity_nominated_by_another_scheduler_is_respected(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.create(pod("theirs", "2", "middle", by="someone-else"))
     scene.nominate("theirs", first)
@@ -189,7 +189,7 @@ def test_capacity_that_another_scheduler_has_claimed_is_respected(scene, schedul
     assert scene.history().evicted() == []
 
 
-def test_a_preemptor_whose_node_goes_away_is_placed_elsewhere(scene, schedulers):
+def test_a_preemptor_whose_node_is_deleted_is_placed_elsewhere(scene, schedulers):
     first = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=first, annotations=HANGS))
     schedulers.start()
@@ -204,7 +204,7 @@ def test_a_preemptor_whose_node_goes_away_is_placed_elsewhere(scene, schedulers)
     assert scene.wait_running("high") == {"high": second}
 
 
-def test_the_capacity_of_a_preemptor_that_is_deleted_goes_to_the_next(scene, schedulers):
+def test_the_capacity_of_a_deleted_preemptor_is_used_by_the_next_one(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
     schedulers.start()
@@ -222,7 +222,7 @@ def test_the_capacity_of_a_preemptor_that_is_deleted_goes_to_the_next(scene, sch
     assert scene.history().evicted() == ["a"]
 
 
-def test_a_preemptor_gives_way_to_a_more_important_one(scene, schedulers):
+def test_a_more_important_preemptor_takes_the_node_of_another_one(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("a", "1", "low", on=node, annotations=HANGS))
     scene.run(pod("b", "1", "middle", on=node))
@@ -241,9 +241,7 @@ def test_a_preemptor_gives_way_to_a_more_important_one(scene, schedulers):
     assert scene.history().evicted() == ["a", "b"]
 
 
-def test_a_claim_stands_beside_that_of_a_more_important_pod_for_which_nobody_has_to_leave(
-    scene, schedulers
-):
+def test_a_nomination_stays_when_a_higher_pod_is_nominated_there_without_victims(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
     schedulers.start()
@@ -260,7 +258,7 @@ def test_a_claim_stands_beside_that_of_a_more_important_pod_for_which_nobody_has
     assert scene.history().evicted() == ["a"]
 
 
-def test_a_victim_that_may_not_be_deleted_frees_the_claim_and_the_preemptor_tries_again(
+def test_a_victim_that_cannot_be_deleted_clears_the_nomination_and_the_pod_is_tried_again(
     scene, schedulers, proxy
 ):
     node = scene.node(cpu="2")
@@ -314,7 +312,7 @@ def test_after_a_plan_that_fails_in_part_another_node_comes_first(scene, schedul
     assert history.nominations("high") == ["", first, "", second]
 
 
-def test_no_victim_is_asked_to_leave_before_the_nomination_is_written(scene, schedulers, proxy):
+def test_no_victim_is_evicted_before_the_nomination_is_written(scene, schedulers, proxy):
     node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node))
     scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
@@ -355,7 +353,7 @@ def test_a_victim_that_its_controller_replaces_is_not_preempted_again(scene, sch
     assert len(scene.history().doomed()) == 1
 
 
-def test_a_victim_that_is_gone_already_does_no_harm(scene, schedulers, proxy):
+def test_a_preemption_succeeds_when_a_victim_is_deleted_already(scene, schedulers, proxy):
     node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node))
     schedulers.start(kubeconfig=proxy.kubeconfig)

@@ -130,7 +130,7 @@ def test_a_binding_whose_answer_is_lost_is_looked_up_until_there_is_an_answer(
     assert [len(refusal.bodies) for refusal in refusals] == [1, 1, 1]
 
 
-def test_a_binding_that_got_lost_on_the_way_is_sent_again(scene, schedulers, proxy):
+def test_a_lost_binding_is_sent_again(scene, schedulers, proxy):
     node = scene.node()
     schedulers.start(kubeconfig=proxy.kubeconfig)
     lost = proxy.lose_request("POST", "/pods/a/binding")
@@ -142,7 +142,9 @@ def test_a_binding_that_got_lost_on_the_way_is_sent_again(scene, schedulers, pro
     assert len(proxy.passed("POST", "/pods/a/binding")) == 1
 
 
-def test_a_pod_that_somebody_else_binds_meanwhile_is_counted_where_it_is(scene, schedulers, proxy):
+def test_a_pod_that_another_scheduler_binds_meanwhile_is_counted_on_its_node(
+    scene, schedulers, proxy
+):
     first, second = scene.nodes(2, cpu="2")
     scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
     held = proxy.hold("POST", "/pods/a/binding")
@@ -186,7 +188,7 @@ def test_connections_that_break_are_opened_again(scene, schedulers, proxy):
     assert set(scene.history().bindings().values()) == {1}
 
 
-def test_a_busy_server_is_given_time(scene, schedulers, proxy):
+def test_a_busy_server_is_retried_after_the_time_it_requests(scene, schedulers, proxy):
     node = scene.node()
     schedulers.start(kubeconfig=proxy.kubeconfig)
     busy = proxy.refuse("POST", "/pods/a/binding", 429, times=3)
@@ -228,7 +230,7 @@ def test_a_preemption_of_many_survives_kills_and_lost_answers(scene, schedulers,
     assert len({name for name in history.doomed() if name.startswith("low-")}) == 12
 
 
-def test_asked_to_stop_it_finishes_what_it_has_begun_and_exits_0(scene, schedulers, proxy):
+def test_a_stopped_scheduler_finishes_its_requests_and_exits_0(scene, schedulers, proxy):
     node = scene.node(cpu="2")
     scene.run(pod("low", "1", "low", on=node))
     scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)

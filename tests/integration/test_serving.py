@@ -69,7 +69,7 @@ def until_status(scheduler, path, token, status):
     raise TimeoutError(f"{path}: {found}")
 
 
-def test_pages_are_shown_to_whom_the_api_server_allows(schedulers, token, grant):
+def test_pages_are_shown_to_users_that_the_api_server_allows(schedulers, token, grant):
     reader, stranger = token("reader"), token("stranger")
     grant("reader", "/metrics", "/configz", "/flagz", "/statusz", "/debug/*")
     scheduler = schedulers.start(
@@ -91,7 +91,7 @@ def test_pages_are_shown_to_whom_the_api_server_allows(schedulers, token, grant)
     assert stranger not in log
 
 
-def test_a_right_holds_for_its_path_alone_and_ends_when_it_is_taken(
+def test_a_right_is_valid_for_its_path_only_and_ends_when_it_is_revoked(
     plane, namespace, schedulers, token, grant
 ):
     reader = token("reader")
@@ -114,7 +114,7 @@ def test_a_right_holds_for_its_path_alone_and_ends_when_it_is_taken(
     until_status(scheduler, "/metrics", reader, 403)
 
 
-def test_nobody_is_let_in_while_the_api_server_is_away(schedulers, token, grant, proxy):
+def test_no_user_is_admitted_while_the_api_server_is_unavailable(schedulers, token, grant, proxy):
     reader = token("reader")
     grant("reader", "/metrics")
     scheduler = schedulers.start(
@@ -217,7 +217,7 @@ def test_what_is_known_is_what_the_api_server_has(scene, schedulers):
     assert scheduler.logged("cache_not_compared") == []
 
 
-def test_who_lacks_the_right_to_review_lets_nobody_in(plane, schedulers, token, grant):
+def test_no_user_is_admitted_without_the_right_to_create_reviews(plane, schedulers, token, grant):
     reader = token("reader")
     grant("reader", "/metrics")
     powerless = plane.service_account_kubeconfig("default", "default")

@@ -48,7 +48,7 @@ def extender(workload: Workload) -> Iterator[str]:
 @pytest.mark.parametrize(
     "workload", [pytest.param(each, id=each.name, marks=each.marks) for each in WORKLOADS]
 )
-def test_both_schedulers_come_to_the_same(ranked, kubeconfig, tmp_path, workload, extender):
+def test_both_schedulers_have_the_same_outcome(ranked, kubeconfig, tmp_path, workload, extender):
     config = {
         **COMMON,
         **workload.config,

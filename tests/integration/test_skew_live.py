@@ -16,7 +16,7 @@ WATCHED_SECONDS: Final = 20.0
 GRACE_SECONDS: Final = 30
 
 
-def test_a_clock_that_is_ahead_or_behind_evicts_no_second_victim(scene, schedulers):
+def test_a_fast_or_slow_clock_evicts_no_second_victim(scene, schedulers):
     names = [f"{schedulers.name}-{number}" for number in range(len(SKEWS))]
     started = [
         schedulers.start(name=name, ahead=ahead, ready=False)

@@ -91,7 +91,7 @@ def test_a_pod_that_was_nominated_and_bound_keeps_no_trace_of_the_nomination(sce
     assert condition(found, "PodScheduled")["status"] == "True"
 
 
-def test_a_nomination_that_outlives_the_binding_holds_no_capacity(scene, schedulers):
+def test_a_nomination_that_outlives_the_binding_uses_no_capacity(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.create(pod("high", "2", "high", by="nobody"))
     scene.nominate("high", second)
@@ -263,7 +263,7 @@ def test_a_missing_right_to_bind_is_named_by_log_event_and_condition(plane, scen
     scene.wait("a", is_told)
 
 
-def test_a_missing_right_to_delete_victims_is_named_and_nothing_is_claimed(
+def test_a_missing_right_to_delete_victims_is_reported_and_no_nomination_stays(
     plane, scene, schedulers
 ):
     node = scene.node(cpu="2")

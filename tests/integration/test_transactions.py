@@ -67,7 +67,7 @@ def test_the_api_server_keeps_the_plan_that_is_written_with_the_status(scene, sc
     assert len(proxy.passed("PATCH", "/pods/high/status")) == 1
 
 
-def test_a_plan_that_is_given_up_goes_with_the_nomination(scene, schedulers, proxy):
+def test_a_cancelled_plan_is_removed_with_the_nomination(scene, schedulers, proxy):
     first, _ = two_nodes_of_two_victims(scene)
     schedulers.start(kubeconfig=proxy.kubeconfig)
     held = proxy.hold("PATCH", "/pods/[ab]/status")
@@ -138,7 +138,7 @@ def test_a_plan_that_is_not_needed_any_more_is_dropped(scene, schedulers, proxy)
     assert scene.history().doomed() == []
 
 
-def test_a_plan_that_is_not_enough_any_more_evicts_nobody(scene, schedulers, proxy):
+def test_a_plan_that_is_not_enough_any_more_evicts_no_pod(scene, schedulers, proxy):
     node = scene.node(cpu="2")
     scene.run(pod("a", "1", "low", on=node))
     scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
@@ -156,7 +156,7 @@ def test_a_plan_that_is_not_enough_any_more_evicts_nobody(scene, schedulers, pro
     assert scene.history().doomed() == []
 
 
-def test_a_victim_that_hangs_beyond_its_grace_releases_the_node(scene, schedulers):
+def test_a_victim_that_hangs_after_its_grace_period_releases_the_node(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.run(
         pod("a", "2", "low", on=first, annotations=HANGS, terminationGracePeriodSeconds=1),
@@ -180,7 +180,7 @@ def test_a_victim_that_hangs_beyond_its_grace_releases_the_node(scene, scheduler
     scene.let_go("a")
 
 
-def test_no_pod_is_evicted_while_a_preemptor_has_left_freed_capacity(scene, schedulers):
+def test_no_pod_is_evicted_where_capacity_abandoned_by_a_preemptor_is_enough(scene, schedulers):
     first = scene.node(cpu="2")
     scene.run(pod("a", "2", "middle", on=first, annotations=HANGS, terminationGracePeriodSeconds=9))
     scheduler = schedulers.start()

@@ -123,7 +123,7 @@ def test_a_claim_that_waits_for_its_consumer_gets_the_volume_of_the_chosen_node(
     assert scheduler.logged("effect_failed") == []
 
 
-def test_the_volume_of_one_pod_is_not_given_to_the_next(scene, scheduler, storage):
+def test_the_volume_of_one_pod_is_not_assigned_to_the_next(scene, scheduler, storage):
     node = scene.node()
     local = storage.storage_class()
     storage.volume("v", local, node)
@@ -138,7 +138,7 @@ def test_the_volume_of_one_pod_is_not_given_to_the_next(scene, scheduler, storag
     assert scene.wait_running("a", "b") == {"a": node, "b": node}
 
 
-def test_a_pod_waits_until_its_claim_is_there_and_bound(scene, scheduler, storage):
+def test_a_pod_waits_until_its_claim_exists_and_is_bound(scene, scheduler, storage):
     node = scene.node()
     scene.create(using("a", "late"))
     scene.wait_rejected("a", 'persistentvolumeclaim "late" not found')
@@ -150,7 +150,7 @@ def test_a_pod_waits_until_its_claim_is_there_and_bound(scene, scheduler, storag
     assert scene.wait_running("a") == {"a": node}
 
 
-def test_a_volume_that_is_not_made_in_time_gives_the_capacity_back_and_is_tried_again(
+def test_a_pod_whose_volume_is_not_provisioned_in_time_frees_its_capacity_and_is_tried_again(
     scene, schedulers, storage
 ):
     node = scene.node()

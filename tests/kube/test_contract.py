@@ -161,7 +161,7 @@ async def test_a_nomination_and_its_end(world: World):
     assert condition in status["conditions"]
 
 
-async def test_a_condition_that_takes_the_nomination_back(world: World):
+async def test_a_condition_can_clear_the_nomination(world: World):
     pod = await world.add("a")
     await world.write(Nominate(pod, "n1", "0/1 nodes", 1))
 
@@ -254,7 +254,7 @@ async def test_what_an_informer_sees(world: World):
     task.cancel()
 
 
-async def test_a_lease_is_taken_held_and_given_back(world: World):
+async def test_a_lease_is_acquired_renewed_and_released(world: World):
     def candidate(identity: str) -> LeaderElector:
         settings = LeaderElectionConfig(world.namespace, "scheduler", identity, retry_seconds=0.1)
         return LeaderElector(world.client, settings, now, PAUSES)

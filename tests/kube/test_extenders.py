@@ -87,7 +87,7 @@ async def bind(settings: Extender) -> None:
         await asked.bind(Bind(P, "n1", "us", 0))
 
 
-async def test_asks_by_post_and_reads_the_answer(server: ExtenderServer):
+async def test_sends_a_post_and_reads_the_answer(server: ExtenderServer):
     server.answers["filter"] = {"NodeNames": ["n2"], "FailedNodes": {"n1": "no"}}
     pods = KnownPods()
 
@@ -127,7 +127,7 @@ async def test_several_questions_are_asked_at_once(server: ExtenderServer):
     assert answers == (Scored((("n1", 1),)), Scored((("n1", 2),)))
 
 
-async def test_victims_are_looked_up_and_one_that_is_gone_is_left_out(server: ExtenderServer):
+async def test_victims_are_looked_up_and_a_deleted_one_is_left_out(server: ExtenderServer):
     server.answers["preempt"] = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-v"}]}}}
     question = Question(0, Verb.PREEMPT, victims=(NodeVictims("n1", (VICTIM, GONE), 0),))
 
@@ -138,7 +138,7 @@ async def test_victims_are_looked_up_and_one_that_is_gone_is_left_out(server: Ex
     assert body["NodeNameToVictims"]["n1"]["Pods"] == [{"metadata": {"name": "v"}}]
 
 
-async def test_a_pod_that_is_gone_is_an_error(server: ExtenderServer):
+async def test_a_deleted_pod_is_an_error(server: ExtenderServer):
     async with Extenders([extender(server)], KnownPods(), {}) as asked:
         with pytest.raises(NotFound):
             await asked.ask(Ask(GONE, 1, "7", (FILTER,)))
@@ -155,9 +155,7 @@ async def test_a_pod_that_is_gone_is_an_error(server: ExtenderServer):
         pytest.param({"Error": "busy"}, "busy", id="an error of its own"),
     ],
 )
-async def test_a_failure_is_the_answer_and_is_heard_of(
-    server: ExtenderServer, answer: Any, want: str
-):
+async def test_a_failure_is_returned_and_reported(server: ExtenderServer, answer: Any, want: str):
     server.answers["filter"] = answer
     heard = Heard()
 
@@ -251,7 +249,7 @@ def certificates(authority: Authority, *, inline: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("inline", [False, True], ids=["files", "inline"])
-async def test_asks_over_tls_with_a_client_certificate(
+async def test_connects_over_tls_with_a_client_certificate(
     secure: ExtenderServer, authority: Authority, inline: bool
 ):
     tls = ExtenderTLS(server_name="kubernetes", **certificates(authority, inline=inline))

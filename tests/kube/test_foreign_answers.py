@@ -76,7 +76,7 @@ def test_a_refusal_without_a_status_says_nothing_about_the_object(
         ({}, b"{}", None),
     ],
 )
-def test_a_status_may_tell_how_long_to_wait(
+def test_a_status_can_contain_how_long_to_wait(
     headers: dict[str, str], details: bytes, want: float | None
 ):
     error = refusal(429, headers, b'{"kind":"Status","details":%s}' % details, "get", "pods")
@@ -106,7 +106,7 @@ async def test_a_binding_that_was_executed_is_found_out(
 
 
 @pytest.mark.parametrize("body", [HTML, STATUS, PLAIN], ids=["a page", "a Status", "plain text"])
-async def test_a_pod_that_is_reported_gone_but_exists_is_bound(
+async def test_a_pod_that_is_reported_missing_but_exists_is_bound(
     api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
 ):
     api.store.put("pods", pod("a"))
@@ -118,7 +118,7 @@ async def test_a_pod_that_is_reported_gone_but_exists_is_bound(
     assert [each.verb for each in api.requests] == ["create", "get", "create"]
 
 
-async def test_a_pod_that_is_gone_is_gone(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, outcomes: Outcomes):
     api.store.put("pods", pod("a"))
     effect = bind(api)
     api.store.remove("pods", "default/a")
@@ -152,7 +152,7 @@ async def test_a_pod_that_is_gone_is_gone(api: FakeApi, write: Write, outcomes: 
         pytest.param(200, b'{"metadata":{"resourceVersion":"9"},"items":[]}', id="no kind"),
     ],
 )
-async def test_no_object_is_gone_because_of_it(
+async def test_no_object_is_removed_because_of_it(
     api: FakeApi, view: View, start: Start, waits: Waits, status: int, body: bytes
 ):
     api.store.put("poddisruptionbudgets", BUDGET)
@@ -197,7 +197,7 @@ async def test_a_resource_that_is_not_served_is_no_problem(
     assert informer.health().silent_seconds < 1
 
 
-async def test_known_objects_are_gone_when_their_resource_is_missing_twice(
+async def test_known_objects_are_removed_when_their_resource_is_missing_twice(
     api: FakeApi, view: View, start: Start, waits: Waits
 ):
     api.store.put("poddisruptionbudgets", BUDGET)

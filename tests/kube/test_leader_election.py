@@ -146,7 +146,7 @@ async def test_a_holder_that_cannot_renew_stops_leading_in_time(api: FakeApi, ca
     assert "cannot update leases" in lease.problem
 
 
-async def test_a_holder_whose_renewal_hangs_stops_leading_in_time(
+async def test_a_leader_whose_renewal_hangs_stops_leading_in_time(
     api: FakeApi, candidate: Candidate
 ):
     lease = candidate("a", **SHORT)
@@ -230,7 +230,7 @@ async def test_a_suspension_of_the_host_ends_the_leadership(client: Client, wait
     assert not lease.is_leader
 
 
-async def test_a_lease_outlives_a_fail_over_that_leaves_open_connections_dead(server: Server):
+async def test_a_lease_survives_a_fail_over_that_breaks_open_connections(server: Server):
     body = json.dumps({"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "a"}})
     answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     dead = asyncio.Event()

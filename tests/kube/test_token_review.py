@@ -149,7 +149,7 @@ async def test_each_kind_of_answer_has_its_own_time(server, setting, token, path
     assert len(server.asked) == times
 
 
-async def test_the_rights_of_another_user_are_not_mine(server):
+async def test_the_rights_of_one_user_are_not_used_for_another(server):
     asking = reviewer(server)
     other = AuthenticatedUser("ada", "1", ("system:authenticated",), {"scopes": ["a"]})
 
@@ -202,7 +202,7 @@ async def test_concurrent_callers_with_one_token_share_a_review(server):
     assert len(server.asked) == 1
 
 
-async def test_only_a_few_reviews_are_under_way(server):
+async def test_only_a_few_reviews_run_at_once(server):
     server.goes_on = asyncio.Event()
     asking = reviewer(server, at_once=4)
     tasks = [asyncio.create_task(asking.user(f"stranger-{i}")) for i in range(50)]
@@ -258,7 +258,7 @@ async def test_tokens_are_neither_kept_nor_logged(server):
     assert "hunter2" not in repr(vars(asking)) + repr(vars(asking._users))
 
 
-async def test_the_least_recently_used_entry_is_forgotten_first():
+async def test_the_least_recently_used_entry_is_dropped_first():
     kept: CachedReview[str, int] = CachedReview(2)
     kept.put("a", 1, 10)
     kept.put("b", 2, 10)
@@ -268,7 +268,7 @@ async def test_the_least_recently_used_entry_is_forgotten_first():
     assert [kept.get(key) for key in "abc"] == [(1,), None, (3,)]
 
 
-async def test_what_is_over_is_forgotten():
+async def test_expired_entries_are_dropped():
     kept: CachedReview[str, int] = CachedReview(2)
     kept.put("a", 1, 0.01)
     kept.put("b", 2, 0)
@@ -279,7 +279,7 @@ async def test_what_is_over_is_forgotten():
     assert len(kept) == 0
 
 
-async def test_a_token_that_was_accepted_lately_does_not_wait_behind_made_up_ones(server):
+async def test_a_recently_accepted_token_does_not_wait_for_reviews_of_invalid_ones(server):
     asking = reviewer(server, token_seconds=0.0, at_once=4)
     assert await asking.user("good") == ADA
     server.goes_on = asyncio.Event()

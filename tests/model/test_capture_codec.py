@@ -75,7 +75,7 @@ META = ObjectMeta(name="a", namespace="b")
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_an_event_comes_back_as_it_went(event):
+def test_a_decoded_event_equals_the_encoded_one(event):
     back, at = capture_codec.decode(capture_codec.encode(event, 17.25))
 
     assert (back, at) == (event, 17.25)

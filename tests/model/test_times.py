@@ -31,5 +31,5 @@ def test_a_time_is_written_in_whole_seconds():
     assert times.stamp(1_767_225_600.9) == "2026-01-01T00:00:00Z"
 
 
-def test_what_is_written_reads_back():
+def test_a_written_time_is_read_back_unchanged():
     assert times.parse(times.stamp(1_767_225_601)) == 1_767_225_601

@@ -116,7 +116,7 @@ every_pod = pytest.mark.parametrize("wanted", PODS.values(), ids=PODS)
 
 @every_filter
 @every_pod
-def test_a_filter_judges_a_node_alone_as_among_others(plugin, wanted):
+def test_a_filter_evaluates_a_node_alone_as_among_others(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
     for compiled_filter in compiled_filters(plugin, wanted, state):
@@ -220,7 +220,7 @@ def test_a_score_lies_between_0_and_100_and_scores_every_node(plugin, wanted):
 
 @every_score
 @every_pod
-def test_a_score_that_is_kept_by_row_judges_a_node_alone_as_among_others(plugin, wanted):
+def test_a_score_that_is_cached_by_row_is_the_same_alone_as_among_others(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
     compiled_score = plugin.compile_score(wanted.build(), state)

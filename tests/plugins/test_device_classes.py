@@ -78,7 +78,7 @@ def test_all_other_resources_are_looked_at_as_ever():
     assert reason(cluster, WANTS.cpu("2")).startswith("1 Insufficient cpu.")
 
 
-def test_room_leaves_such_a_resource_to_the_rule_about_devices():
+def test_resource_fit_skips_a_class_resource_on_nodes_that_do_not_offer_it():
     state = state_of(node("n1").cpu("4"), node("n2").cpu("4").has({GPU: "1"}), node("n3").cpu("1"))
     state.write_device_class(device_class())
 
@@ -139,20 +139,20 @@ def test_a_new_class_wakes_a_pod_that_lacked_its_resource():
     ],
     ids=["new", "new, without a name", "new, another", "the same", "named now", "no more named"],
 )
-def test_hope_for_room_lies_in_classes_that_name_the_resource(old, new, want):
+def test_the_hint_of_resource_fit_queues_for_classes_that_name_the_resource(old, new, want):
     event = (Resource.DEVICE_CLASS, Action.ADD if old is None else Action.UPDATE_OTHER)
 
     assert hint(NodeResourcesFit(), event, WANTS, Raw(old), Raw(new)) == want
 
 
-def test_hope_for_the_own_resource_of_a_class_lies_in_the_class_alone():
+def test_the_hint_for_the_implicit_resource_of_a_class_queues_for_that_class_only():
     wanted, event = pod("p").requests({OWN: "1"}), (Resource.DEVICE_CLASS, Action.ADD)
 
     assert hint(NodeResourcesFit(), event, wanted, None, Raw(device_class(resource=None)))
     assert not hint(NodeResourcesFit(), event, wanted, None, Raw(device_class("other")))
 
 
-def test_whom_devices_were_missing_every_class_gives_hope():
+def test_the_hint_of_dynamic_resources_queues_for_every_class():
     plugin = DynamicResources()
 
     assert hint(plugin, (Resource.DEVICE_CLASS, Action.ADD), WANTS, None, Raw(device_class()))
@@ -160,7 +160,7 @@ def test_whom_devices_were_missing_every_class_gives_hope():
     assert not hint(plugin, (Resource.DEVICE_CLASS, Action.DELETE), WANTS, None, None)
 
 
-def test_a_name_that_two_classes_share_is_there_until_both_are_gone():
+def test_a_name_that_two_classes_share_exists_until_both_are_deleted():
     classes = DeviceClasses()
     classes.write(device_class("a"))
     classes.write(device_class("b"))

@@ -29,7 +29,7 @@ def test_a_pod_with_gates_waits_for_all_of_them():
     assert GATES.pre_enqueue(pod("p").build(), state_of()) is None
 
 
-def test_hope_for_a_gated_pod_lies_in_its_own_change():
+def test_the_hint_of_a_gated_pod_queues_for_its_own_change():
     event = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 
     assert hint(GATES, event, pod("p"), pod("p").gated("a"), pod("p"))
@@ -57,13 +57,13 @@ def test_a_pod_without_claims_is_not_looked_at():
     ],
     ids=["by a filter", "by itself", "by another one as a whole"],
 )
-def test_what_it_adds_to_the_message_depends_on_who_rejected_the_pod(rejected_by, want):
+def test_the_message_depends_on_the_plugins_that_rejected_the_pod(rejected_by, want):
     said = DynamicResources().post_filter(pod("p").build(), prefilter_rejected_by=rejected_by)
 
     assert said == want
 
 
-def test_hope_for_a_claim_lies_in_nodes():
+def test_the_hint_for_a_claim_queues_for_nodes():
     plugin = DynamicResources()
 
     assert hint(plugin, (Resource.NODE, Action.ADD), CLAIMING, None, node("n"))
@@ -90,7 +90,7 @@ RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNe
     ],
     ids=["a container", "an init container", "a network"],
 )
-def test_a_pod_goes_where_what_it_needs_is_declared(wanted, feature):
+def test_a_pod_is_placed_where_its_features_are_declared(wanted, feature):
     state = state_of(node("n1"), node("n2").declares("Other", feature))
 
     assert rejections(FEATURES, wanted, state) == {
@@ -113,7 +113,7 @@ def test_a_pod_that_needs_nothing_declared_is_not_looked_at(wanted):
     assert FEATURES.compile_filter(wanted.build(), state_of(), Verdicts()) is None
 
 
-def test_hope_lies_in_nodes_that_declare_it_and_in_own_changes():
+def test_the_hint_queues_for_nodes_that_declare_a_feature_and_for_own_changes():
     declared = (Resource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE)
     own = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL)
 

@@ -22,7 +22,7 @@ def test_a_node_without_the_image_gets_no_points():
     assert scored(PLUGIN, pod("p").image("app:1"), state) == {"n1": 0, "n2": 0}
 
 
-def test_an_image_that_all_nodes_have_gives_points_by_its_size():
+def test_an_image_that_all_nodes_have_scores_by_its_size():
     state = state_of(with_image("n1", "app:1", 500))
 
     # (500 - 23) / (1000 - 23)
@@ -38,7 +38,7 @@ def test_an_image_that_half_of_the_nodes_have_counts_half():
 @pytest.mark.parametrize(
     ("mib", "want"), [(22, 0), (23, 0), (24, 0), (33, 1), (1000, 100), (9000, 100)]
 )
-def test_points_are_given_between_two_sizes(mib, want):
+def test_images_score_between_two_sizes(mib, want):
     assert scored(PLUGIN, pod("p").image("app:1"), state_of(with_image("n1", "app:1", mib))) == {
         "n1": want
     }
@@ -74,7 +74,7 @@ def test_an_image_that_is_mounted_counts_without_a_container():
     assert scored(PLUGIN, wanted, state) == {"n1": 48}
 
 
-def test_points_are_worked_out_anew_when_another_node_gets_or_loses_the_image():
+def test_scores_are_recomputed_when_another_node_gets_or_loses_the_image():
     state = state_of(with_image("n1", "app:1", 1000), node("n2"))
     compiled_score = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
     assert compiled_score is not None
@@ -87,7 +87,7 @@ def test_points_are_worked_out_anew_when_another_node_gets_or_loses_the_image():
     assert len({first, second, compiled_score.cache_key()}) == 3
 
 
-def test_images_that_nobody_asked_for_do_not_matter():
+def test_images_that_the_pod_does_not_use_do_not_matter():
     state = state_of(node("n1"))
     compiled_score = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
     assert compiled_score is not None

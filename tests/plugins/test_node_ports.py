@@ -48,7 +48,7 @@ GONE = (Resource.ASSIGNED_POD, Action.DELETE)
 HOLDER = pod("q").port(80)
 
 
-def test_hope_lies_in_the_end_of_a_holder():
+def test_the_hint_queues_for_the_end_of_a_pod_with_the_port():
     p = pod("p").port(80)
     assert hint(PLUGIN, GONE, p, HOLDER.on("n1"), None)
     assert hint(PLUGIN, GONE, p, HOLDER.nominated("n1"), None)
@@ -56,5 +56,5 @@ def test_hope_lies_in_the_end_of_a_holder():
     assert not hint(PLUGIN, GONE, p, pod("q").port(81).on("n1"), None)
 
 
-def test_hope_lies_in_every_new_node():
+def test_the_hint_queues_for_every_new_node():
     assert hint(PLUGIN, (Resource.NODE, Action.ADD), pod("p").port(80), None, node("n"))

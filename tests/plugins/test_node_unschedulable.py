@@ -14,7 +14,7 @@ PLUGIN = NodeUnschedulable()
 NODES = state_of(node("n1"), node("n2").cordoned(), node("n3").taint(CORDON))
 
 
-def test_a_cordoned_node_takes_nobody_and_preemption_does_not_help():
+def test_a_cordoned_node_accepts_no_pod_and_preemption_does_not_help():
     assert verdicts_of(PLUGIN, pod("p"), NODES) == {
         "n1": None,
         "n2": Verdict("NodeUnschedulable", (REASON,), resolvable=False),
@@ -49,7 +49,7 @@ TAINTS = (Resource.NODE, Action.UPDATE_NODE_TAINT)
 OWN = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
 
 
-def test_hope_lies_in_nodes_that_are_schedulable_now():
+def test_the_hint_queues_for_nodes_that_are_schedulable_now():
     p = pod("p")
     assert hint(PLUGIN, NODE_ADD, p, None, node("n"))
     assert not hint(PLUGIN, NODE_ADD, p, None, node("n").cordoned())
@@ -58,7 +58,7 @@ def test_hope_lies_in_nodes_that_are_schedulable_now():
     assert not hint(PLUGIN, TAINTS, p, node("n").cordoned(), node("n").cordoned())
 
 
-def test_hope_lies_in_an_own_toleration():
+def test_the_hint_queues_for_a_new_toleration_of_the_pod():
     tolerating = pod("p").tolerates(CORDON, operator="Exists")
 
     assert hint(PLUGIN, OWN, pod("p"), pod("p"), tolerating)

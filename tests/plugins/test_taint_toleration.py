@@ -33,7 +33,7 @@ def test_every_hard_taint_must_be_tolerated():
     assert rejections(PLUGIN, tolerant.tolerates("b", operator="Exists"), state) == {}
 
 
-def test_taints_that_come_later_are_judged_too():
+def test_taints_added_later_are_evaluated_too():
     state = state_of(node("n1"))
     compiled_filter = PLUGIN.compile_filter(pod("p").build(), state, Verdicts())
     assert compiled_filter.codes(state.nodes()).tolist() == [0]
@@ -50,7 +50,7 @@ def soft(name: str, *keys: str):
     return built
 
 
-def test_every_soft_taint_that_is_not_tolerated_costs():
+def test_every_soft_taint_that_is_not_tolerated_lowers_the_score():
     state = state_of(soft("none"), soft("one", "a"), soft("three", "a", "b", "c"))
 
     assert scored(PLUGIN, pod("p"), state) == {"none": 100, "one": 67, "three": 0}
@@ -62,7 +62,7 @@ def test_without_soft_taints_all_nodes_are_equally_good():
     assert scored(PLUGIN, pod("p"), state) == {"n1": 100, "n2": 100}
 
 
-def test_tolerations_of_any_or_the_soft_effect_spare_the_cost():
+def test_tolerations_of_any_or_the_soft_effect_keep_the_score():
     state = state_of(soft("none"), soft("a", "a"), soft("ab", "a", "b"))
 
     any_effect = pod("p").tolerates("a", operator="Exists")
@@ -79,7 +79,7 @@ TAINTS = (Resource.NODE, Action.UPDATE_NODE_TAINT)
 OWN = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
 
 
-def test_hope_lies_in_nodes_that_are_tolerable_now():
+def test_the_hint_queues_for_nodes_whose_taints_are_tolerated_now():
     p = pod("p").tolerates("a", operator="Exists")
     assert hint(PLUGIN, NODE_ADD, p, None, node("n").taint("a"))
     assert not hint(PLUGIN, NODE_ADD, p, None, node("n").taint("b"))
@@ -87,12 +87,12 @@ def test_hope_lies_in_nodes_that_are_tolerable_now():
     assert not hint(PLUGIN, TAINTS, p, node("n").taint("a"), node("n"))
 
 
-def test_hope_lies_in_any_own_toleration():
+def test_the_hint_queues_for_any_new_toleration_of_the_pod():
     assert hint(PLUGIN, OWN, pod("p"), pod("p"), pod("p").tolerates("x"))
     assert not hint(PLUGIN, OWN, pod("q"), pod("p"), pod("p").tolerates("x"))
 
 
-def test_taints_that_no_node_has_any_more_are_forgotten():
+def test_taints_that_no_node_has_any_more_are_dropped():
     state = state_of(node("n1"), node("n2").taint("kept"))
     tolerant = pod("p").tolerates("kept", operator="Exists").build()
     compiled_filter = PLUGIN.compile_filter(tolerant, state, Verdicts())

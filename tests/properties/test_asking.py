@@ -157,7 +157,9 @@ def _relabelled(builder: PodBuilder, number: int) -> PodBuilder:
 
 @settings(max_examples=3000 if DEEP else 30)
 @given(actions)
-def test_late_answers_are_safe_and_nobody_is_forgotten(drawn: list[tuple[int, int, int]]):
+def test_late_answers_are_safe_and_no_pod_that_fits_is_left_waiting(
+    drawn: list[tuple[int, int, int]],
+):
     history = History()
     for action in drawn:
         history.act(*action)

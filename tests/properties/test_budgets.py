@@ -129,7 +129,7 @@ def test_budgets_are_charged_as_one_pod_after_the_other_would(history):
 
 
 @given(st.lists(happenings, max_size=30), _budgets())
-def test_rows_are_judged_again_where_a_budget_changes_what_is_charged(history, changed):
+def test_rows_are_evaluated_again_where_a_budget_changes_what_is_charged(history, changed):
     cluster = _play(history)
     rows = np.arange(3)
     slots = np.array([[(*cluster.pods.on_row(row), -1)[0] for row in rows]])

@@ -129,7 +129,7 @@ def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
 
 @given(clusters())
 @settings(deadline=None)
-def test_nothing_is_given_away_twice(drawn):
+def test_no_device_is_allocated_twice(drawn):
     cluster, asked = drawn
     for number, each in enumerate(asked):
         cluster.add(each)

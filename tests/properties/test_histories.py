@@ -54,16 +54,16 @@ def test_a_long_history_is_safe_and_ends_well(seed):
 
 
 @pytest.mark.parametrize("seed", range(1000, 1400 if DEEP else 1010))
-def test_where_nobody_interferes_no_node_is_ever_overfull(seed):
+def test_no_node_is_overcommitted_without_other_schedulers(seed):
     ends_well(lived(seed, foreign=False))
 
 
 @pytest.mark.parametrize("seed", [700007, 700036, 700114, 700247, 700258, 700313])
-def test_histories_with_vacated_capacity_and_hanging_victims_end_well(seed):
+def test_histories_with_freed_capacity_and_hanging_victims_end_well(seed):
     ends_well(lived(seed, foreign=seed % 3 > 0))
 
 
-def test_the_same_history_asks_for_the_same_effects():
+def test_the_same_history_has_the_same_effects():
     first = digests()
 
     assert first == digests()

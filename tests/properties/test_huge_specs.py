@@ -95,12 +95,12 @@ def machine():
 
 
 @pytest.mark.parametrize("spec", REJECTED.values(), ids=REJECTED)
-def test_what_cannot_be_met_is_rejected_and_others_are_placed(spec, machine):
+def test_impossible_specs_are_rejected_and_other_pods_are_placed(spec, machine):
     assert isinstance(decided(machine, "odd", **spec), Unschedulable)
     assert isinstance(decided(machine, "plain"), Placed)
 
 
 @pytest.mark.parametrize("spec", PLACED.values(), ids=PLACED)
-def test_what_can_be_met_is_placed_and_so_are_others(spec, machine):
+def test_possible_specs_are_placed_and_so_are_other_pods(spec, machine):
     assert isinstance(decided(machine, "large", **spec), Placed)
     assert isinstance(decided(machine, "plain"), Placed)

@@ -78,7 +78,7 @@ def test_a_node_full_of_more_important_pods_changes_nothing(drawn):
 
 @settings(max_examples=EXAMPLES)
 @given(clusters())
-def test_the_order_in_which_nodes_come_does_not_matter(drawn):
+def test_the_order_in_which_nodes_are_added_does_not_matter(drawn):
     objects, incoming = drawn
     nodes = [each for each in objects if isinstance(each, NodeBuilder)]
     others = [each for each in objects if not isinstance(each, NodeBuilder)]
@@ -88,7 +88,7 @@ def test_the_order_in_which_nodes_come_does_not_matter(drawn):
 
 @settings(max_examples=EXAMPLES)
 @given(clusters())
-def test_news_that_come_twice_do_not_matter(drawn):
+def test_repeated_observations_do_not_matter(drawn):
     objects, incoming = drawn
 
     assert decided([*objects, *objects], incoming) == decided(objects, incoming)

@@ -193,7 +193,7 @@ def _running(guest: PodBuilder) -> PodBuilder:
 
 @settings(max_examples=3000 if DEEP else 60)
 @given(clusters.clusters(), st.lists(policies, max_size=3), steps)
-def test_no_rule_is_violated_and_nothing_allowed_is_left_out(drawn, first, following):
+def test_no_rule_is_violated_and_no_allowed_preemption_is_missed(drawn, first, following):
     objects, _ = drawn
     story = Story(objects)
     for number, step in enumerate([*first, *following]):

@@ -51,7 +51,7 @@ def large(count: int, where: str, amount: str = HUGE, *, priority: int = 0) -> l
 
 @pytest.mark.parametrize("nodes", [2, 100], ids=["sparse", "dense"])
 @pytest.mark.parametrize("where", ["n0", "ghost"])
-def test_pods_whose_requests_are_beyond_int64_together_decide_nothing_elsewhere(nodes, where):
+def test_requests_that_exceed_int64_in_sum_do_not_affect_other_nodes(nodes, where):
     known = [node(f"n{each}").cpu("4").memory("8Gi") for each in range(nodes)]
     full = [pod(f"full{each}").on(f"n{each}").cpu("3") for each in range(nodes - 1)]
 
@@ -78,7 +78,7 @@ def test_a_preemptor_evicts_as_many_of_them_as_it_has_to():
     assert "1Gi-0-0" not in {each.name for each in decision.victims}
 
 
-def test_those_that_may_not_be_evicted_stay_in_the_way():
+def test_pods_that_may_not_be_evicted_still_use_their_resources():
     made = machine(
         [node("n1").memory("8Gi").pods(5000)],
         [*large(MANY, "n1", priority=50), *large(MANY, "n1")],

@@ -52,7 +52,7 @@ def test_every_phase_can_be_reached():
     assert set(TABLE.values()) | {QueuePhase.NEW} == set(QueuePhase)
 
 
-def test_every_phase_but_the_last_can_be_left_for_good():
+def test_a_pod_can_be_deleted_in_every_phase_but_the_last():
     assert {phase for phase, move in TABLE if move is QueueMove.DELETE} == set(QueuePhase) - {
         QueuePhase.REMOVED
     }

@@ -79,7 +79,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_the_next_pod_is_tried_when_the_first(retried, end):
+def test_the_next_pod_is_tried_when_the_first_one(retried, end):
     end(retried)
 
     assert retried.phase("b") is QueuePhase.ACTIVE
@@ -104,7 +104,7 @@ def test_a_follower_that_was_woken_otherwise_is_not_tried_twice(retried):
     assert retried.order(LATER) == ["b", "c"]
 
 
-def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(retried):
+def test_an_event_before_the_attempt_wakes_no_further_pod(retried):
     retried.wake(helps_all, LATER, "NodeAdd")
     assert unschedulable(retried) == ["b", "c"]
 
@@ -113,7 +113,7 @@ def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(retried):
     assert not retried.real.ready()
 
 
-def test_pods_that_must_be_retried_singly_are_tried_one_by_one(queue):
+def test_pods_that_must_be_retried_separately_are_tried_one_by_one(queue):
     for name in "abc":
         queue.rejected(name, group=GROUP)
 
@@ -138,7 +138,7 @@ def test_each_class_has_its_own_representative(queue):
         pytest.param(T0 + 9, QueuePhase.BACKOFF, id="ends first"),
     ],
 )
-def test_the_next_pod_is_the_one_whose_back_off(now, want):
+def test_the_next_representative_is_the_pod_whose_back_off(now, want):
     queue = Queue(PodBackoff(10, 100))
     queue.rejected("late", now=T0 + 9, group=GROUP)
     queue.rejected("early", now=T0, group=GROUP)
@@ -193,7 +193,7 @@ def test_a_follower_that_changes_is_still_tried(name, request):
     assert queue.order(LATER) == ["b"]
 
 
-def test_a_pod_that_changes_later_is_in_its_class_alone(grouped):
+def test_a_pod_that_changes_later_is_alone_in_its_class(grouped):
     grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
     changed = ClassifiedPod(pod("b").label("new").build())
     grouped.real.update(changed, LATER, helps_none, "UnschedulablePodUpdate")

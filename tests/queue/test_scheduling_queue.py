@@ -242,7 +242,7 @@ def test_a_pod_whose_attempt_was_an_error_is_retried_without_an_event(queue):
     assert queue.order(T0 + 2) == ["p"]
 
 
-def test_a_dropped_pod_leaves_the_back_off(queue):
+def test_a_dropped_pod_is_removed_from_the_back_off_queue(queue):
     queue.failed("a")
     queue.failed("b")
 
@@ -330,7 +330,7 @@ def test_v1_36_does_not_check_gates_again():
     assert (door.asked, queue.next_wakeup()) == (1, None)
 
 
-def test_a_pod_that_goes_is_not_checked_again():
+def test_a_deleted_pod_is_not_checked_again():
     door = Door()
     queue = behind(door, V1_37)
 

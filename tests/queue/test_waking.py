@@ -123,7 +123,7 @@ def test_an_own_change_that_does_not_help_is_stored(queue):
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_an_own_change_does_not_wake_others_of_the_class(queue):
+def test_a_change_of_one_pod_does_not_wake_others_of_its_class(queue):
     queue.rejected("p", group="class")
     queue.rejected("q", group="class")
 
@@ -302,7 +302,7 @@ def test_a_preemptor_that_is_to_retry_is_active_at_once(queue):
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_a_preemptor_whose_preemption_failed_backs_off_and_comes_back(queue):
+def test_a_preemptor_whose_preemption_failed_backs_off_and_is_tried_again(queue):
     queued = queue.held("p")
 
     queue.real.fail_preemption(queued, T0)
@@ -386,7 +386,7 @@ def test_the_event_that_woke_a_pod_first_is_counted(queue):
     assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "NodeAdd")]
 
 
-def test_its_own_change_may_wake_a_pod_for_nothing(queue):
+def test_a_wake_up_by_an_own_change_without_effect_is_counted_as_wasted(queue):
     queue.rejected("p", FIT)
     queue.update(pod("p").label("a"), helps_all, LATER)
 
@@ -396,7 +396,7 @@ def test_its_own_change_may_wake_a_pod_for_nothing(queue):
 
 
 @pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])
-def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
+def test_a_wake_up_with_another_outcome_is_not_counted_as_wasted(queue, ending):
     queue.rejected("p", FIT)
     queue.wake(helps_all, LATER, "NodeAdd")
     woken = queue.pop(LATER)

@@ -60,7 +60,7 @@ def cluster() -> Cluster:
     return Cluster(node("n1").cpu("2"), pod("low").on("n1").cpu("2").priority(1))
 
 
-def test_victims_and_nominations_age_beside_others_that_come_and_go(cluster: Cluster):
+def test_victims_and_nominations_age_while_others_are_added_and_removed(cluster: Cluster):
     scrapes = Scrapes(cluster)
     cluster.schedule(pod("high").cpu("2").priority(10))
     end = times.stamp(cluster.now + 3600)
@@ -79,7 +79,7 @@ def test_victims_and_nominations_age_beside_others_that_come_and_go(cluster: Clu
     assert scrapes.read(VICTIM) == scrapes.read(NOMINATION) == 3000
 
 
-def test_a_victim_that_hangs_after_its_grace_period_goes_on_to_age(cluster: Cluster):
+def test_a_victim_that_hangs_after_its_grace_period_still_ages(cluster: Cluster):
     scrapes = Scrapes(cluster)
     cluster.schedule(pod("high").cpu("2").priority(10))
     scrapes.read(VICTIM)

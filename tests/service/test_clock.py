@@ -66,7 +66,7 @@ def test_decisions_approach_the_system_clock_by_a_twentieth_of_the_time():
     assert abs(clock.now() - begun - 105) < 0.1
 
 
-def test_a_process_that_began_before_its_clock_was_set_does_not_stay_wrong():
+def test_a_process_started_before_its_clock_was_set_is_corrected():
     host = Host()
     clock = host.clock()
     host.epoch += 70
@@ -87,7 +87,7 @@ def test_time_never_runs_backwards():
     assert abs(readings[-1] - readings[0] - 190) < 0.1
 
 
-def test_a_look_that_comes_late_does_not_overshoot_by_more_than_a_twentieth():
+def test_a_late_adjustment_overshoots_by_at_most_a_twentieth():
     host = Host()
     clock = host.clock()
     host.epoch += 3600
@@ -99,7 +99,7 @@ def test_a_look_that_comes_late_does_not_overshoot_by_more_than_a_twentieth():
     assert abs(clock.now() - begun - 1050) < 0.001
 
 
-def test_it_goes_on_while_the_host_is_suspended():
+def test_the_clock_runs_while_the_host_is_suspended():
     clock = Clock()
 
     assert abs(clock.elapsed() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 1

@@ -113,7 +113,7 @@ async def test_it_looks_again_when_something_is_due():
     assert machine.moment is None
 
 
-async def test_news_can_bring_nearer_what_is_due():
+async def test_an_event_can_make_the_next_wakeup_earlier():
     machine = Waiting(PATIENCE)
 
     await running(machine, news=3)

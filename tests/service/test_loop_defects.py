@@ -145,7 +145,7 @@ FAILED = Failure(FailureKind.GONE, "gone")
 
 
 @pytest.mark.parametrize("end", ["gone", "refused", "bound"])
-async def test_no_attempt_is_kept_beyond_the_wait_for_a_binding(running: Running, end: str):
+async def test_no_attempt_is_kept_after_the_wait_for_a_binding(running: Running, end: str):
     needs = waiting_pod(running)
     await running.until(lambda: running.sent(BindVolumes))
     running.loop.check()

@@ -129,7 +129,7 @@ async def test_made_up_tokens_of_many_addresses_are_reviewed_at_a_rate(judge, re
     assert 50 <= len(reviews.asked) <= 55
 
 
-async def test_a_token_that_was_accepted_is_not_held_up_by_made_up_ones(judge):
+async def test_an_accepted_token_is_not_delayed_by_invalid_ones(judge):
     for i in range(200):
         await judge(caller(authorization=f"Bearer made-up-{i}"))
 
@@ -197,7 +197,7 @@ async def test_at_home_callers_of_this_host_need_no_token(address):
     ],
     ids=["in a pod, on its loopback", "in a pod", "on all addresses", "on one", "by default"],
 )
-async def test_everywhere_else_everybody_needs_one(flags):
+async def test_every_client_needs_a_token_everywhere_else(flags):
     judge = page_authorizer(options(**flags), Client(NoTransport()), pytest.fail)
 
     assert await judge(caller(peer="127.0.0.1")) == UNAUTHENTICATED

@@ -175,9 +175,7 @@ async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: An
     assert '"decides_as":"kube-scheduler v1.37.2"' in process.log.replace('": "', '":"')
 
 
-async def test_a_process_that_learns_of_another_release_late_starts_again_with_it(
-    api: FakeApi, start: Any
-):
+async def test_a_process_that_finds_another_release_late_restarts_with_it(api: FakeApi, start: Any):
     api.version = None
     api.inject(Fault("GET", "/api/v1/nodes", times=99, status=500))
     process = await start("-m", "scheduler.cli.main")

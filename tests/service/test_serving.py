@@ -115,7 +115,7 @@ def test_a_process_that_shuts_down_is_not_ready():
     assert world.readiness()["shutdown"] == "shutting down"
 
 
-def test_a_loop_that_stands_still_for_minutes_is_not_alive():
+def test_a_loop_that_does_not_run_for_minutes_is_not_alive():
     world = World()
     pages = world.serving.pages
 

@@ -75,7 +75,7 @@ def test_an_object_that_is_refused_is_counted_under_its_resource(
     assert registry.get_sample_value("scheduler_undecodable_objects_total", labels) == 1
 
 
-def test_wake_ups_for_nothing_are_read_from_the_queue(registry, metrics, logs):
+def test_wasted_wake_ups_are_read_from_the_queue(registry, metrics, logs):
     taken = pod("there").on("n1").cpu("8").priority(9)
     cluster = Cluster(node("n1").cpu("1"), taken, pod("p").cpu("8"))
     provide(metrics, cluster.machine, [], NoPolicies(), NoWriter(), logs)

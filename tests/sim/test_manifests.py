@@ -81,7 +81,7 @@ def test_several_files_are_one_cluster(written):
     assert (len(found.pods), len(found.nodes)) == (1, 1)
 
 
-def test_lists_stand_for_their_items(written):
+def test_lists_are_read_as_their_items(written):
     inner = "{apiVersion: v1, kind: NodeList, items: [{kind: Node, metadata: {name: n1}}]}"
     text = f"kind: List\nitems:\n- {{kind: Pod, metadata: {{name: p}}}}\n- {inner}\n"
 
@@ -141,7 +141,7 @@ def test_objects_in_memory_are_read_as_those_in_files():
     assert names(found) == {"pods": ["a", "b"], "nodes": ["n"], "namespaces": [], "budgets": []}
 
 
-def test_a_problem_in_memory_is_told_with_its_place():
+def test_a_problem_in_memory_is_reported_with_its_position():
     with pytest.raises(ManifestError, match=r"^objects\[1\]: not a Kubernetes object"):
         typed([{"kind": "Service", "metadata": {"name": "s"}}, {}])
 

@@ -88,7 +88,7 @@ def test_a_decision_counts_for_the_next_one():
     assert isinstance(second.decision, Unschedulable)
 
 
-def test_gated_pods_come_last_with_the_words_of_the_api():
+def test_gated_pods_are_listed_last_with_the_message_of_the_api():
     plan = planner(node("n1"), pod("gated").gated("a").priority(9), pod("p"))
 
     *_, last = plan.attempts()
@@ -98,7 +98,7 @@ def test_gated_pods_come_last_with_the_words_of_the_api():
     assert (last.number, last.effects) == (0, ())
 
 
-def test_pods_that_are_done_or_being_deleted_have_no_turn():
+def test_finished_and_terminating_pods_are_not_tried():
     plan = planner(
         node("n1"), pod("terminating").terminating(), pod("failed").finished("Failed"), pod("p")
     )
@@ -139,7 +139,7 @@ def test_with_one_profile_the_scheduler_name_of_a_pod_does_not_matter():
     assert {each.scheduler_name for each in attempts} == {OURS}
 
 
-def test_with_several_profiles_pods_go_by_their_scheduler_name():
+def test_pods_are_decided_by_the_profile_of_their_scheduler_name():
     config = "profiles: [{schedulerName: one}, {schedulerName: two}]"
     plan = planner(
         node("n1"), pod("a").scheduler("two"), pod("b").scheduler("three"), config=config
@@ -170,7 +170,7 @@ def test_device_classes_count():
     assert attempt.plugins == ("DynamicResources",)
 
 
-def test_an_explanation_is_given_when_asked_for():
+def test_an_explanation_is_included_when_requested():
     objects = node("n1").cpu("1"), node("n2").cordoned(), pod("p").cpu("1")
 
     (explained,) = planner(*objects, options=PlanOptions(explain=True)).attempts()
@@ -200,7 +200,7 @@ def test_the_preemptor_gets_the_capacity_of_its_victims():
     assert plan.final() == {"default/p": "n1"}
 
 
-def test_what_stays_as_it_was_is_not_told_again():
+def test_an_unchanged_decision_is_not_reported_again():
     plan = planner(
         node("n1").cpu("1"),
         pod("low").on("n1").cpu("1"),
@@ -244,7 +244,7 @@ def test_gated_pods_stay_where_they_are():
     assert plan.final() == {"default/gated": None}
 
 
-def test_a_chain_of_preemptions_comes_to_an_end():
+def test_a_chain_of_preemptions_ends():
     plan = planner(
         node("n1").cpu("1"),
         *(pod(f"p{number}").cpu("1").priority(number) for number in range(5)),

@@ -123,7 +123,7 @@ def test_an_extender_reads_all_that_the_files_say(plan: Any, server: ExtenderSer
     assert body["Pod"]["spec"]["containers"] == pod("p")["spec"]["containers"]
 
 
-def test_a_resource_that_the_scheduler_leaves_to_an_extender(plan: Any, server: ExtenderServer):
+def test_a_resource_that_only_an_extender_checks(plan: Any, server: ExtenderServer):
     server.answers["filter"] = {"NodeNames": ["n1"]}
     managed = [{"name": GPU, "ignoredByScheduler": True}]
 
@@ -265,7 +265,7 @@ def test_preempt_takes_too_long(plan: Any, server: ExtenderServer):
         ),
     ],
 )
-def test_preempt_leaves_nothing(
+def test_preempt_accepts_no_candidate(
     plan: Any, server: ExtenderServer, answer: dict[str, Any], ignorable: bool
 ):
     """Source: preemption.go callExtenders; preemption_test.go TestCallExtenders."""

@@ -59,7 +59,7 @@ def test_a_resized_pod_is_counted_with_its_new_size(cluster):
     assert used(cluster, "n1") == 3000
 
 
-def test_a_pod_that_is_seen_elsewhere_moves(cluster):
+def test_a_pod_that_is_observed_elsewhere_moves(cluster):
     cluster.place(P, "n1")
 
     cluster.place(P, "n2")
@@ -102,7 +102,7 @@ def test_an_assumed_pod_that_is_observed_elsewhere_moves_there(cluster):
     assert (used(cluster, "n1"), used(cluster, "n2"), cluster.assumed) == (0, 1000, 0)
 
 
-def test_a_forgotten_pod_is_not_counted(cluster):
+def test_a_pod_whose_assumption_was_dropped_is_not_counted(cluster):
     cluster.assume(P, "n1")
 
     left = cluster.forget(P.uid)
@@ -112,7 +112,7 @@ def test_a_forgotten_pod_is_not_counted(cluster):
     assert (used(cluster, "n1"), cluster.assumed) == (0, 0)
 
 
-def test_only_an_assumed_pod_can_be_forgotten(cluster):
+def test_only_the_assumption_of_an_assumed_pod_can_be_dropped(cluster):
     cluster.place(P, "n1")
 
     with pytest.raises(ValueError, match="is not assumed and cannot be forgotten"):
@@ -126,7 +126,7 @@ def test_a_pod_on_a_node_cannot_be_assumed(cluster):
         cluster.assume(P, "n2")
 
 
-def test_an_odd_request_changes_nothing(cluster):
+def test_an_invalid_request_changes_nothing(cluster):
     cluster.place(P, "n1")
 
     with pytest.raises(QuantityError):
@@ -138,7 +138,7 @@ def test_an_odd_request_changes_nothing(cluster):
     assert cluster.find_pod(P.uid) is P
 
 
-def test_an_odd_node_changes_nothing(cluster):
+def test_an_invalid_node_changes_nothing(cluster):
     with pytest.raises(QuantityError):
         cluster.write_node(node("n1").cpu("lots").build())
 

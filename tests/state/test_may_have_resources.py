@@ -52,7 +52,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("cluster", "wanted", "want"), CASES.values(), ids=CASES)
-def test_capacity_is_what_pods_and_nominated_pods_leave(cluster, wanted, want):
+def test_capacity_is_reduced_by_pods_and_nominated_pods(cluster, wanted, want):
     assert may_fit(cluster, wanted) is want
 
 
@@ -60,7 +60,7 @@ def test_nominated_pods_of_lower_priority_do_not_count():
     assert may_fit(NOMINATED, pod("p").cpu("2"), priority=11)
 
 
-def test_a_node_that_is_gone_has_no_capacity():
+def test_a_deleted_node_has_no_capacity():
     cluster = cluster_of(pod("a"))
     cluster.erase_node("n1")
 
@@ -76,7 +76,7 @@ def test_what_is_ignored_is_never_too_little():
     assert not NodeResourcesFit().may_fit(footprint, 0, 10, cluster)
 
 
-def test_devices_may_stand_for_what_a_node_has_none_of():
+def test_devices_of_a_class_can_replace_a_resource_that_a_node_lacks():
     cluster = cluster_of(gpus="0")
     cluster.write_device_class(DeviceClass(ObjectMeta(name="gpus"), DeviceClassSpec(GPU)))
 

@@ -187,7 +187,7 @@ def _no_capacity(pod: Pod, node: Node, others: Sequence[Pod]) -> Verdict | None:
     for other in others:
         for name, amount in requests(other).items():
             used[name] = used.get(name, 0) + amount
-    reasons, hopeless = [], False
+    reasons, unresolvable = [], False
     if len(others) + 1 > has.get("pods", 0):
         reasons.append("Too many pods")
     first = ["cpu", "memory", "ephemeral-storage"]
@@ -196,8 +196,8 @@ def _no_capacity(pod: Pod, node: Node, others: Sequence[Pod]) -> Verdict | None:
         need = wanted.get(name, 0)
         if need > 0 and need > has.get(name, 0) - used.get(name, 0):
             reasons.append(f"Insufficient {name}")
-            hopeless = hopeless or need > has.get(name, 0)
-    return Verdict("NodeResourcesFit", tuple(reasons), not hopeless) if reasons else None
+            unresolvable = unresolvable or need > has.get(name, 0)
+    return Verdict("NodeResourcesFit", tuple(reasons), not unresolvable) if reasons else None
 
 
 # One pod, the cluster -----------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_freed_resources_are_not_waited_for_again_once_a_victim_hangs():
     assert cluster.claims() == {"high": "n1" if first == "n0" else "n0"}
 
 
-def test_no_victim_is_spared_because_of_one_that_hangs():
+def test_a_hanging_victim_does_not_replace_another_victim():
     cluster = Refusing(
         node("n1").cpu("5"), low("hangs", cpu="2", priority=50).port(80), low("low", cpu="2")
     )

@@ -56,7 +56,7 @@ def test_capacity_that_a_preemptor_abandoned_is_used_by_pods_that_could_have_fre
     assert wasted(cluster) == want
 
 
-def test_capacity_that_another_scheduler_takes_is_wasted_even_if_a_pod_of_ours_uses_some():
+def test_capacity_taken_by_another_scheduler_is_wasted_even_if_the_rest_is_used():
     cluster = left()
     cluster.finish_terminating()
     cluster.add(low("foreign", priority=100).scheduler("other").not_started())
@@ -98,7 +98,7 @@ def test_of_two_plans_on_a_node_the_one_whose_capacity_is_used_is_not_wasted():
     assert wasted(cluster) == {"placed_elsewhere": 1}
 
 
-def test_capacity_is_not_given_up_while_a_pod_is_nominated_to_it():
+def test_capacity_is_not_wasted_while_a_pod_is_nominated_to_it():
     cluster = Cluster(node("n1").cpu("6"), low("a"), low("b"), low("c"))
     cluster.schedule(HIGH)
     cluster.delete("a")

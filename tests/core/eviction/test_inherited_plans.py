@@ -85,7 +85,7 @@ def test_a_plan_for_another_node_than_the_nomination_is_ignored():
     assert cluster.evicted() == ["cheaper"]
 
 
-def test_a_policy_that_the_ledger_has_not_counted_the_victims_for_holds():
+def test_a_policy_applies_if_the_ledger_has_not_counted_the_victims_for_it():
     low = pod("low").on("n1").cpu("4").priority(1)
     policy = PreemptionPolicy("none", generation=1, budgets=(Budget(0, 3600.0),))
     cluster = Cluster(node("n1").cpu("4"), low, claimant(low))

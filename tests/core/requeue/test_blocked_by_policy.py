@@ -43,7 +43,7 @@ def phase(cluster: Cluster, name: str) -> Any:
     return None if queued is None else queued.phase
 
 
-def test_a_disruption_budget_wakes_the_pods_that_it_holds_and_no_others():
+def test_a_disruption_budget_wakes_the_pods_that_it_blocks_and_no_others():
     cluster = Cluster(STRICT, *nodes("n1"), ready("web"), protects(), protects(9, "other"))
     assert "disruption budgets" in refused(cluster.schedule(wants()))
 

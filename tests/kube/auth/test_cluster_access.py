@@ -50,7 +50,7 @@ async def authorization(found: ClusterAccess) -> str:
     return (await found.credentials.headers()).get("Authorization", "")
 
 
-async def test_certificates_as_files_beside_the_kubeconfig(tmp_path: Path, authority: Authority):
+async def test_certificates_as_files_next_to_the_kubeconfig(tmp_path: Path, authority: Authority):
     authority.copy_to(tmp_path)
 
     found = cluster_access.load(
@@ -192,7 +192,7 @@ def test_proxies_that_are_not_used_are_named(
     assert cluster_access.unused_proxies(where, environment) == want
 
 
-async def test_nobody(tmp_path: Path):
+async def test_a_kubeconfig_without_credentials(tmp_path: Path):
     found = cluster_access.load(kubeconfig(tmp_path, {"server": "http://localhost:8001"}, None), {})
 
     assert await authorization(found) == ""

@@ -51,7 +51,7 @@ async def tokens(login: LoginCommand, count: int) -> list[str]:
     return [token(each) for each in await asyncio.gather(*(login.headers() for _ in range(count)))]
 
 
-async def test_no_request_goes_out_without_credentials():
+async def test_no_request_is_sent_without_credentials():
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
 

@@ -255,7 +255,7 @@ async def test_both_sides_show_certificates(tmp_path: Path):
 # Pace
 
 
-async def test_requests_beyond_the_burst_wait_for_their_turn(waits: Waits):
+async def test_requests_above_the_burst_wait(waits: Waits):
     limiter = RateLimiter(qps=10, burst=2, sleep=waits.sleep)
 
     for _ in range(4):

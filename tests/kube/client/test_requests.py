@@ -5,12 +5,12 @@ import pytest
 from scheduler.kube.client.requests import cut_note
 
 
-def test_a_short_note_is_kept():
+def test_a_short_event_note_is_unchanged():
     assert cut_note("x" * 1024) == "x" * 1024
 
 
 @pytest.mark.parametrize("letter", ["x", "\u00e4", "\u20ac", "\U0001f600"])
-def test_a_long_note_ends_in_dots_within_1024_bytes_and_between_letters(letter):
+def test_a_long_event_note_is_cut_to_1024_bytes_with_dots_between_characters(letter):
     note = cut_note(letter * 2000)
 
     size = len(note.encode())

@@ -70,7 +70,7 @@ async def test_half_an_answer_is_none(server: Server, http: Http1, answer: bytes
     assert raised.value.sent
 
 
-async def test_a_header_that_comes_again_is_joined(server: Server, http: Http1):
+async def test_a_repeated_header_is_joined(server: Server, http: Http1):
     server.script = [[b"HTTP/1.1 200 OK\r\nWarning: a\r\nwarning: b\r\nContent-Length: 0\r\n\r\n"]]
 
     assert (await get(http)).headers["warning"] == "a, b"
@@ -120,9 +120,7 @@ async def test_a_connection_that_was_idle_for_long_is_not_trusted(
     assert [len(requests) for requests in server.connections] == [1, 1]
 
 
-async def test_a_connection_on_which_something_comes_unasked_is_not_used_again(
-    server: Server, http: Http1
-):
+async def test_a_connection_with_unrequested_data_is_not_used_again(server: Server, http: Http1):
     wait = asyncio.Event()
     server.script = [[OK + OK, wait], [OK]]
 
@@ -157,7 +155,9 @@ async def test_what_may_have_happened_is_not_repeated(server: Server, http: Http
     assert [len(requests) for requests in server.connections] == [2]
 
 
-async def test_a_new_connection_that_is_cut_is_not_tried_again(server: Server, http: Http1):
+async def test_a_request_on_a_new_connection_that_is_cut_is_not_retried(
+    server: Server, http: Http1
+):
     server.script = [[None], [OK]]
 
     with pytest.raises(Unreachable, match="closed the connection"):
@@ -166,7 +166,7 @@ async def test_a_new_connection_that_is_cut_is_not_tried_again(server: Server, h
     assert [len(requests) for requests in server.connections] == [1]
 
 
-async def test_a_request_that_is_given_up_cuts_its_connection(server: Server, http: Http1):
+async def test_a_cancelled_request_cuts_its_connection(server: Server, http: Http1):
     wait = asyncio.Event()
     server.script = [[wait], [OK]]
     task = asyncio.create_task(get(http))
@@ -198,7 +198,7 @@ async def test_without_an_open_connection_nothing_is_posted(server: Server, http
     assert told == server.connections == []
 
 
-async def test_what_is_posted_goes_over_a_connection_that_is_kept(server: Server, http: Http1):
+async def test_a_post_uses_a_connection_that_was_kept(server: Server, http: Http1):
     server.script = [[OK, OK, OK, OK]]
     await get(http)
 
@@ -238,7 +238,7 @@ async def test_what_is_posted_is_not_repeated(
     assert [len(requests) for requests in server.connections] == [2, 1]
 
 
-async def test_an_answer_that_is_overdue_is_given_up(
+async def test_a_request_whose_answer_is_overdue_fails(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
@@ -267,7 +267,7 @@ async def test_nothing_was_sent_to_a_server_that_does_not_exist(server: Server, 
 # Streams
 
 
-async def test_a_stream_is_read_as_it_comes(server: Server, http: Http1):
+async def test_a_stream_is_read_as_it_arrives(server: Server, http: Http1):
     more = asyncio.Event()
     server.script = [[ENDLESS + b"1\r\na\r\n", more]]
 
@@ -289,7 +289,7 @@ async def test_a_stream_that_ends_returns_nothing(server: Server, http: Http1):
     stream.close()
 
 
-async def test_a_stream_that_is_silent_is_given_up(server: Server, http: Http1):
+async def test_a_silent_stream_fails(server: Server, http: Http1):
     wait = asyncio.Event()
     server.script = [[ENDLESS, wait], [wait]]
 
@@ -302,7 +302,7 @@ async def test_a_stream_that_is_silent_is_given_up(server: Server, http: Http1):
     wait.set()
 
 
-async def test_a_slow_reader_holds_the_stream_back_and_loses_nothing(
+async def test_a_slow_reader_slows_the_stream_down_and_loses_nothing(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)

@@ -85,7 +85,7 @@ async def test_a_connection_that_answered_meanwhile_is_kept(server: Server, http
     assert [len(requests) for requests in server.connections] == [1, 3]
 
 
-async def test_an_answer_that_began_shows_that_the_connection_lives(server: Server, http: Http1):
+async def test_an_answer_that_began_shows_that_the_connection_is_alive(server: Server, http: Http1):
     half, wait = OK[:-1], asyncio.Event()
     server.script = [[OK, half, wait], [OK, half, wait]]
     await kept(http, 2)
@@ -124,7 +124,7 @@ async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(
 
 
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
-async def test_an_answer_that_is_too_large_is_given_up(
+async def test_an_answer_that_is_too_large_is_refused(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch, status: str
 ):
     monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)

@@ -72,7 +72,7 @@ def test_reported_differences_of_a_clock(ahead: float, told: list[float]):
         pytest.param(b"a" * 100_000, id="without end"),
     ],
 )
-def test_nothing_is_learnt_from_an_odd_date(date: bytes):
+def test_an_invalid_date_is_ignored(date: bytes):
     life = Life(HOUR)
     for _ in range(3):
         life.answer()

@@ -45,7 +45,7 @@ async def test_a_missing_right_is_none_where_there_is_nothing_to_read(api, begin
     assert policies.health().problem == ""
 
 
-async def test_without_the_right_to_watch_changes_come_with_the_next_list(
+async def test_changes_are_seen_with_the_next_list_without_the_right_to_watch(
     api, heard, around, begin
 ):
     api.forbidden.add(("watch", KIND))
@@ -94,7 +94,7 @@ PAGE_404 = (404, b"<html>404 Not Found</html>")
         pytest.param((200, b'{"kind":"PreemptionPolicyList","metadata":{}}'), id="no version"),
     ],
 )
-async def test_what_something_on_the_way_answers_ends_no_policy(api, heard, around, begin, answer):
+async def test_an_answer_of_a_proxy_ends_no_policy(api, heard, around, begin, answer):
     put(api, ONE, 1)
     policies = await begin(period=0.02)
     await until(lambda: around.in_force() == {"p": 1})

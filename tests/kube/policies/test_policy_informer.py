@@ -16,7 +16,7 @@ from tests.support.stored_policies import (
 )
 
 
-async def test_all_policies_are_handed_over_before_synced_is_set(api, around, begin):
+async def test_all_policies_are_delivered_before_synced_is_set(api, around, begin):
     put(api, ONE, 1)
     put(api, TWO, 1, "q")
 
@@ -56,7 +56,7 @@ async def test_changes_take_effect_at_once_and_show_in_the_status(api, heard, ar
     assert heard.policies == ["p accepted", "p accepted", "p refused", "p gone"]
 
 
-async def test_the_definition_may_come_later_and_go_again(api, around, begin):
+async def test_the_definition_can_be_created_later_and_deleted_again(api, around, begin):
     api.absent.add(KIND)
     policies = await begin()
     await until(policies.synced.is_set)
@@ -97,7 +97,7 @@ async def test_a_deletion_while_a_watch_restarts_is_noticed_at_once(api, around,
     await until(lambda: around.in_force() == {})
 
 
-async def test_kopf_is_started_again_when_it_gives_up(api, heard, around, begin):
+async def test_kopf_is_started_again_when_it_ends(api, heard, around, begin):
     put(api, ONE, 1)
     policies = await begin(period=60.0)
     await until(lambda: api.watches)

@@ -75,7 +75,7 @@ def events(api: FakeApi) -> list[dict[str, Any]]:
     ]
 
 
-async def test_a_status_is_not_written_again_while_it_is_on_its_way(
+async def test_a_status_is_not_written_again_while_it_is_being_written(
     api, around, begin, monkeypatch
 ):
     real = PolicyWriter._patch

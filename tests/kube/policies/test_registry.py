@@ -88,13 +88,13 @@ def test_the_same_state_is_reported_once(book: PolicyRegistry):
     assert book.take(parse_policy(policy(ONE, 1, 2, victims=3))) == []
 
 
-def test_an_older_state_is_not_news(book: PolicyRegistry):
+def test_an_older_state_is_ignored(book: PolicyRegistry):
     book.take(parse_policy(policy(TWO, 2, 5)))
 
     assert book.take(parse_policy(policy(ONE, 1, 4))) == []
 
 
-def test_a_refused_generation_leaves_the_accepted_one_in_force(book: PolicyRegistry):
+def test_a_refused_generation_keeps_the_accepted_one_in_force(book: PolicyRegistry):
     book.take(parse_policy(policy(ONE, 1, 1)))
 
     assert book.take(parse_policy(policy(BAD, 2, 2))) == []
@@ -122,7 +122,7 @@ def test_after_a_restart_the_status_shows_what_was_accepted(book: PolicyRegistry
     assert due(book)["accepted"] == {"generation": 1, "spec": ONE}
 
 
-def test_what_the_status_calls_accepted_is_judged_again(book: PolicyRegistry):
+def test_a_generation_that_the_status_calls_accepted_is_validated_again(book: PolicyRegistry):
     assert book.take(parse_policy(policy(BAD, 2, 9, accepted={"generation": 1, "spec": BAD}))) == []
     assert book.take_gone("p", "u", 10) == []
 
@@ -152,7 +152,7 @@ def test_the_end_of_another_policy_of_that_name_is_not_meant(book: PolicyRegistr
 # Lists
 
 
-def test_a_list_shows_which_policies_exist_and_which_are_gone(book: PolicyRegistry):
+def test_a_list_shows_which_policies_exist_and_which_are_deleted(book: PolicyRegistry):
     assert book.take_list(Listed(5, (parse_policy(policy(ONE, 1, 2)),)), book.newest) == [
         PolicyObserved(most(1))
     ]
@@ -168,7 +168,7 @@ def test_a_list_that_is_older_than_the_watch_is_ignored(book: PolicyRegistry):
     assert book.take_list(Listed(8, (parse_policy(policy(ONE, 1, 7)),)), 7) == []
 
 
-def test_what_was_watched_before_a_list_does_not_bring_back_what_is_gone(book: PolicyRegistry):
+def test_events_watched_before_a_list_do_not_restore_a_deleted_policy(book: PolicyRegistry):
     book.take_list(Listed(8, ()), book.newest)
 
     assert book.take(parse_policy(policy(ONE, 1, 7))) == []
@@ -369,7 +369,7 @@ def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: P
     )
 
 
-def test_a_policy_that_was_too_many_comes_into_force_when_another_goes(book: PolicyRegistry):
+def test_a_policy_above_the_limit_takes_effect_when_another_is_deleted(book: PolicyRegistry):
     many = tuple(parse_policy(numbered(f"p{i:02}", 0)) for i in range(MAX_POLICIES + 1))
     book.take_list(Listed(5, many), 0)
 

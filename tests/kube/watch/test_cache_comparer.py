@@ -122,7 +122,7 @@ async def test_everything_that_was_missed_is_reported(api: FakeApi, comparer: Co
     assert drift.counts() == {"missing": 1, "surplus": 1, "stale": 2}
 
 
-async def test_what_is_heard_of_within_the_grace_is_no_drift(
+async def test_an_object_observed_within_the_grace_period_is_no_drift(
     api: FakeApi, comparer: Compare, waits: Waits
 ):
     knows = there(api, "changed", "gone")
@@ -141,7 +141,7 @@ async def test_what_is_heard_of_within_the_grace_is_no_drift(
     assert waits.slept == [7.0]
 
 
-async def test_what_came_and_went_within_the_grace_is_no_drift(
+async def test_an_object_created_and_deleted_within_the_grace_period_is_no_drift(
     api: FakeApi, comparer: Compare, waits: Waits
 ):
     knows = there(api, "a")
@@ -182,7 +182,9 @@ async def test_pods_that_are_not_watched_do_not_count(api: FakeApi, comparer: Co
     assert await comparer().compare(knows) == Drift()
 
 
-async def test_long_lists_come_in_pages_with_pauses(api: FakeApi, comparer: Compare, waits: Waits):
+async def test_long_lists_are_read_in_pages_with_pauses(
+    api: FakeApi, comparer: Compare, waits: Waits
+):
     knows = there(api, *(f"p{i}" for i in range(25)))
 
     assert await comparer(page_objects=10, pause_seconds=0.5).compare(knows) == Drift()
@@ -220,7 +222,7 @@ async def test_a_list_that_breaks_off_is_no_drift(api: FakeApi, comparer: Compar
         await comparer(page_objects=10).compare(knows)
 
 
-async def test_every_resource_has_its_turn_also_after_a_failure(
+async def test_every_resource_is_compared_even_after_a_failure(
     api: FakeApi, comparer: Compare, reports: Reports, waits: Waits
 ):
     waits.jitter = 0.5

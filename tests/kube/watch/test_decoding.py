@@ -76,7 +76,7 @@ def test_what_is_no_event_breaks_the_stream(text: bytes):
         WATCH.decode(text)
 
 
-def test_an_odd_object_leaves_the_rest_of_a_page_readable():
+def test_an_invalid_object_does_not_affect_the_rest_of_a_page():
     items = [{"metadata": {"name": 1}}, {"metadata": {"name": "b"}, "spec": []}, {"metadata": {}}]
     metadata = {"resourceVersion": "9", "continue": "c"}
     body = json.dumps({"kind": "PodList", "metadata": metadata, "items": items})

@@ -81,7 +81,7 @@ async def test_watches_other_kinds_as_well(
     assert view.events[1] == want_gone
 
 
-async def test_a_finished_pod_is_gone(api: FakeApi, view: View, start: Start):
+async def test_a_finished_pod_is_reported_as_gone(api: FakeApi, view: View, start: Start):
     api.store.put("pods", pod("done", phase="Succeeded"))
     running = api.store.put("pods", pod("a", phase="Running"))
     await start()
@@ -156,7 +156,7 @@ async def test_a_page_that_expires_begins_the_list_again(
     assert len(view.events) == 4
 
 
-async def test_a_pod_that_was_replaced_under_its_name_is_gone_first(
+async def test_a_pod_replaced_under_its_name_is_reported_as_gone_first(
     api: FakeApi, view: View, start: Start
 ):
     old = api.store.put("pods", pod("a"))
@@ -169,7 +169,7 @@ async def test_a_pod_that_was_replaced_under_its_name_is_gone_first(
     assert view.pods == {"default/a": "another"}
 
 
-async def test_a_silent_connection_is_given_up(api: FakeApi, view: View, start: Start):
+async def test_a_silent_connection_is_closed(api: FakeApi, view: View, start: Start):
     informer = await start(silence_seconds=0.05)
     await until(lambda: api.watches == 1)
 
@@ -215,7 +215,7 @@ async def test_repeated_events_are_reported_once(api: FakeApi, view: View, start
     assert len(view.events) == 1
 
 
-async def test_lines_that_come_in_pieces_are_joined(api: FakeApi, view: View, start: Start):
+async def test_lines_that_arrive_in_pieces_are_joined(api: FakeApi, view: View, start: Start):
     await start()
     await until(lambda: api.watches == 1)
     api.piece_bytes = 7
@@ -234,7 +234,7 @@ async def test_a_line_of_several_megabytes_is_read(api: FakeApi, view: View, sta
     await until(lambda: view.equals(api))
 
 
-async def test_lines_that_wait_together_are_handed_over_together(
+async def test_lines_that_arrive_together_are_delivered_together(
     api: FakeApi, view: View, start: Start
 ):
     await start()

@@ -42,7 +42,7 @@ async def test_a_known_object_stays_known_while_it_cannot_be_read(
     assert informer.health().undecodable == 0
 
 
-async def test_a_replaced_object_that_cannot_be_read_is_gone(
+async def test_a_replaced_object_that_cannot_be_read_is_reported_as_gone(
     api: FakeApi, view: View, start: Start
 ):
     api.store.put("pods", pod("a"))
@@ -83,7 +83,7 @@ async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(
     assert waits.slept[:4] == [0.5, 1.0, 2.0, 4.0]
 
 
-async def test_a_busy_server_is_given_the_time_that_it_asks_for(
+async def test_a_busy_server_is_retried_after_the_time_it_requests(
     api: FakeApi, start: Start, waits: Waits
 ):
     api.inject(Fault("GET", "/pods", status=429, headers={"Retry-After": "7"}))

@@ -71,7 +71,7 @@ async def test_the_age_grows_while_watches_open_and_say_nothing(
     await until(lambda: age(registry) < 0.1)
 
 
-async def test_the_age_grows_while_the_server_is_away(
+async def test_the_age_grows_while_the_server_is_unavailable(
     api: FakeApi, start: Start, registry: CollectorRegistry, waits: Waits
 ):
     informer = await start()
@@ -118,7 +118,7 @@ def test_the_server_is_asked_to_end_a_watch_before_silence_counts_as_death():
         pytest.param({"message": "something"}, id="no code"),
     ],
 )
-async def test_watches_that_fail_again_and_again_are_given_up_for_a_list(
+async def test_watches_that_fail_repeatedly_are_replaced_by_a_list(
     api: FakeApi, start: Start, heard: Heard, view: View, line: dict[str, Any]
 ):
     error = json.dumps({"type": "ERROR", "object": {"kind": "Status", **line}}).encode() + b"\n"
@@ -133,7 +133,7 @@ async def test_watches_that_fail_again_and_again_are_given_up_for_a_list(
     assert lists(heard) == 4  # at the start, twice to check the version, and at the end
 
 
-async def test_a_silent_watch_is_given_up_for_a_list(
+async def test_a_silent_watch_is_replaced_by_a_list(
     api: FakeApi, start: Start, view: View, waits: Waits
 ):
     await start(silence_seconds=0.03)
@@ -146,7 +146,7 @@ async def test_a_silent_watch_is_given_up_for_a_list(
     assert waits.slept[:3] == [0.5, 1.0, 2.0]
 
 
-async def test_a_server_that_is_away_is_no_reason_to_list(
+async def test_an_unavailable_server_causes_no_list(
     api: FakeApi, start: Start, heard: Heard, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ):
     await start()
@@ -181,7 +181,7 @@ async def test_a_problem_is_reported_once_until_it_changes(
     ]
 
 
-async def test_a_problem_that_comes_back_is_reported_again(
+async def test_a_problem_that_occurs_again_is_reported_again(
     api: FakeApi, start: Start, heard: Heard
 ):
     api.inject(Fault("GET", "watch=true", status=503))
@@ -278,7 +278,7 @@ async def test_a_restored_etcd_is_noticed_without_events(
 
 
 @pytest.mark.parametrize("what", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
-async def test_a_version_that_goes_back_within_a_watch_is_noticed(
+async def test_a_version_that_decreases_within_a_watch_is_noticed(
     api: FakeApi, start: Start, view: View, heard: Heard, what: str
 ):
     await started_at_a_million(api, start)
@@ -372,7 +372,7 @@ async def test_a_long_pause_ends_when_others_get_answers_again(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_pause_that_the_server_asks_for_is_kept(
+async def test_a_pause_that_the_server_requests_is_observed(
     api: FakeApi, client: Client, view: View, waits: Waits
 ):
     outage = Outage()

@@ -69,7 +69,7 @@ def take(queue: EffectQueue) -> Job:
     return job
 
 
-def test_the_more_important_lane_goes_first():
+def test_the_more_important_lane_is_sent_first():
     queue = EffectQueue(64, lambda: 0.0)
     for effect in (announce("a"), condition("b"), evict("c"), nominate("d"), bind("e")):
         queue.add(effect)
@@ -77,7 +77,7 @@ def test_the_more_important_lane_goes_first():
     assert taken(queue) == [bind("e"), evict("c"), nominate("d"), condition("b"), announce("a")]
 
 
-def test_one_lane_leaves_places_for_the_others():
+def test_one_lane_does_not_use_the_slots_of_the_others():
     queue = EffectQueue(64, lambda: 0.0)
     for number in range(100):
         queue.add(bind(f"b{number}"))
@@ -122,7 +122,7 @@ def test_extenders_have_places_of_their_own():
     assert queue.length(Lane.EXTEND) == 136
 
 
-def test_for_one_pod_effects_go_in_the_order_in_which_they_came():
+def test_effects_of_one_pod_are_sent_in_the_order_in_which_they_were_added():
     queue = EffectQueue(64, lambda: 0.0)
     effects = [condition("a"), nominate("a"), evict("a")]
     for effect in effects:
@@ -151,7 +151,7 @@ def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: 
     assert job.clear_nomination == (old_clears or new_clears)
 
 
-def test_a_condition_on_its_way_is_not_replaced():
+def test_a_condition_that_is_being_written_is_not_replaced():
     queue = EffectQueue(64, lambda: 0.0)
     queue.add(condition("a", "old"))
     take(queue)
@@ -180,7 +180,7 @@ def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
     assert queue.length(Lane.CONDITION) == queue.length(Lane.PREEMPT) == 0
 
 
-def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
+def test_a_binding_waits_for_the_condition_being_written_and_ends_its_retries():
     queue = EffectQueue(64, lambda: 0.0)
     queue.add(condition("a"))
     job = take(queue)
@@ -192,7 +192,7 @@ def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
     assert taken(queue) == [bind("a")]
 
 
-def test_everything_unsent_can_be_taken_back():
+def test_all_unsent_effects_can_be_removed():
     queue = EffectQueue(64, lambda: 0.0)
     queue.add(condition("a"))
     sent = take(queue)
@@ -224,7 +224,7 @@ EFFECTS = st.builds(
 
 
 @given(st.lists(st.one_of(EFFECTS, st.just("take"), st.just("done"))), st.integers(4, 9))
-def test_every_effect_comes_out_once_and_in_the_order_of_its_pod(
+def test_every_effect_is_taken_once_and_in_the_order_of_its_pod(
     steps: list[Effect | str], places: int
 ):
     queue = EffectQueue(places, lambda: 0.0)

@@ -141,7 +141,7 @@ async def test_nominates_reserves_and_selects_in_this_order(server):
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-async def test_nothing_hangs_on_the_nomination(server, status):
+async def test_volumes_are_bound_even_if_the_nomination_cannot_be_written(server, status):
     server.faults[f"{POD}/status"] = [status]
 
     assert await outcome(server) == EffectDone(EFFECT)
@@ -196,7 +196,7 @@ async def test_nothing_is_written_when_another_instance_leads(server):
     assert server.requests == [("PATCH", f"{POD}/status")]
 
 
-async def test_patience_ends(server):
+async def test_retries_end_after_the_time_limit(server):
     server.faults[VOLUME] = [503] * 10_000
 
     ended = await outcome(server, patience=0.0)

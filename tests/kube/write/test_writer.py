@@ -86,7 +86,7 @@ async def test_a_pod_that_is_being_deleted_is_a_conflict(
     assert writes(api) == ["create pods/binding"]
 
 
-async def test_a_pod_that_was_deleted_is_gone(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, outcomes: Outcomes):
     api.store.put("pods", pod("a"))
     effect = bind(api)
     api.store.remove("pods", "default/a")
@@ -109,7 +109,7 @@ async def test_another_pod_of_the_same_name_is_not_bound(
     assert "nodeName" not in api.store.get("pods", "default/a")["spec"]
 
 
-async def test_a_binding_of_unknown_fate_is_looked_up_beyond_all_patience(
+async def test_a_binding_without_an_answer_is_looked_up_after_the_time_limit(
     api: FakeApi, write: Write, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a"))
@@ -165,7 +165,7 @@ async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: O
         ),
     ],
 )
-async def test_the_plan_goes_with_the_nomination(api: FakeApi, write: Write, effect):
+async def test_the_plan_is_written_with_the_nomination(api: FakeApi, write: Write, effect):
     planned = {"type": CONDITION, "status": "True", "message": "{}"}
     api.store.put("pods", pod("a", conditions=[planned]))
 
@@ -175,7 +175,7 @@ async def test_the_plan_goes_with_the_nomination(api: FakeApi, write: Write, eff
     assert CONDITION not in {each["type"] for each in conditions}
 
 
-async def test_a_patch_touches_only_what_we_own(api: FakeApi, write: Write):
+async def test_a_patch_contains_only_the_fields_that_the_scheduler_owns(api: FakeApi, write: Write):
     api.store.put("pods", pod("a"))
     effect = SetCondition(ref(api), "SchedulerError", "why", 1, clear_nomination=True)
 
@@ -202,7 +202,7 @@ async def test_the_transition_time_is_written_once(api: FakeApi, write: Write, o
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
-async def test_the_condition_of_a_pod_that_is_gone_is_not_written(
+async def test_the_condition_of_a_deleted_pod_is_not_written(
     api: FakeApi, write: Write, outcomes: Outcomes, replaced: bool
 ):
     api.store.put("pods", pod("a"))
@@ -263,7 +263,7 @@ async def test_a_victim_gets_its_condition_and_is_deleted(
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
 @pytest.mark.parametrize("after", [0, 1], ids=["before the patch", "before the delete"])
-async def test_a_victim_that_is_gone_anyway_is_evicted(
+async def test_a_victim_that_is_already_deleted_counts_as_evicted(
     api: FakeApi, write: Write, outcomes: Outcomes, after: int, replaced: bool
 ):
     api.store.put("pods", pod("a", node="n1"))

@@ -116,7 +116,7 @@ async def test_a_pod_is_looked_up_once_for_all_questions_about_a_version(
     assert [request.verb for request in api.requests] == ["get", "get"]
 
 
-async def test_a_pod_that_is_gone_is_not_asked_about(
+async def test_no_extender_is_asked_about_a_deleted_pod(
     api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a"))
@@ -190,7 +190,7 @@ async def test_what_an_extender_refuses_to_bind_stays_unbound(
     assert writes(api) == []
 
 
-async def test_what_an_ignorable_extender_refuses_to_bind_is_bound_by_us(
+async def test_a_pod_that_an_ignorable_extender_refuses_to_bind_is_bound_by_the_scheduler(
     api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a"))

@@ -138,7 +138,7 @@ async def test_effects_of_one_pod_arrive_in_order(
     assert [each.verb for each in api.requests] == ["patch", "patch", "patch", "delete"]
 
 
-async def test_no_more_than_the_allowed_number_is_on_its_way(
+async def test_no_more_than_the_allowed_number_of_requests_run_at_once(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     api.inject(Fault("POST", "/binding", times=100, hang=True))
@@ -266,7 +266,7 @@ async def test_stopping_abandons_what_was_not_sent(
     assert len(api.requests) == done
 
 
-async def test_stopping_ends_what_hangs_after_the_given_time(
+async def test_stopping_cancels_hanging_requests_after_the_given_time(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     api.inject(Fault("POST", "/binding", hang=True))
@@ -300,7 +300,7 @@ async def test_stopping_ends_pauses_at_once(
     assert kinds(outcomes) == {"abandoned": 1}
 
 
-async def test_stopping_finishes_an_eviction_that_was_begun(
+async def test_stopping_finishes_an_eviction_that_has_started(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     writer = begin()

@@ -15,7 +15,7 @@ from tests.support.fake_api import FakeApi, Fault, pod
         pytest.param(400, "refused", id="400"),
     ],
 )
-async def test_a_refusal_is_not_tried_again(
+async def test_a_refused_request_is_not_retried(
     api: FakeApi, write: Write, outcomes: Outcomes, status: int, want: str
 ):
     api.store.put("pods", pod("a"))
@@ -36,7 +36,7 @@ async def test_a_missing_right_is_named(api: FakeApi, write: Write, outcomes: Ou
     assert outcomes[0].failure.message.startswith("cannot create pods/binding: pods is forbidden")
 
 
-async def test_a_busy_server_gets_the_time_that_it_asks_for(
+async def test_a_busy_server_is_retried_after_the_time_it_requests(
     api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits
 ):
     api.store.put("pods", pod("a"))
@@ -48,7 +48,7 @@ async def test_a_busy_server_gets_the_time_that_it_asks_for(
     assert waits.slept == [2.0]
 
 
-async def test_a_server_that_asks_for_more_than_our_patience_is_unavailable(
+async def test_a_server_that_requests_more_than_the_time_limit_is_unavailable(
     api: FakeApi, write: Write, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a"))
@@ -74,7 +74,9 @@ async def test_pauses_grow(
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
-async def test_patience_ends(api: FakeApi, write: Write, outcomes: Outcomes, status: int):
+async def test_retries_end_after_the_time_limit(
+    api: FakeApi, write: Write, outcomes: Outcomes, status: int
+):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", times=1000, status=status))
 

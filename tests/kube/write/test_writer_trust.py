@@ -41,7 +41,7 @@ def carry_out(api: FakeApi, node: str) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 500, 504], ids=["cut", "500", "504"])
-async def test_a_binding_that_happens_after_our_patience_has_happened(
+async def test_a_binding_that_takes_effect_after_the_time_limit_is_reported_as_done(
     api: FakeApi, made: Made, outcomes: Outcomes, status: int
 ):
     api.store.put("pods", pod("a"))
@@ -78,7 +78,7 @@ async def test_a_late_binding_to_another_node_is_a_conflict(
     await writer.drain(0)
 
 
-async def test_a_refusal_does_not_settle_what_was_sent_before(
+async def test_a_refusal_does_not_decide_the_outcome_of_an_earlier_request(
     api: FakeApi, made: Made, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a"))
@@ -251,7 +251,7 @@ async def test_an_exception_of_the_sink_is_reported_when_the_outcome_needs_no_re
     await writer.drain(0)
 
 
-async def test_a_defect_does_not_cost_the_connection(api: FakeApi, client: Client, waits: Waits):
+async def test_a_defect_does_not_close_the_connection(api: FakeApi, client: Client, waits: Waits):
     api.store.put("pods", pod("a"))
     await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
     failing = Failing()
@@ -271,7 +271,7 @@ async def test_a_defect_does_not_cost_the_connection(api: FakeApi, client: Clien
 # What a server asks for
 
 
-async def test_what_a_server_asks_for_beyond_our_patience_counts_for_what_follows(
+async def test_a_requested_pause_above_the_time_limit_applies_to_later_requests(
     api: FakeApi, made: Made, outcomes: Outcomes, waits: Waits
 ):
     api.store.put("pods", pod("a"))
@@ -292,7 +292,7 @@ async def test_what_a_server_asks_for_beyond_our_patience_counts_for_what_follow
     await writer.drain(0)
 
 
-async def test_the_wish_of_a_server_may_stand_in_its_status(
+async def test_a_server_can_request_a_pause_in_its_status(
     api: FakeApi, write: Any, outcomes: Outcomes, waits: Waits
 ):
     api.store.put("pods", pod("a"))

@@ -70,7 +70,7 @@ def test_a_change_of_the_others_is_seen(kind):
 
 
 @pytest.mark.parametrize("kind", [NodeMeta, StorageMeta])
-def test_what_was_left_out_once_stays_as_it_is(kind):
+def test_annotations_that_were_left_out_stay_unchanged(kind):
     once = kind(annotations={"a": "b", APPLIED: SECRET})
 
     assert kind(annotations=once.annotations) == once
@@ -78,7 +78,7 @@ def test_what_was_left_out_once_stays_as_it_is(kind):
     assert msgspec.json.decode(msgspec.json.encode(once), type=kind) == once
 
 
-def test_the_annotations_that_were_handed_over_are_not_changed():
+def test_the_given_annotations_are_not_changed():
     given = {"a": "b", APPLIED: SECRET}
 
     StorageMeta(annotations=given)

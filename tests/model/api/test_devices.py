@@ -31,7 +31,7 @@ SLICE = b"""{"metadata": {"name": "s"}, "spec": {"driver": "d", "nodeName": "n",
    "consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "3Gi"}}}]}]}}"""
 
 
-def test_a_claim_has_what_rules_read_of_it():
+def test_a_claim_has_the_fields_that_rules_read():
     claim = msgspec.json.decode(CLAIM, type=ResourceClaim)
 
     assert claim.key == claim.metadata.key == "team/c"

@@ -34,7 +34,7 @@ def test_a_pod_is_decoded_with_the_fields_that_rules_read():
     assert found.status.nominated_node_name == "n2"
 
 
-def test_a_pod_tells_what_it_is():
+def test_a_decoded_pod_has_its_key_uid_and_state():
     found = msgspec.json.decode(LINE, type=Pod)
 
     assert (found.key, found.uid, found.terminating, found.terminal) == ("team/p", "1", True, True)

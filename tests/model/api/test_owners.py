@@ -26,7 +26,7 @@ def test_the_replica_sets_of_a_deployment_are_one_owner():
     assert owner(first.build()) == owner(second.build()) == "ReplicaSet/default/web"
 
 
-def test_a_replica_set_of_nobody_keeps_its_name():
+def test_a_replica_set_without_an_owner_keeps_its_name():
     assert owner(pod("a").owner("ReplicaSet", "web-6d4b9c").build()).endswith("/web-6d4b9c")
 
 
@@ -61,7 +61,7 @@ def test_names_that_no_object_can_have_become_a_digest(kind: str, name: str):
     assert found == owner(pod("b").owner(kind, name).build())
 
 
-def test_different_odd_names_are_different_owners():
+def test_different_unusual_names_are_different_owners():
     assert len({owner(pod("a").owner(*each).build()) for each in ODD}) == len(ODD)
 
 
@@ -75,7 +75,7 @@ def test_the_longest_legal_owner_is_kept_as_it_is():
 
 
 @given(st.text(), st.text(max_size=80), st.text())
-def test_an_owner_is_a_short_text_and_tells_its_namespace(kind: str, space: str, name: str):
+def test_an_owner_is_a_short_text_with_its_namespace(kind: str, space: str, name: str):
     found = owner(pod("a").meta(namespace=space).owner(kind, name).build())
 
     assert len(found) <= MAX_LENGTH

@@ -99,7 +99,7 @@ def test_fractions_of_a_unit_are_summed_before_the_sum_is_rounded_up(builder, na
     assert requests(builder)[name] == want
 
 
-def test_an_init_container_runs_beside_the_sidecars_that_were_started_before_it():
+def test_an_init_container_is_added_to_the_sidecars_started_before_it():
     builder = pod("p").init(
         container(cpu="9"),
         sidecar(cpu="1", memory="1"),
@@ -118,7 +118,7 @@ def test_the_score_rounds_sums_of_fractions_as_well():
     assert resources.non_zero_requests(builder.build()) == {"cpu": 2000, "memory": 1}
 
 
-def test_resources_that_nobody_counts_are_left_out():
+def test_resources_that_no_rule_counts_are_left_out():
     assert requests(pod("p").requests({"odd": "1", "pods": "3"}).cpu("1")) == {"cpu": 1000}
 
 
@@ -132,11 +132,11 @@ def test_a_small_init_container_changes_nothing():
     assert requests(pod("p").cpu("300m").init(container(cpu="100m"))) == {"cpu": 300}
 
 
-def test_a_sidecar_counts_beside_the_containers():
+def test_a_sidecar_is_added_to_the_containers():
     assert requests(pod("p").cpu("300m").init(sidecar(cpu="200m"))) == {"cpu": 500}
 
 
-def test_an_init_container_runs_beside_the_sidecars_declared_before_it():
+def test_an_init_container_is_added_to_the_sidecars_declared_before_it():
     builder = pod("p").cpu("100m").init(sidecar(cpu="200m"), container(cpu="300m"))
 
     assert requests(builder) == {"cpu": 500}
@@ -148,7 +148,7 @@ def test_an_init_container_does_not_wait_for_the_sidecars_declared_after_it():
     assert requests(builder) == {"cpu": 300}
 
 
-def test_overhead_comes_on_top():
+def test_overhead_is_added():
     builder = pod("p").cpu("100m").spec(overhead={"cpu": "50m", "memory": "1Mi"})
 
     assert requests(builder) == {"cpu": 150, "memory": MI}
@@ -166,7 +166,7 @@ def test_requests_at_pod_level_may_be_smaller_than_an_init_container():
     assert requests(at_pod_level(builder, cpu="500m")) == {"cpu": 500}
 
 
-def test_overhead_comes_on_top_of_requests_at_pod_level():
+def test_overhead_is_added_to_requests_at_pod_level():
     builder = at_pod_level(pod("p").spec(overhead={"cpu": "50m"}), cpu="1")
 
     assert requests(builder) == {"cpu": 1050}
@@ -181,7 +181,7 @@ def test_only_cpu_memory_and_huge_pages_count_at_pod_level():
     assert requests(builder) == {"cpu": 1000, "hugepages-2Mi": 4 * MI}
 
 
-def test_a_sum_beyond_the_cap_is_capped():
+def test_a_sum_above_the_cap_is_capped():
     builder = pod("p").containers(*(container(memory="9Ei") for _ in range(250)))
 
     assert requests(builder) == {"memory": MAX_QUANTITY}
@@ -206,7 +206,7 @@ def test_a_container_that_grows_counts_with_what_it_wants():
     assert requests(pod("p").cpu("800m").granted(cpu="500m"), status_aware=True) == {"cpu": 800}
 
 
-def test_what_was_allocated_counts_beside_what_is_in_force():
+def test_allocated_resources_are_compared_with_those_in_force():
     status = ContainerStatus("main", ResourceRequirements(requests={"cpu": "1"}), {"cpu": "2"})
     builder = pod("p").cpu("500m").status(container_statuses=[status])
 
@@ -395,5 +395,5 @@ def test_a_condition_of_another_type_says_nothing_of_a_resize():
     assert requests(builder, status_aware=True) == {"cpu": 4000}
 
 
-def test_a_pod_without_containers_asks_for_nothing():
+def test_a_pod_without_containers_requests_nothing():
     assert resources.pod_requests(Pod()) == {}

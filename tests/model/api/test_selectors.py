@@ -115,7 +115,7 @@ def test_a_selector_with_a_requirement_is_not_empty():
     assert not Selector.of(LabelSelector({"a": "b"})).empty
 
 
-def test_selectors_that_ask_for_the_same_are_equal():
+def test_selectors_with_the_same_requirements_are_equal():
     one = Selector.of(LabelSelector({"a": "1", "b": "2"}))
     other = Selector.of(LabelSelector({"b": "2", "a": "1"}))
 
@@ -152,7 +152,7 @@ def test_node_selector_and_affinity_must_both_match():
     assert not selectors.matches_node_selection(spec, node("n1").label("zone", "a").build())
 
 
-def test_a_pod_that_asks_for_nothing_matches_every_node():
+def test_a_pod_without_requirements_matches_every_node():
     assert selectors.matches_node_selection(pod("p").build().spec, node("n1").build())
 
 

@@ -51,7 +51,7 @@ def attempt(decision: Decision) -> Attempt:
     return Attempt(POD, "p", 7, decision, (), 3, nodes=10, feasible=4)
 
 
-def test_a_bound_pod_is_told_with_its_node():
+def test_a_bound_pod_is_logged_with_its_node():
     bench = Bench()
 
     bench.log.attempt(attempt(Placed("n1")))
@@ -72,7 +72,7 @@ def test_a_bound_pod_is_told_with_its_node():
     ]
 
 
-def test_a_preemption_is_told_with_its_victims():
+def test_a_preemption_is_logged_with_its_victims():
     bench = Bench()
 
     bench.log.attempt(attempt(Preempting("n1", (VICTIM,), 1, "0/10 nodes are available")))
@@ -93,7 +93,7 @@ def test_a_preemption_is_told_with_its_victims():
     ]
 
 
-def test_what_an_audit_would_have_refused_is_told_beside():
+def test_refusals_of_a_policy_in_audit_mode_are_logged_separately():
     bench = Bench()
     refusals = [
         PolicyRefusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
@@ -154,7 +154,7 @@ def test_an_attempt_has_at_most_one_line(decision, want):
     assert bench.events == want
 
 
-def test_a_failed_binding_tells_why():
+def test_a_failed_binding_is_logged_with_the_reason():
     bench = Bench()
     failed = EffectFailed(Bind(POD, "n1", "p"), CONFLICT)
 
@@ -197,7 +197,7 @@ def test_a_failed_binding_tells_why():
         ),
     ],
 )
-def test_verbosity_decides_what_is_told(verbosity, want):
+def test_verbosity_decides_what_is_logged(verbosity, want):
     bench = Bench(verbosity)
 
     bench.log.attempt(attempt(Unschedulable("full")))
@@ -210,7 +210,7 @@ def test_verbosity_decides_what_is_told(verbosity, want):
     assert [event for _, event in bench.events] == want
 
 
-def test_an_eviction_tells_for_whom():
+def test_an_eviction_is_logged_with_its_preemptor():
     bench = Bench()
 
     bench.log.outcome(EffectDone(EVICT))
@@ -251,7 +251,7 @@ def test_a_failed_effect_is_a_warning_unless_it_was_to_be_expected(effect, failu
     assert bench.records[0]["cause"] == failure.kind.value
 
 
-def test_an_eviction_that_failed_is_told_with_both_names():
+def test_a_failed_eviction_is_logged_with_victim_and_preemptor():
     bench = Bench()
 
     bench.log.outcome(EffectFailed(EVICT, CONFLICT))

@@ -45,7 +45,7 @@ def test_a_record_is_one_printable_line(render, text):
 
 
 @hostile
-def test_a_line_of_json_holds_what_was_logged(text):
+def test_a_line_of_json_contains_the_logged_values(text):
     line = log_lines.json_line({**HEAD, "event": "pod_bound", "pod": text, "attempts": 3})
 
     want = text.encode("utf-8", "backslashreplace").decode()

@@ -95,7 +95,7 @@ def test_an_exception_is_one_line(bench):
     ("verbosity", "want"),
     [(0, ["info", "warning"]), (3, ["info", "warning"]), (4, ["debug", "info", "warning"])],
 )
-def test_details_are_told_from_verbosity_4_on(verbosity, want):
+def test_details_are_logged_from_verbosity_4_on(verbosity, want):
     bench = Bench(verbosity=verbosity)
 
     bench.logs.logger.debug("detail")
@@ -114,14 +114,14 @@ def test_a_logger_can_be_bound_to_what_all_its_records_have(bench):
     assert [record.get("resource") for record in bench.records()] == ["pods", None]
 
 
-def test_structlog_hands_out_our_logger_once_installed(installed):
+def test_structlog_returns_our_logger_once_installed(installed):
     structlog.get_logger().info("anywhere", pod="shop/web")
 
     (record,) = installed.records()
     assert (record["event"], record["pod"]) == ("anywhere", "shop/web")
 
 
-def test_libraries_are_heard_under_their_name(installed):
+def test_messages_of_libraries_are_logged_under_their_name(installed):
     logging.getLogger("aiohttp.client").info("retry %d", 3)
     logging.getLogger("aiohttp.client").debug("not this")
 
@@ -133,7 +133,7 @@ def test_libraries_are_heard_under_their_name(installed):
     )
 
 
-def test_a_library_with_odd_levels_and_arguments_is_heard_too(installed):
+def test_messages_with_unusual_levels_and_arguments_are_logged_too(installed):
     ours = next(each for each in logging.getLogger().handlers if "observe" in type(each).__module__)
 
     for level, message, args in (

@@ -18,7 +18,7 @@ def test_the_page_in_the_documentation_is_the_one_that_the_catalogue_makes():
     assert PAGE.read_text() == want, "run: python -m deploy.tools.pages.metrics > " + str(PAGE)
 
 
-def test_every_name_is_told_once():
+def test_every_name_is_listed_once():
     names = [row.name for row in CATALOGUE] + [name for each in ABSENT for name in each.names]
 
     assert len(names) == len(set(names))

@@ -215,7 +215,7 @@ def test_metrics_without_labels_are_there_from_the_start(registry, metrics):
     assert registry.get_sample_value("process_start_time_seconds") > 0
 
 
-def test_the_build_is_told(registry, metrics):
+def test_the_build_is_exposed(registry, metrics):
     text = metrics.exposition()[0].decode()
 
     assert f'version="{__version__}"' in text
@@ -231,7 +231,7 @@ def test_the_exposition_has_every_row_of_the_catalogue_with_its_stability(metric
         assert (family.type, family.documentation) == (row.kind, row.text)
 
 
-def test_the_exposition_has_no_series_beside_the_catalogue_and_the_process(metrics):
+def test_the_exposition_has_only_series_of_the_catalogue_and_the_process(metrics):
     metrics.record_bound(attempt(Placed("n1")), 0.01, 1.0)
 
     text = metrics.exposition()[0].decode()
@@ -241,7 +241,7 @@ def test_the_exposition_has_no_series_beside_the_catalogue_and_the_process(metri
     assert {name for name in families - names if not name.startswith("process_")} == set()
 
 
-def test_openmetrics_is_spoken_to_who_asks_for_it(metrics):
+def test_openmetrics_is_returned_to_clients_that_accept_it(metrics):
     text, content_type = metrics.exposition("application/openmetrics-text; version=1.0.0")
 
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")

@@ -49,7 +49,7 @@ async def test_a_waiting_pod_is_explained_node_by_node():
     assert found["rejections"] == {each["filter"]: 1 for each in found["nodes"]}
 
 
-async def test_it_is_judged_by_the_cluster_of_this_moment():
+async def test_a_pod_is_explained_with_the_current_cluster():
     cluster = Cluster(node("n1").cpu("1"), pod("p").cpu("2"))
     cluster.hold(Bind)
     cluster.drain()
@@ -62,7 +62,7 @@ async def test_it_is_judged_by_the_cluster_of_this_moment():
     assert cluster.phase("p") is not QueuePhase.BINDING
 
 
-async def test_the_preemption_that_would_follow_is_told():
+async def test_the_preemption_that_would_follow_is_shown():
     low = pod("low").on("n1").cpu("4").priority(1)
     cluster = Cluster(node("n1").cpu("4"), low, pod("high").cpu("4").priority(9))
 
@@ -107,7 +107,7 @@ async def test_a_gated_pod_says_why():
     assert "nodes" not in found
 
 
-async def test_a_pod_that_is_being_bound_is_not_judged_again():
+async def test_a_pod_that_is_being_bound_is_not_evaluated_again():
     cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("4"))
     cluster.hold(Bind)
     cluster.step()
@@ -121,7 +121,7 @@ async def test_a_pod_that_is_being_bound_is_not_judged_again():
     )
 
 
-async def test_a_pod_that_was_placed_before_its_turn_is_not_judged_again():
+async def test_a_pod_placed_before_it_is_explained_is_not_evaluated_again():
     cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("4"))
     query = {"namespace": "default", "name": "p"}
     content = Debug(cluster.machine, lambda: cluster.now).pages()[POD](query)
@@ -146,7 +146,7 @@ async def test_extenders_are_not_asked_for_a_page():
     assert cluster.phase("p") is QueuePhase.ACTIVE
 
 
-async def test_pods_are_judged_one_after_the_other():
+async def test_pods_are_explained_one_after_the_other():
     cluster = Cluster(node("n1").cpu("1"), pod("a").cpu("2"), pod("b").cpu("2"))
     loop = asyncio.get_running_loop()
     pages = Debug(cluster.machine, lambda: cluster.now).pages()
@@ -168,7 +168,7 @@ async def test_a_pod_that_does_not_wait_is_not_found():
         await explained(cluster, "p")
 
 
-async def test_the_queue_is_told_with_its_phases():
+async def test_the_queue_is_shown_with_its_phases():
     cluster = Cluster(node("n1").cpu("1"), pod("big").cpu("2"), pod("gated").gated("wait"))
     cluster.drain()
     cluster.add(pod("new").priority(7))
@@ -193,7 +193,7 @@ async def test_some_of_the_queue_can_be_picked():
         await page(cluster, "/debug/queue", phase="lost")
 
 
-async def test_a_back_off_is_told_until_it_is_over():
+async def test_a_back_off_is_shown_until_it_is_over():
     cluster = Cluster(node("n1").cpu("1"), pod("p").cpu("2"))
     cluster.drain()
     during = await explained(cluster, "p")
@@ -204,7 +204,7 @@ async def test_a_back_off_is_told_until_it_is_over():
     assert after["backoffUntil"] is None
 
 
-async def test_nodes_are_told_with_what_is_asked_of_them():
+async def test_nodes_are_shown_with_their_requested_resources():
     low = pod("low").on("n1").cpu("3").priority(1)
     high = pod("high").cpu("4").priority(9)
     cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("1").cordoned(), low, high)
@@ -222,7 +222,7 @@ async def test_nodes_are_told_with_what_is_asked_of_them():
     assert (second["name"], second["unschedulable"], second["nominated"]) == ("n2", True, [])
 
 
-async def test_long_lists_come_in_parts():
+async def test_long_lists_are_sent_in_parts():
     cluster = Cluster(node("n1").cpu("1"), *(pod(f"p{i}").cpu("2") for i in range(250)))
     content = Debug(cluster.machine, lambda: cluster.now).pages()["/debug/queue"]({})
 
@@ -232,7 +232,7 @@ async def test_long_lists_come_in_parts():
     assert len(json.loads(b"".join(parts))["pods"]) == 250
 
 
-async def test_a_node_that_goes_while_nodes_are_told_is_left_out():
+async def test_a_node_deleted_while_nodes_are_listed_is_left_out():
     cluster = Cluster(*(node(f"n{i}").cpu("1") for i in range(150)))
     content = Debug(cluster.machine, lambda: cluster.now).pages()["/debug/nodes"]({})
     page = await anext(content) + await anext(content)

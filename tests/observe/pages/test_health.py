@@ -23,7 +23,7 @@ def test_a_failure_is_always_verbose_and_withholds_the_reason():
     )
 
 
-def test_readiness_gives_the_reason():
+def test_readiness_contains_the_reason():
     report = HealthChecks("readyz", CHECKS, reasons=True).report()
 
     assert "[-]informer-sync failed: pods not listed\n" in report.text
@@ -38,7 +38,7 @@ def test_an_excluded_check_does_not_run():
     )
 
 
-def test_who_excludes_what_does_not_exist_is_told():
+def test_excluding_a_check_that_does_not_exist_is_reported():
     report = HealthChecks("readyz", {}).report(verbose=True, excluded=["b", "a"])
 
     assert report.text == (

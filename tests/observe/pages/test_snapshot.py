@@ -91,7 +91,7 @@ def first_of(found: Planner, uid: str) -> Attempt:
 @pytest.mark.parametrize(
     "family", ["everything", "volumes", "budgets", "pod-affinity", "spread", "preemption"]
 )
-async def test_the_next_decision_is_the_one_that_was_to_come(family, seed, tmp_path):
+async def test_a_restored_snapshot_makes_the_same_next_decision(family, seed, tmp_path):
     (original,) = clusters(family, [seed])
     live = planner(original)
     deciding: Iterator[Attempt] = live.attempts()
@@ -109,7 +109,7 @@ async def test_the_next_decision_is_the_one_that_was_to_come(family, seed, tmp_p
     assert compared > 0
 
 
-async def test_every_kind_of_object_comes_back_as_it_was(tmp_path):
+async def test_every_kind_of_object_is_restored_unchanged(tmp_path):
     things = [
         storage_class("fast").made_by("csi.example.com").build(),
         csi_driver("csi.example.com", tells_capacity=True),
@@ -201,7 +201,7 @@ async def test_an_assumed_pod_is_on_its_node():
     assert (await told_of(cluster, "p"))["spec"]["nodeName"] == "n1"
 
 
-async def test_a_claim_is_a_nomination_and_a_victim_is_leaving():
+async def test_a_preemptor_is_nominated_and_its_victim_is_terminating():
     cluster = Cluster(
         node("n1").cpu("4"),
         pod("low").on("n1").cpu("4").priority(1),
@@ -222,7 +222,7 @@ async def test_a_claim_is_a_nomination_and_a_victim_is_leaving():
     assert [each["reason"] for each in low["status"]["conditions"]] == ["PreemptionByScheduler"]
 
 
-async def test_a_claim_that_was_not_written_yet_is_a_nomination():
+async def test_a_nomination_that_is_not_written_yet_is_included():
     low = pod("low").on("n1").cpu("4").priority(1)
     cluster = Cluster(node("n1").cpu("4"), low, pod("high").cpu("4").priority(9))
     cluster.hold(Nominate)
@@ -235,7 +235,7 @@ async def test_a_claim_that_was_not_written_yet_is_a_nomination():
     assert cluster.pod("high").status.nominated_node_name == ""
 
 
-async def test_a_nominated_pod_of_another_scheduler_is_told():
+async def test_a_nominated_pod_of_another_scheduler_is_included():
     other = pod("other").scheduler("default-scheduler").cpu("1").nominated("n1")
     cluster = Cluster(node("n1").cpu("4"), other)
 
@@ -249,7 +249,7 @@ async def test_an_empty_scheduler_has_an_empty_snapshot():
     assert await objects(Cluster().machine) == []
 
 
-async def test_what_changes_while_it_is_told_is_not_in_it():
+async def test_changes_while_it_is_written_are_not_included():
     cluster = Cluster(node("n1").cpu("4"), *(pod(f"p{i}").cpu("1m") for i in range(250)))
     parts = snapshot(cluster.machine, NOW)
     content = await anext(parts)

@@ -100,7 +100,7 @@ def test_an_object_is_for_programs_that_name_it(accept):
     assert json.loads(told.body) == want("v1beta1")
 
 
-def test_the_old_version_comes_with_a_warning():
+def test_the_old_version_is_returned_with_a_warning():
     told = rendered(PAGE, f"application/json;{ALPHA},application/json;{BETA}")
 
     assert json.loads(told.body) == want("v1alpha1")

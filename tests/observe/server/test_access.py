@@ -25,7 +25,7 @@ async def test_loopback_is_this_host_only(peer, want):
     assert (await access.loopback(caller(peer))).verdict is want
 
 
-async def test_nobody_and_anybody_mean_what_they_say():
+async def test_deny_all_forbids_and_allow_all_allows():
     assert (await access.deny_all(caller("127.0.0.1"))).verdict is AccessVerdict.FORBIDDEN
     assert (await access.allow_all(caller("10.0.0.7"))).verdict is AccessVerdict.ALLOWED
 

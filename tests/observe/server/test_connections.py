@@ -6,7 +6,7 @@ from scheduler.observe.server import connections
 from scheduler.observe.server.connections import ConnectionTable, OpenConnection
 
 
-def test_connections_are_let_in_until_there_are_too_many():
+def test_connections_are_accepted_up_to_the_limit():
     table = ConnectionTable(8)
     held = [OpenConnection(f"peer-{i % 2}", float(i)) for i in range(8)]
 
@@ -14,7 +14,7 @@ def test_connections_are_let_in_until_there_are_too_many():
     assert len(table) == 8
 
 
-def test_one_peer_gives_up_the_connection_that_was_idle_longest():
+def test_one_peer_loses_its_connection_that_was_idle_longest():
     table = ConnectionTable(8)
     held = [OpenConnection("a", float(i)) for i in range(6)]
     for each in held:
@@ -25,7 +25,7 @@ def test_one_peer_gives_up_the_connection_that_was_idle_longest():
     assert len(table) == 6
 
 
-def test_a_newcomer_takes_the_place_of_the_peer_that_has_most():
+def test_a_new_connection_replaces_one_of_the_peer_with_most_connections():
     table = ConnectionTable(8)
     many = [OpenConnection("many", 5.0 + i) for i in range(6)]
     few = [OpenConnection("few", float(i)) for i in range(2)]
@@ -36,7 +36,7 @@ def test_a_newcomer_takes_the_place_of_the_peer_that_has_most():
     assert len(table) == 8
 
 
-def test_among_peers_with_one_connection_the_oldest_goes():
+def test_among_peers_with_one_connection_the_oldest_is_closed():
     table = ConnectionTable(4)
     held = [OpenConnection(f"peer-{i}", float(i)) for i in range(4)]
     for each in held:
@@ -66,7 +66,7 @@ def test_a_peer_whose_connections_are_all_busy_gets_no_other():
     assert table.admit(newcomer) is newcomer
 
 
-def test_a_connection_that_ended_makes_room():
+def test_a_connection_that_ended_frees_its_slot():
     table = ConnectionTable(4)
     held = [OpenConnection(f"peer-{i}", 0.0) for i in range(4)]
     for each in held:
@@ -83,7 +83,7 @@ def test_a_connection_that_ended_makes_room():
 @pytest.mark.parametrize(
     ("descriptors", "want"), [(-1, 512), (1_048_576, 512), (1024, 256), (256, 64), (20, 16)]
 )
-def test_most_descriptors_are_left_for_requests(descriptors, want):
+def test_most_descriptors_are_reserved_for_requests(descriptors, want):
     assert connections.bounded(512, descriptors) == want
 
 

@@ -12,7 +12,7 @@ class Time:
         return self.now
 
 
-def test_a_loop_that_stands_still_for_minutes_is_stuck():
+def test_a_loop_that_does_not_run_for_minutes_is_stuck():
     time = Time()
     pulse = Heartbeat(time)
 

@@ -21,7 +21,7 @@ def test_a_place_in_the_future_can_be_reserved():
     assert [rate.reserve(0.0) for _ in range(3)] == pytest.approx([0.0, 0.1, 0.2])
 
 
-def test_a_clock_that_stands_still_gives_nothing():
+def test_a_stopped_clock_adds_no_tokens():
     rate = Rate(RateLimit(per_second=10, burst=1), 5.0)
     rate.take(5.0)
 
@@ -29,7 +29,7 @@ def test_a_clock_that_stands_still_gives_nothing():
     assert not rate.take(4.05)
 
 
-def test_peers_have_rates_of_their_own_and_the_oldest_is_forgotten():
+def test_peers_have_separate_rates_and_the_oldest_is_dropped():
     rates = RatesByPeer(RateLimit(per_second=1, burst=1), peers=2)
     assert rates.of("a", 0.0).take(0.0)
     assert not rates.of("a", 0.0).take(0.0)
@@ -49,7 +49,7 @@ def drawn(line: FairTurns[str], now: float) -> list[str]:
     return list(iter(lambda: line.take_next(now) or "", ""))
 
 
-def test_tickets_of_one_peer_are_drawn_in_the_order_in_which_they_came():
+def test_tickets_of_one_peer_are_drawn_in_order_of_arrival():
     line = turns(burst=5)
     for ticket in ("one", "two", "three"):
         line.add("a", ticket, 0.0)
@@ -58,7 +58,7 @@ def test_tickets_of_one_peer_are_drawn_in_the_order_in_which_they_came():
     assert line.pause(0.0) is None
 
 
-def test_it_is_said_how_long_to_wait_for_the_next_turn():
+def test_the_time_until_the_next_ticket_is_reported():
     line = turns(whole=10)
     line.add("a", "one", 0.0)
     line.add("a", "two", 0.0)
@@ -78,7 +78,7 @@ def test_a_peer_has_a_rate_of_its_own():
     assert line.pause(0.0) == pytest.approx(1.0)
 
 
-def test_who_had_no_turn_for_long_is_before_a_flood_of_newcomers():
+def test_a_peer_that_waited_longest_comes_before_a_flood_of_new_peers():
     line = turns(whole=10, burst=1)
     line.add("kubelet", "probe-0", 0.0)
     assert drawn(line, 0.0) == ["probe-0"]
@@ -90,7 +90,7 @@ def test_who_had_no_turn_for_long_is_before_a_flood_of_newcomers():
     assert drawn(line, 10.0) == ["probe-1"]
 
 
-def test_one_who_floods_is_behind_one_who_comes_now_and_then():
+def test_a_peer_that_floods_comes_after_an_occasional_one():
     line = turns(whole=10, burst=1)
     for i in range(50):
         line.add("greedy", f"greedy-{i}", 0.0)
@@ -105,7 +105,7 @@ def test_one_who_floods_is_behind_one_who_comes_now_and_then():
     ]
 
 
-def test_a_ticket_that_was_given_up_is_not_drawn():
+def test_a_cancelled_ticket_is_not_drawn():
     line = turns(burst=5)
     line.add("a", "one", 0.0)
     line.add("a", "two", 0.0)

@@ -63,7 +63,7 @@ def test_each_start_makes_another_key():
     assert first.public_key() != second.public_key()
 
 
-def test_old_protocols_are_not_spoken():
+def test_old_protocols_are_refused():
     client = trusting_anybody()
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         client.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -112,7 +112,7 @@ def test_cipher_suites_can_be_chosen():
         handshake(context, client)
 
 
-def test_certificates_come_from_files(tmp_path, write_pair):
+def test_certificates_are_read_from_files(tmp_path, write_pair):
     files = CertificateFiles(*write_pair(tmp_path, "first"))
 
     assert common_name(served(files.context)) == "first"
@@ -129,7 +129,7 @@ def test_a_new_certificate_is_served_after_a_refresh(tmp_path, write_pair):
     assert common_name(served(files.context)) == "second"
 
 
-def test_an_unreadable_certificate_leaves_the_old_one(tmp_path, write_pair):
+def test_the_old_certificate_is_kept_when_the_new_one_is_unreadable(tmp_path, write_pair):
     cert_file, key_file = write_pair(tmp_path, "first")
     files = CertificateFiles(cert_file, key_file)
     Path(cert_file).write_text("half")
@@ -140,7 +140,7 @@ def test_an_unreadable_certificate_leaves_the_old_one(tmp_path, write_pair):
     assert common_name(served(files.context)) == "first"
 
 
-def test_a_certificate_whose_key_is_not_there_yet_leaves_the_old_pair(tmp_path, write_pair):
+def test_the_old_pair_is_kept_until_the_key_of_a_new_certificate_exists(tmp_path, write_pair):
     cert_file, key_file = write_pair(tmp_path, "first")
     old_key = Path(key_file).read_bytes()
     files = CertificateFiles(cert_file, key_file)
@@ -153,6 +153,6 @@ def test_a_certificate_whose_key_is_not_there_yet_leaves_the_old_pair(tmp_path, 
     assert common_name(served(files.context)) == "first"
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(FileNotFoundError):
         CertificateFiles(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))

@@ -33,7 +33,7 @@ def test_other_versions_are_refused(name, problem):
         tls_options.version(name)
 
 
-def test_suites_are_told_in_the_words_of_openssl_without_those_of_tls_1_3():
+def test_suites_have_openssl_names_and_exclude_those_of_tls_1_3():
     names = [
         "TLS_AES_128_GCM_SHA256",
         "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",

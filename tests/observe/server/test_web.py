@@ -20,7 +20,7 @@ PLAIN = Listen(plain=True)
 
 
 @pytest.mark.parametrize("listen", [PLAIN, Listen()], ids=["plain", "self-signed TLS"])
-async def test_health_is_told_to_everybody(serve, listen):
+async def test_health_is_served_to_every_client(serve, listen):
     served = await serve(access.deny_all, listen)
 
     assert await served.get("/healthz") == (200, "ok")
@@ -28,7 +28,7 @@ async def test_health_is_told_to_everybody(serve, listen):
     assert await served.get("/livez/ping") == (200, "ok")
 
 
-async def test_who_is_not_ready_says_why(serve):
+async def test_readiness_that_fails_has_a_reason(serve):
     served = await serve(access.deny_all)
 
     assert await served.get("/readyz") == (
@@ -69,7 +69,7 @@ async def test_metrics_are_prometheus_text(serve):
     assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
 
 
-async def test_metrics_are_compressed_for_who_can_read_that(serve):
+async def test_metrics_are_compressed_for_clients_that_accept_it(serve):
     served = await serve()
 
     answer = await served.raw(
@@ -88,7 +88,7 @@ async def test_the_configuration_is_json(serve):
 
 
 @pytest.mark.parametrize(("path", "text"), [("/statusz", "what runs\n"), ("/flagz", "its flags\n")])
-async def test_what_runs_and_its_flags_are_told_as_text(serve, path, text):
+async def test_version_and_flags_are_served_as_text(serve, path, text):
     served = await serve()
 
     assert await served.get(path) == (200, text)
@@ -99,7 +99,7 @@ async def test_what_runs_and_its_flags_are_told_as_text(serve, path, text):
     ("path", "kind", "more"),
     [("/statusz", "Statusz", {"uptimeSeconds": 7}), ("/flagz", "Flagz", {"flags": {"v": "2"}})],
 )
-async def test_what_runs_and_its_flags_are_told_as_objects(serve, path, kind, more):
+async def test_version_and_flags_are_served_as_objects(serve, path, kind, more):
     served = await serve()
     accept = {"Accept": f"application/json;g=config.k8s.io;v=v1beta1;as={kind}"}
 
@@ -121,7 +121,7 @@ async def test_what_runs_and_its_flags_are_told_as_objects(serve, path, kind, mo
     assert refused == 406
 
 
-async def test_a_process_whose_loop_stands_still_is_not_alive_and_says_so(serve):
+async def test_a_process_whose_loop_does_not_run_is_not_alive_and_says_so(serve):
     pages = dataclasses.replace(serve.pages, livez={"loop": lambda: "it has not run for 312 s"})
     served = await serve(access.deny_all, pages=pages)
 
@@ -131,7 +131,7 @@ async def test_a_process_whose_loop_stands_still_is_not_alive_and_says_so(serve)
     )
 
 
-async def test_who_asks_too_often_is_told_when_to_come_again(serve):
+async def test_a_client_over_its_rate_gets_the_time_to_retry_after(serve):
     async def authorize(caller: Caller) -> AccessDecision:
         return AccessDecision(AccessVerdict.THROTTLED, "too many")
 
@@ -167,7 +167,7 @@ guarded = pytest.mark.parametrize(
 
 
 @guarded
-async def test_nobody_is_allowed_by_default(serve, path):
+async def test_no_client_is_allowed_by_default(serve, path):
     served = await serve(access.deny_all)
 
     status, _ = await served.get(path)
@@ -188,7 +188,7 @@ async def test_nobody_is_allowed_by_default(serve, path):
     ],
     ids=["unauthenticated", "forbidden", "unavailable"],
 )
-async def test_who_is_refused_is_told_so_as_by_an_api_server_and_learns_nothing_else(
+async def test_a_refused_client_gets_the_status_of_an_api_server_and_no_details(
     serve, path, judgement, want
 ):
     async def authorize(caller: Caller) -> AccessDecision:
@@ -211,7 +211,7 @@ async def test_who_is_refused_is_told_so_as_by_an_api_server_and_learns_nothing_
     assert (await served.headers(path))["Content-Type"].startswith("application/json")
 
 
-async def test_nobody_is_let_in_while_the_reviewer_does_not_answer(serve):
+async def test_no_client_is_admitted_while_the_reviewer_does_not_answer(serve):
     async def authorize(caller: Caller) -> AccessDecision:
         await asyncio.Event().wait()
         return ALLOWED
@@ -239,7 +239,7 @@ async def test_the_reviewer_gets_what_a_review_needs(serve):
     assert caller.headers["authorization"] == "Bearer abc"
 
 
-async def test_health_asks_no_reviewer(serve):
+async def test_health_is_served_without_a_review(serve):
     async def authorize(caller: Caller) -> AccessDecision:
         raise AssertionError
 

@@ -134,7 +134,7 @@ async def test_silent_connections_that_are_opened_again_keep_no_probe_out(
     assert problems == []
 
 
-async def test_more_silent_connections_than_may_be_kept_leave_another_address_its_probes(
+async def test_too_many_silent_connections_do_not_block_probes_of_another_address(
     serve, descriptors
 ):
     server = serve("1024")  # so that it keeps 256 connections
@@ -157,9 +157,7 @@ async def test_more_silent_connections_than_may_be_kept_leave_another_address_it
     assert problems == []
 
 
-async def test_connections_without_a_handshake_leave_the_process_its_descriptors(
-    serve, descriptors
-):
+async def test_connections_without_a_handshake_do_not_use_up_the_descriptors(serve, descriptors):
     server = serve("256")
     held = []
     for i in range(1500):
@@ -190,7 +188,7 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
     assert await holding == b"held up\n"
 
 
-async def test_clients_that_leave_early_are_no_errors_of_ours(serve):
+async def test_clients_that_disconnect_early_are_not_logged_as_errors(serve):
     server = serve()
 
     async def leave(path: str) -> None:

@@ -42,7 +42,7 @@ async def test_a_long_path_is_refused(serve):
     assert answer.startswith(b"HTTP/1.0 400")
 
 
-async def test_bad_requests_are_no_errors_of_ours(serve, caplog):
+async def test_bad_requests_are_not_logged_as_errors(serve, caplog):
     served = await serve()
 
     await served.raw(b"nonsense\r\n\r\n")
@@ -53,13 +53,13 @@ async def test_bad_requests_are_no_errors_of_ours(serve, caplog):
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Sl"])
-async def test_who_never_ends_a_request_is_hung_up_on(serve, begun):
+async def test_a_client_that_never_ends_a_request_is_disconnected(serve, begun):
     served = await serve(listen=Listen(plain=True, idle_seconds=0.2))
 
     assert await served.raw(begun) == b""
 
 
-async def test_a_newcomer_is_served_and_the_connection_that_was_idle_longest_ends(serve):
+async def test_a_new_connection_is_served_and_the_one_idle_longest_is_closed(serve):
     served = await serve(listen=Listen(plain=True, limits=Limits(connections=20)))
     held = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(15)]
 
@@ -121,7 +121,7 @@ async def half_read(serve, limits):
     return served, rest
 
 
-async def test_a_reader_that_was_let_in_keeps_its_connection(serve):
+async def test_an_admitted_reader_keeps_its_connection(serve):
     served, rest = await half_read(serve, Limits(connections=20))
 
     others = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(40)]
@@ -241,7 +241,9 @@ async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path
     assert serve.events == [("info", "certificate_reloaded", "")]
 
 
-async def test_a_broken_certificate_is_told_and_the_old_one_serves(serve, tmp_path, write_pair):
+async def test_a_broken_certificate_is_reported_and_the_old_one_is_used(
+    serve, tmp_path, write_pair
+):
     cert_file, key_file = write_pair(tmp_path, "first")
     served = await serve(
         listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)
@@ -258,7 +260,7 @@ async def test_a_broken_certificate_is_told_and_the_old_one_serves(serve, tmp_pa
     assert "PEM" in problem
 
 
-async def test_answers_are_not_cached_and_do_not_tell_versions(serve):
+async def test_answers_are_not_cached_and_do_not_contain_versions(serve):
     served = await serve()
 
     headers = await served.headers("/healthz")
@@ -290,7 +292,7 @@ async def test_port_zero_serves_nothing(pages):
     await web.close()
 
 
-async def test_a_port_that_is_taken_is_told(pages):
+async def test_a_port_in_use_is_reported(pages):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         web = Web(pages, structlog.wrap_logger(CapturingLogger()))
 
@@ -300,7 +302,7 @@ async def test_a_port_that_is_taken_is_told(pages):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
-async def test_it_listens_where_it_is_told_to(pages, address):
+async def test_it_listens_on_the_configured_address(pages, address):
     port = free_port()
     web = Web(pages, structlog.wrap_logger(CapturingLogger()))
 
@@ -314,7 +316,7 @@ async def test_it_listens_where_it_is_told_to(pages, address):
     assert answer.endswith(b"ok")
 
 
-async def test_after_closing_nobody_answers(serve):
+async def test_no_connection_is_accepted_after_closing(serve):
     served = await serve()
     port = served.web.port
 
@@ -343,7 +345,7 @@ async def endless(query: Mapping[str, str]) -> AsyncIterator[bytes]:
 @pytest.mark.parametrize(
     "page", [lambda query: "x" * 50_000_000, endless], ids=["whole", "in parts"]
 )
-async def test_who_does_not_take_an_answer_is_hung_up_on(serve, page, caplog):
+async def test_a_client_that_does_not_read_the_answer_is_disconnected(serve, page, caplog):
     served = await serve(
         listen=Listen(plain=True, answer_seconds=0.3),
         pages=dataclasses.replace(serve.pages, debug={"/debug/x": page}),
@@ -361,7 +363,7 @@ async def test_who_does_not_take_an_answer_is_hung_up_on(serve, page, caplog):
     assert serve.events == []
 
 
-async def test_who_leaves_while_an_answer_comes_is_no_error_of_ours(serve, caplog):
+async def test_a_client_that_disconnects_during_an_answer_is_not_logged_as_an_error(serve, caplog):
     ended = asyncio.Event()
 
     async def watched(query: Mapping[str, str]) -> AsyncIterator[bytes]:

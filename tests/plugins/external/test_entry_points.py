@@ -114,7 +114,7 @@ def test_every_method_has_its_extension_point(package: Package):
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_what_cannot_be_a_plugin_is_told_in_one_line(
+def test_an_object_that_is_no_plugin_is_reported_in_one_line(
     change: tuple[str, str], want: str, package: Package
 ):
     name = package(GOOD.replace(*change))
@@ -149,7 +149,7 @@ def test_two_packages_cannot_share_a_name(package: Package):
     )
 
 
-def test_the_settings_of_a_profile_are_handed_over_as_a_mapping(package: Package, config: Path):
+def test_the_settings_of_a_profile_are_passed_as_a_mapping(package: Package, config: Path):
     package()
     config.write_text(CONFIG + "  pluginConfig: [{name: Mine, args: {a: [1, {b: c}]}}]\n")
 
@@ -212,7 +212,7 @@ def test_a_weight_that_turns_a_score_around_is_refused(package: Package, config:
         configuration.read(str(config))
 
 
-def test_a_plugin_that_nobody_advertises_does_not_exist(package: Package, config: Path):
+def test_a_plugin_that_no_package_advertises_does_not_exist(package: Package, config: Path):
     package()
     config.write_text(CONFIG.replace("Mine", "Mines"))
 

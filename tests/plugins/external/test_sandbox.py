@@ -100,7 +100,7 @@ def test_a_simple_score_counts_with_its_weight():
     assert [cluster.schedule(pod(name)) for name in "ab"] == [Placed("n2"), Placed("n2")]
 
 
-def test_a_vector_filter_rejects_with_its_reason_and_preemption_makes_room_for_it():
+def test_a_vector_filter_rejects_with_its_reason_and_preemption_resolves_it():
     cluster = Cluster(
         node("n1"), node("gone"), pod("low").on("n1").priority(1), using=using(Vector())
     )
@@ -143,7 +143,7 @@ def test_a_plugin_that_names_no_events_is_woken_by_all():
     assert cluster.woken_by(node("n1").label("other").label("no")) == ["p"]
 
 
-def test_a_hint_that_fails_counts_as_hope():
+def test_a_hint_that_fails_means_queue():
     def fails(*_):
         raise ValueError("no idea")
 
@@ -267,7 +267,7 @@ def test_a_mistake_fails_the_attempt_and_nothing_else(plugin: Any, point: str, w
     assert isinstance(cluster.schedule(pod("q").scheduler("other")), Placed)
 
 
-def test_a_plugin_that_comes_to_its_senses_is_believed_again():
+def test_a_plugin_that_works_again_is_trusted_again():
     plugin = _answering(filter_node=0, score_node=101)
     cluster = Cluster(node("n1"), node("n2"), using=using(plugin))
     failed = cluster.schedule(pod("p"))

@@ -83,7 +83,7 @@ def test_a_pod_on_a_node_without_any_key_does_not_start_the_group(twin: Twin) ->
     assert rejections(twin, near(first, term("host", app="web"))) == [NEAR] * 4
 
 
-def test_anti_affinity_keeps_away_from_the_domain(twin: Twin) -> None:
+def test_anti_affinity_rejects_the_whole_domain(twin: Twin) -> None:
     twin.place(pod("web").label("app", "web").build(), "a1")
 
     assert rejections(twin, away(pod("p"), term("zone", app="web"))) == [AWAY, AWAY, FITS, FITS]
@@ -236,7 +236,7 @@ def test_a_nominated_pod_can_satisfy_affinity(twin: Twin) -> None:
         pytest.param(["none"], FITS, id="one on a node without the key does not matter"),
     ],
 )
-def test_the_last_wanted_pod_of_a_zone_may_have_to_leave(
+def test_removing_the_last_matching_pod_of_a_zone_as_a_victim(
     twin: Twin, others: list[str], want: str
 ) -> None:
     web = pod("web").label("app", "web").build()

@@ -26,18 +26,18 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 
 
-def test_a_pod_that_asks_for_nothing_is_never_looked_at():
+def test_a_pod_without_affinity_is_skipped():
     state = state_of(node("n1"))
 
     assert PLUGIN.compile_filter(pod("p").build(), state, Verdicts()) is None
     assert PLUGIN.compile_score(pod("p").build(), state) is None
 
 
-def test_an_empty_selector_rejects_nobody():
+def test_an_empty_selector_rejects_no_node():
     assert rejections(PLUGIN, pod("p").selects(), state_of(node("n1"))) == {}
 
 
-def test_a_rejection_cannot_be_preempted_away():
+def test_a_rejection_cannot_be_resolved_by_preemption():
     state = state_of(node("n1").label("disk", "hdd"), node("n2").label("disk", "ssd"))
 
     assert verdicts_of(PLUGIN, pod("p").selects(disk="ssd"), state) == {
@@ -102,7 +102,7 @@ def added(**facts: object) -> NodeAffinity:
 BATCH = NodeSelector([term(requirement("pool", "In", "batch"))])
 
 
-def test_an_added_affinity_has_a_reason_of_its_own_and_comes_first():
+def test_an_added_affinity_has_a_separate_reason_and_is_checked_first():
     state = state_of(node("n1"), node("n2").label("pool", "batch"))
 
     assert rejections(added(required=BATCH), pod("p").selects(disk="ssd"), state) == {
@@ -112,7 +112,7 @@ def test_an_added_affinity_has_a_reason_of_its_own_and_comes_first():
     assert rejections(added(required=BATCH), pod("p"), state) == {"n1": ENFORCED}
 
 
-def test_added_preferences_count_beside_the_own_ones():
+def test_added_preferences_are_summed_with_those_of_the_pod():
     batch = WeightedNodeTerm(30, term(requirement("pool", "In", "batch")))
     state = state_of(node("n1").label("pool", "batch"), node("n2").label("disk"))
 
@@ -139,7 +139,7 @@ def test_weights_of_matching_terms_add_up_and_the_best_gets_100():
     assert scored(PLUGIN, wanted, state) == {"hdd": 20, "ssd": 100, "no": 0}
 
 
-def test_a_preference_that_no_node_meets_gives_no_points():
+def test_a_preference_that_no_node_matches_adds_no_points():
     wanted = pod("p").likes(20, term(requirement("disk", "Exists"))).likes(5, term())
 
     assert scored(PLUGIN, wanted, state_of(node("n1"), node("n2"))) == {"n1": 0, "n2": 0}
@@ -199,7 +199,7 @@ SSD = node("n").label("disk", "ssd")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "hope"),
+    ("old", "new", "want"),
     [
         (None, SSD, True),
         (None, node("n"), False),
@@ -209,13 +209,13 @@ SSD = node("n").label("disk", "ssd")
     ],
     ids=["added", "added without", "labelled", "as before", "label gone"],
 )
-def test_hope_lies_in_nodes_that_match_now(old, new, hope):
+def test_the_hint_queues_for_nodes_that_match_now(old, new, want):
     event = NODE_ADD if old is None else LABELS
 
-    assert hint(PLUGIN, event, pod("p").selects(disk="ssd"), old, new) is hope
+    assert hint(PLUGIN, event, pod("p").selects(disk="ssd"), old, new) is want
 
 
-def test_a_node_that_the_configuration_leaves_out_is_no_hope():
+def test_the_hint_skips_a_node_that_the_added_affinity_excludes():
     plugin = added(required=BATCH)
     wanted = pod("p").selects(disk="ssd")
 

@@ -13,7 +13,7 @@ PLUGIN = NodeResourcesBalancedAllocation()
 GPU = "example.com/gpu"
 
 
-def test_a_pod_that_asks_for_nothing_is_not_scored():
+def test_a_pod_without_requests_is_not_scored():
     assert scored(PLUGIN, pod("p"), state_of(node("n1"))) is None
     assert scored(PLUGIN, pod("p").requests({GPU: "1"}), state_of(node("n1"))) is None
 

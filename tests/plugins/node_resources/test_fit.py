@@ -72,13 +72,13 @@ def test_pods_are_counted_and_named_first():
     assert verdict(pod("p").cpu("3"), *others) == no("Too many pods", "Insufficient cpu")
 
 
-def test_too_many_pods_never_make_it_hopeless():
+def test_too_many_pods_are_always_resolvable():
     state = state_of(node("n1").pods(0))
 
     assert verdicts_of(PLUGIN, pod("p"), state)["n1"] == no("Too many pods")
 
 
-def test_what_asks_for_nothing_fits_where_too_much_is_used():
+def test_a_pod_without_requests_fits_on_an_overcommitted_node():
     state = state_of(node("n1").cpu("1"), pod("q").on("n1").cpu("5"))
 
     assert rejections(PLUGIN, pod("p").cpu("0"), state) == {}
@@ -92,7 +92,7 @@ def test_a_pod_that_is_being_resized_counts_with_the_larger_amount_on_its_node_o
     assert rejections(PLUGIN, pod("p").cpu("1").granted(cpu="3"), state) == {}
 
 
-def test_more_resources_than_bits_are_told_apart():
+def test_more_resources_than_bits_are_distinguished():
     names = [f"example.com/r{number:03}" for number in range(70)]
     state = state_of(node("n1").has(dict.fromkeys(names[:-1], "1")))
 
@@ -140,25 +140,25 @@ NODES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("event", "old", "new", "hope"), NODES.values(), ids=NODES)
-def test_there_is_hope_in(event, old, new, hope):
-    assert hint(PLUGIN, event, P, old, new) is hope
+@pytest.mark.parametrize(("event", "old", "new", "want"), NODES.values(), ids=NODES)
+def test_the_hint_queues_for(event, old, new, want):
+    assert hint(PLUGIN, event, P, old, new) is want
 
 
-def test_a_node_that_lacks_only_what_is_ignored_is_hope():
+def test_the_hint_queues_for_a_node_that_lacks_only_ignored_resources():
     plugin = NodeResourcesFit(ignored=frozenset({GPU}))
 
     assert hint(plugin, ADD, pod("p").requests({GPU: "1"}), None, node("n"))
     assert not hint(PLUGIN, ADD, pod("p").requests({GPU: "1"}), None, node("n"))
 
 
-def test_a_pod_that_goes_is_hope_if_it_was_placed():
+def test_the_hint_queues_for_a_deleted_pod_that_was_placed():
     assert hint(PLUGIN, GONE, P, pod("q").on("n1"), None)
     assert hint(PLUGIN, GONE, P, pod("q").nominated("n1"), None)
     assert not hint(PLUGIN, GONE, P, pod("q"), None)
 
 
-def test_a_pod_that_shrinks_is_hope_for_who_asks_for_that_resource():
+def test_the_hint_queues_for_a_scale_down_of_a_requested_resource():
     before, after = pod("q").on("n1").cpu("2").memory("2"), pod("q").on("n1").cpu("1").memory("2")
 
     assert hint(PLUGIN, SHRANK, P, before, after)
@@ -167,7 +167,7 @@ def test_a_pod_that_shrinks_is_hope_for_who_asks_for_that_resource():
     assert not hint(PLUGIN, SHRANK, P, pod("q").cpu("2"), pod("q").cpu("1"))
 
 
-def test_the_own_pod_that_shrinks_is_hope():
+def test_the_hint_queues_for_a_scale_down_of_the_pod_itself():
     own = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_SCALE_DOWN)
 
     assert hint(PLUGIN, own, P, pod("p").cpu("4"), P)

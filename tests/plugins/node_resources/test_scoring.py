@@ -57,7 +57,7 @@ def test_most_allocated_likes_the_fuller_node():
     }
 
 
-def test_what_asks_for_nothing_counts_at_the_defaults():
+def test_a_pod_without_requests_counts_with_the_default_requests():
     state = state_of(node("n1").cpu("1").memory("2000Mi"))
 
     assert scored(fit("LeastAllocated"), pod("p"), state) == {"n1": 90}
@@ -89,7 +89,7 @@ def test_weights_weigh():
     assert scored(weighted, pod("p").requests(cpu="500m", memory="900"), state) == {"n1": 40}
 
 
-def test_a_device_is_scored_for_pods_that_ask_for_it():
+def test_an_extended_resource_is_scored_for_pods_that_request_it():
     plugin = fit("LeastAllocated", f"[{{name: {GPU}, weight: 1}}]")
     state = state_of(node("n1").has({GPU: "4"}), pod("q").on("n1").requests({GPU: "1"}))
 

@@ -78,7 +78,7 @@ def test_which_nodes_wake_a_pod(
     assert hint(WAITING.build(), old and old.build(), new and new.build()) is want
 
 
-def test_a_pod_that_cannot_be_told_about_is_woken_by_every_node() -> None:
+def test_a_pod_with_unreadable_constraints_is_woken_by_every_node() -> None:
     hint = PodTopologySpread().events_to_register()[1].hint
 
     assert hint(spread(pod("w"), NONSENSE).build(), None, KEYLESS.build())

@@ -109,7 +109,7 @@ def test_pods_count_only_on_nodes_with_all_keys(twin: Twin) -> None:
     assert rejections(twin, spread(WEB, zones, hosts))[1:3] == [FITS, FITS]
 
 
-def test_leaving_pods_and_other_namespaces_do_not_count(twin: Twin) -> None:
+def test_terminating_pods_and_other_namespaces_do_not_count(twin: Twin) -> None:
     twin.place(WEB.uid("1").terminating().build(), "a1")
     twin.place(WEB.namespace("other").build(), "a1")
 
@@ -176,7 +176,7 @@ def test_tainted_nodes_count_unless_the_policy_says_otherwise(twin: Twin) -> Non
     assert rejections(twin, spread(WEB.tolerates("own", operator="Exists"), honor))[0] == SKEWED
 
 
-def test_a_new_value_on_a_node_that_does_not_count_is_judged_as_well(twin: Twin) -> None:
+def test_a_new_value_on_a_node_that_does_not_count_is_evaluated_as_well(twin: Twin) -> None:
     verdicts = Verdicts()
     here = spread(WEB.selects(disk="ssd"), constraint("zone", app="web")).build()
     compiled_filter = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
@@ -191,7 +191,7 @@ def test_a_new_value_on_a_node_that_does_not_count_is_judged_as_well(twin: Twin)
     assert reasons(codes, verdicts) == [FITS, FITS, FITS, NO_LABEL] + [FITS] * 20
 
 
-def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> None:
+def test_a_victim_that_terminates_already_lowers_the_count_once_more(twin: Twin) -> None:
     run(twin, a1=1, b1=0)
     twin.place(WEB.uid("terminating").terminating().build(), "a1")
     verdicts = Verdicts()

@@ -67,7 +67,7 @@ def test_an_existing_volume_is_compared_with_the_claim():
     ) == [0, 75]
 
 
-def test_what_has_to_be_provisioned_does_not_count_beside_an_existing_volume():
+def test_a_volume_to_be_provisioned_does_not_count_next_to_an_existing_one():
     assert scores(
         LOCAL, MADE, TELLS, room("8Gi", "n1"), room("8Gi", "n2"),
         volume("large").size("4Gi").of_class("local"),

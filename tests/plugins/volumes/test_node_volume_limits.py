@@ -186,7 +186,7 @@ def test_an_ephemeral_volume_counts_as_its_claim_does():
     assert is_full(cluster, wanted)
 
 
-def test_who_frees_a_place_makes_way_for_a_more_important_pod():
+def test_a_pod_that_uses_a_volume_slot_is_evicted_for_a_more_important_pod():
     users = [using(pod(n), n).on("n1").priority(p) for n, p in (("a", 10), ("b", 20))]
     cluster = limited(2, *bound("a", "b", "c"), *users, pod("plain").on("n1").priority(1))
 
@@ -206,7 +206,7 @@ def test_a_volume_that_two_share_is_freed_by_both_only():
     assert set(decision.victims) == set(cluster.refs("u1", "u2"))
 
 
-def test_a_nominated_pod_holds_its_place():
+def test_the_volumes_of_a_nominated_pod_count():
     nominated = using(pod("nominated"), "a").priority(5).nominated("n1").scheduler("another")
     cluster = limited(1, *bound("a", "b"), nominated)
 

@@ -236,7 +236,7 @@ def refused_by_others(name: str, world: World, incoming: Pod) -> bool:
 
 
 @given(drawn=worlds(), random=st.randoms(use_true_random=False))
-def test_every_node_is_judged_as_in_the_plainest_form(drawn, random):
+def test_every_node_is_evaluated_as_by_the_plain_oracle(drawn, random):
     world, placed, incoming = drawn
     cluster = told(world, placed, random.shuffle)
     for name, (plugin, plain) in RULES.items():
@@ -254,7 +254,7 @@ def test_every_node_is_judged_as_in_the_plainest_form(drawn, random):
 
 
 @given(drawn=worlds(), random=st.randoms(use_true_random=False), data=st.data())
-def test_nodes_are_judged_as_they_would_be_with_other_pods(drawn, random, data):
+def test_nodes_with_hypothetical_pods_are_evaluated_as_by_the_oracle(drawn, random, data):
     world, placed, incoming = drawn
     nominated = data.draw(st.lists(pods("nominated", ("default", "other")), max_size=1))
     cluster = told(world, placed, random.shuffle)
@@ -283,7 +283,7 @@ def expected(
 
 
 @given(drawn=worlds(), later=worlds(), random=st.randoms(use_true_random=False))
-def test_changes_of_storage_and_pods_leave_nothing_behind(drawn, later, random):
+def test_rules_agree_with_the_oracle_after_random_changes(drawn, later, random):
     (world, placed, _), (then, others, incoming) = drawn, later
     cluster = told(world, placed, random.shuffle)
     rules = {name: Rule(plugin, incoming, cluster) for name, (plugin, _) in RULES.items()}
@@ -325,7 +325,7 @@ def change(cluster: Cluster, what: str, each: Any) -> None:
 
 
 @given(drawn=worlds())
-def test_what_is_assumed_and_restored_leaves_nothing_behind(drawn):
+def test_restoring_assumed_state_leaves_no_difference(drawn):
     world, placed, _ = drawn
     cluster = told(world, placed, lambda _: None)
     before = {name: cluster.volumes.candidates(find(world, name)) for name in CLAIMS}

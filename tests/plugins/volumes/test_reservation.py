@@ -102,7 +102,7 @@ def test_the_pod_is_bound_when_all_its_claims_are(cluster):
     assert cluster.volume("v").spec.claim_ref.uid == cluster.claim("c").metadata.uid
 
 
-def test_news_may_come_before_the_answer(cluster):
+def test_the_watch_may_confirm_before_the_answer(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p"), "c"))
     (effect,) = cluster.held
@@ -115,7 +115,7 @@ def test_news_may_come_before_the_answer(cluster):
     assert len(cluster.asked(Bind)) == 1
 
 
-def test_the_answer_may_come_before_the_news(cluster):
+def test_the_answer_may_arrive_before_the_watch(cluster):
     cluster.add(using(pod("p"), "c", "m"))
     cluster.lag()
     cluster.step()
@@ -141,7 +141,7 @@ def test_what_others_say_about_the_volume_before_the_write_decides_nothing(clust
 # What others see meanwhile ----------------------------------------------------------------------
 
 
-def test_a_volume_that_was_chosen_is_not_given_twice(cluster):
+def test_a_volume_that_was_chosen_is_not_assigned_twice(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p"), "c"))
     cluster.add(claim("d").of_class("local"))
@@ -174,7 +174,7 @@ def test_a_volume_that_was_reserved_before_is_waited_for_without_writing(cluster
 # What goes wrong --------------------------------------------------------------------------------
 
 
-def test_a_write_that_is_refused_gives_everything_back(cluster):
+def test_a_refused_write_releases_every_reservation(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p").cpu("2"), "c", "m"))
 
@@ -189,7 +189,7 @@ def test_a_write_that_is_refused_gives_everything_back(cluster):
     assert cluster.schedule(using(pod("q").cpu("2"), "d")) == Placed("n1")
 
 
-def test_a_failure_is_announced_and_frees_the_room_for_others(cluster):
+def test_a_failure_is_reported_and_frees_the_capacity_for_others(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p").cpu("2"), "c"))
     assert isinstance(cluster.schedule(pod("q").cpu("2")), Unschedulable)
@@ -214,7 +214,7 @@ def test_a_pod_is_tried_again_and_finds_what_was_written(cluster):
     assert len(cluster.asked(Bind)) == 1
 
 
-def test_volumes_that_do_not_come_in_time_are_given_up(cluster):
+def test_a_binding_fails_when_volumes_are_not_provisioned_in_time(cluster):
     cluster.schedule(using(pod("p"), "c"))
     assert cluster.machine.next_wakeup() == cluster.now + 600
 
@@ -308,7 +308,7 @@ def test_what_is_waited_for_can_be_lost(cluster, lose, text):
     assert cluster.phase("p") is QueuePhase.BACKOFF
 
 
-def test_a_volume_made_where_the_node_cannot_reach_it_is_given_up(cluster):
+def test_a_binding_fails_when_a_volume_is_provisioned_where_the_node_cannot_reach_it(cluster):
     cluster.schedule(using(pod("p"), "m"))
 
     cluster.add(
@@ -320,7 +320,7 @@ def test_a_volume_made_where_the_node_cannot_reach_it_is_given_up(cluster):
     assert reason(cluster) == f"{RUNNING}binding volumes: {text}"
 
 
-def test_the_news_of_a_made_volume_may_come_after_that_of_its_claim(cluster):
+def test_a_provisioned_volume_may_be_observed_after_its_claim(cluster):
     cluster.schedule(using(pod("p"), "m"))
 
     cluster.add(claim("m").of_class("made").on("n1").bound_to("w"))
@@ -331,7 +331,7 @@ def test_the_news_of_a_made_volume_may_come_after_that_of_its_claim(cluster):
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before the answer", "after the answer"])
-def test_a_pod_that_is_deleted_gives_everything_back(cluster, early):
+def test_a_deleted_pod_releases_every_reservation(cluster, early):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p"), "c"))
     if not early:
@@ -356,7 +356,7 @@ def test_a_pod_that_is_being_deleted_is_not_waited_for(cluster):
     assert cluster.asked(SetCondition) == []
 
 
-def test_a_pod_that_somebody_else_binds_is_left_alone(cluster):
+def test_a_pod_that_another_scheduler_binds_is_not_bound_again(cluster):
     cluster.schedule(using(pod("p"), "c"))
 
     cluster.change("p", lambda own: own.on("n1"))
@@ -365,7 +365,7 @@ def test_a_pod_that_somebody_else_binds_is_left_alone(cluster):
     assert cluster.asked(Bind, SetCondition) == []
 
 
-def test_a_pod_that_waits_for_volumes_makes_way_without_being_deleted(cluster):
+def test_a_pod_that_waits_for_volumes_is_preempted_without_being_deleted(cluster):
     cluster.schedule(using(pod("p").cpu("2").priority(1), "c"))
 
     decision = cluster.schedule(pod("important").cpu("2").priority(10))

@@ -77,14 +77,14 @@ def test_every_operator_counts(expression):
     assert cluster.schedule(using(pod("p"), "c")) == Placed("b")
 
 
-def test_a_volume_with_an_empty_term_is_reached_by_nobody():
+def test_a_volume_with_an_empty_term_is_reachable_from_no_node():
     cluster = StorageCluster(A, volume("v").reached_by(), claim("c").bound_to("v"))
     cluster.add(using(pod("p"), "c"))
 
     assert said(cluster) == f"1 {UNREACHABLE}"
 
 
-def test_a_volume_that_is_gone_is_missed_on_every_node():
+def test_a_deleted_volume_is_missing_on_every_node():
     cluster = StorageCluster(A, claim("c").bound_to("v"), config=NO_ZONES)
     cluster.add(using(pod("p"), "c"))
 
@@ -173,7 +173,7 @@ def test_a_class_without_binding_mode_is_an_error():
     assert cluster.step().decision == Failed(f'{text} "odd"')
 
 
-def test_the_claim_of_an_ephemeral_volume_has_to_be_there_and_to_be_its_own():
+def test_the_claim_of_an_ephemeral_volume_must_exist_and_belong_to_the_pod():
     wanted = with_ephemeral(pod("p"), "scratch")
     cluster = StorageCluster(A, MADE, wanted)
     assert said(cluster) == f'{WAITING} "p-scratch"'
@@ -189,7 +189,7 @@ def test_the_claim_of_an_ephemeral_volume_has_to_be_there_and_to_be_its_own():
     assert cluster.step().decision == Placed("a")
 
 
-def test_pods_with_volumes_of_their_own_are_told_apart():
+def test_pods_with_separate_volumes_are_distinguished():
     pods = [with_ephemeral(pod(name), "scratch") for name in ("p", "q")]
     claims = [
         claim(f"{each.object.metadata.name}-scratch").of_class("made").owned_by(each)
@@ -338,7 +338,7 @@ def test_other_pods_with_the_claim_follow_the_node_that_was_selected():
         pytest.param(capacity("r", "x").room("9Gi").for_nodes(), False, id="of another class"),
     ],
 )
-def test_a_driver_that_tells_its_capacity_makes_what_there_is_room_for(room, fits):
+def test_a_driver_that_reports_its_capacity_provisions_what_fits(room, fits):
     driver = csi_driver("csi.example.com", tells_capacity=True)
     cluster = StorageCluster(A, MADE, driver, room, claim("c").size("5Gi").of_class("made"))
     cluster.add(using(pod("p"), "c"))
@@ -349,7 +349,7 @@ def test_a_driver_that_tells_its_capacity_makes_what_there_is_room_for(room, fit
         assert said(cluster) == f"1 {NO_ROOM}"
 
 
-def test_capacity_does_not_matter_to_drivers_that_do_not_tell_it():
+def test_capacity_does_not_matter_to_drivers_that_do_not_report_it():
     room = capacity("r", "made").room("1Gi")
     wanted = claim("c").size("5Gi").of_class("made")
     cluster = StorageCluster(A, MADE, csi_driver("csi.example.com"), room, wanted)

@@ -74,14 +74,14 @@ def test_what_can_help_wakes(unschedulable, change):
         pytest.param(pod("other").on("a"), id="a pod"),
     ],
 )
-def test_what_cannot_help_does_not_wake(unschedulable, change):
+def test_a_change_that_cannot_help_does_not_wake(unschedulable, change):
     assert not wakes(unschedulable, change)
 
 
 @pytest.mark.parametrize(
     ("kind", "key"), [(PersistentVolume, "v"), (PersistentVolumeClaim, "default/c")]
 )
-def test_what_goes_does_not_wake(unschedulable, kind, key):
+def test_a_deleted_object_does_not_wake(unschedulable, kind, key):
     before = unschedulable.phase("p")
 
     unschedulable.remove_stored(kind, key)
@@ -98,7 +98,7 @@ def test_what_goes_does_not_wake(unschedulable, kind, key):
         pytest.param(True, True, False, id="as before"),
     ],
 )
-def test_a_driver_that_stops_to_tell_its_capacity_wakes_pods_that_name_it(before, after, want):
+def test_a_driver_that_stops_reporting_its_capacity_wakes_pods_that_name_it(before, after, want):
     old = csi_driver("d", tells_capacity=before)
     new = csi_driver("d", tells_capacity=after)
     named = mounting(pod("p"), inline_csi("d")).build()

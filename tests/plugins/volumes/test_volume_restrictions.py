@@ -67,7 +67,7 @@ def test_a_disk_in_use_elsewhere_does_not_matter():
     assert cluster.schedule(mounting(pod("p"), iscsi("a"))) == Placed("n2")
 
 
-def test_who_uses_a_disk_makes_way_for_a_more_important_pod():
+def test_the_user_of_a_disk_is_evicted_for_a_more_important_pod():
     cluster = StorageCluster(
         node("n1"),
         mounting(pod("user"), iscsi("a")).on("n1").priority(1),
@@ -110,7 +110,7 @@ def test_a_claim_for_one_pod_in_use_rules_out_every_node(cluster):
     assert decision.message.startswith(f"0/2 nodes are available: 2 {IN_USE}.")
 
 
-def test_a_claim_for_one_pod_is_free_when_its_user_is_gone(cluster):
+def test_a_claim_for_one_pod_is_free_when_its_user_is_deleted(cluster):
     cluster.add(using(pod("user"), "c").on("n1"))
     cluster.schedule(using(pod("p"), "c"))
 
@@ -126,14 +126,14 @@ def test_a_claim_of_the_same_name_elsewhere_is_another_claim(cluster):
     assert isinstance(cluster.schedule(using(pod("p"), "c")), Placed)
 
 
-def test_a_user_on_a_node_that_is_gone_does_not_count(cluster):
+def test_a_user_on_a_deleted_node_does_not_count(cluster):
     cluster.add(using(pod("user"), "c").on("n1"))
     cluster.delete_node("n1")
 
     assert cluster.schedule(using(pod("p"), "c")) == Placed("n2")
 
 
-def test_the_user_of_a_claim_makes_way_for_a_more_important_pod(cluster):
+def test_the_user_of_a_claim_is_evicted_for_a_more_important_pod(cluster):
     cluster.add(using(pod("user"), "c").on("n1").priority(1), pod("low").on("n2").priority(0))
 
     decision = cluster.schedule(using(pod("p").priority(10), "c"))
@@ -142,7 +142,7 @@ def test_the_user_of_a_claim_makes_way_for_a_more_important_pod(cluster):
     assert (decision.node, decision.victims) == ("n1", cluster.refs("user"))
 
 
-def test_victims_are_counted_by_the_mere_name_of_the_claim(cluster):
+def test_victims_are_found_by_the_name_of_the_claim_in_any_namespace(cluster):
     # So does kube-scheduler: a pod of another namespace passes for the user of the claim.
     cluster.add(
         using(pod("user"), "c").on("n1").priority(50),
@@ -155,7 +155,7 @@ def test_victims_are_counted_by_the_mere_name_of_the_claim(cluster):
     assert decision.victims == cluster.refs("elsewhere/other")
 
 
-def test_a_claim_that_many_pods_may_use_is_no_reason(cluster):
+def test_a_claim_that_many_pods_may_use_does_not_reject(cluster):
     cluster.add(volume("v-m"), claim("m").bound_to("v-m"), using(pod("user"), "m").on("n1"))
 
     assert isinstance(cluster.schedule(using(pod("p"), "m")), Placed)

@@ -89,7 +89,7 @@ def test_a_claim_without_volume_rejects_the_pod(wanted, reason):
     assert decision.message.startswith(f"0/1 nodes are available: {reason}.")
 
 
-def test_a_claim_that_waits_for_its_consumer_is_no_concern():
+def test_a_claim_that_waits_for_its_consumer_does_not_reject():
     cluster = StorageCluster(
         node("n1").label(ZONE, "a"),
         storage_class("late").waits(),

@@ -48,7 +48,7 @@ def test_a_row_keeps_what_was_set(rows):
     assert [column[row] for row in (2, 3, 4)] == [3, 77, 5]
 
 
-def test_a_row_can_be_set_back_to_0(rows):
+def test_a_row_can_be_reset_to_0(rows):
     column = filled(rows)
 
     column[3] = 0
@@ -66,7 +66,7 @@ def test_adding_counts_up_and_down(rows):
     assert column[3] == 10
 
 
-def test_adding_to_a_row_beyond_the_end_grows_the_column(rows):
+def test_adding_to_a_row_after_the_end_grows_the_column(rows):
     column = filled(rows)
 
     column.add(3000, 5)
@@ -74,14 +74,14 @@ def test_adding_to_a_row_beyond_the_end_grows_the_column(rows):
     assert column[3000] == 5
 
 
-def test_all_rows_are_given_up_to_the_size(rows):
+def test_all_rows_are_returned_up_to_the_size(rows):
     column = filled(rows)
 
     assert column.all(rows + 5).tolist() == [*range(1, rows + 1), 0, 0, 0, 0, 0]
     assert column.all(2).tolist() == [1, 2]
 
 
-def test_some_rows_are_given_as_a_copy(rows):
+def test_selected_rows_are_returned_as_a_copy(rows):
     column = filled(rows)
 
     taken = column.take(np.array([4, 0, 4]), rows)
@@ -91,7 +91,7 @@ def test_some_rows_are_given_as_a_copy(rows):
     assert column[4] == 5
 
 
-def test_many_rows_of_a_sparse_column_are_given():
+def test_many_rows_of_a_sparse_column_are_returned():
     column = IntColumn()
     column[7] = 9
 
@@ -109,7 +109,7 @@ def test_a_large_number_stays_exact(rows):
 BEYOND = 2**70
 
 
-def test_a_sum_beyond_what_arrays_hold_stays_exact(rows):
+def test_a_sum_above_int64_stays_exact(rows):
     column = filled(rows)
 
     for _ in range(3):

@@ -36,7 +36,7 @@ def test_one_change_is_read_alone():
     assert since(log, log.position - 1) == [7]
 
 
-def test_a_reader_that_is_too_far_behind_must_recompute():
+def test_a_reader_that_missed_too_many_changes_must_recompute():
     log = noted(1, 2, 3)
 
     assert since(log, 0, most=2) is None

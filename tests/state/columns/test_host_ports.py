@@ -72,7 +72,7 @@ def test_freeing_an_unused_port_does_nothing():
     assert use.on(0) == {TCP_81}
 
 
-def test_the_ports_of_a_row_are_given_as_a_copy():
+def test_the_ports_of_a_row_are_returned_as_a_copy():
     use = PortUse()
     use.add(0, [TCP_80])
 
@@ -81,7 +81,7 @@ def test_the_ports_of_a_row_are_given_as_a_copy():
     assert use.on(0) == {TCP_80}
 
 
-def test_host_ports_come_from_containers_and_sidecars_with_defaults_filled_in():
+def test_host_ports_are_read_from_containers_and_sidecars_with_defaults_filled_in():
     listening = replace(container(), ports=[ContainerPort(8080)])
     builder = (
         pod("p")

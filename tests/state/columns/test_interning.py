@@ -11,7 +11,7 @@ def test_equal_values_have_one_code_counted_up_from_0():
     assert interner.values == ["a", "b"]
 
 
-def test_the_first_values_are_given():
+def test_the_first_values_are_fixed():
     interner = Interner("x", "y")
 
     assert interner.code("y") == 1

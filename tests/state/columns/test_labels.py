@@ -29,7 +29,7 @@ def test_rows_that_were_never_written_are_absent():
     assert column_of(["a"]).codes(40).tolist() == [1] + [ABSENT] * 39
 
 
-def test_a_row_beyond_the_end_grows_the_column():
+def test_a_row_after_the_end_grows_the_column():
     column = LabelColumn()
     column.write(100, {"k": "a"}, "k")
 

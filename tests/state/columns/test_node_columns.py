@@ -49,7 +49,7 @@ def test_a_new_state_replaces_the_old_one(columns):
     assert not columns.unschedulable()[row]
 
 
-def test_a_node_with_an_odd_amount_changes_nothing(columns):
+def test_a_node_with_an_invalid_amount_changes_nothing(columns):
     with pytest.raises(QuantityError):
         columns.write(node("n1").cpu("lots").build())
 

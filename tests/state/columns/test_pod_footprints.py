@@ -31,7 +31,7 @@ def footprint_of(footprints: PodFootprints, builder: PodBuilder) -> PodFootprint
     return footprints.of(builder.build())
 
 
-def test_a_shape_holds_requests_scores_and_ports(axis, footprints):
+def test_a_shape_contains_requests_scores_and_ports(axis, footprints):
     axis.offer(GPU)
     builder = pod("p").requests({"cpu": "1", GPU: "2"}).port(80)
 
@@ -88,7 +88,7 @@ def test_an_infeasible_resize_has_another_shape_than_a_pending_one(footprints):
     assert footprint_of(footprints, infeasible).requests == ((0, 1000),)
 
 
-def test_amounts_are_given_by_shape_and_are_0_for_no_pod(footprints):
+def test_amounts_are_returned_by_shape_and_are_0_for_no_pod(footprints):
     small, large = (
         footprints.acquire(pod("a").cpu("1").build()),
         footprints.acquire(pod("b").cpu("2").build()),

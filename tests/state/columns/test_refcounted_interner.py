@@ -34,7 +34,7 @@ def test_a_value_that_returns_soon_gets_its_code_again() -> None:
     pool.check()
 
 
-def test_giving_back_nothing_does_nothing() -> None:
+def test_releasing_0_changes_nothing() -> None:
     pool = made()
 
     pool.release(0)

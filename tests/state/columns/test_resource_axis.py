@@ -34,7 +34,7 @@ def test_native_resources_keep_their_codes():
     assert axis.version == 0
 
 
-def test_a_code_is_reused_after_it_was_settled():
+def test_a_code_is_reused_after_its_removal_was_read():
     axis = ResourceAxis()
     gpu = axis.offer(GPU)
     assert axis.take_changes() == ([], [gpu])

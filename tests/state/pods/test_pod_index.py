@@ -123,7 +123,7 @@ def test_a_reader_that_missed_an_epoch_must_count_all_pods() -> None:
     assert len(fresh) == 2
 
 
-def test_a_reader_far_behind_must_count_all_pods() -> None:
+def test_a_reader_that_missed_too_many_changes_must_count_all_pods() -> None:
     pod_index = PodIndex()
     start = pod_index.position
     for _ in range(50):

@@ -83,7 +83,7 @@ def test_a_nominated_pod_is_on_no_row(table):
     table.remove("uid:default/p")
 
 
-def test_an_added_pod_comes_last_on_its_row(table):
+def test_an_added_pod_is_last_on_its_row(table):
     put(table, 0, pod("a"), pod("b"), pod("c"))
 
     assert on_row(table, 0) == ["a", "b", "c"]
@@ -228,7 +228,7 @@ def test_a_row_that_never_had_a_pod_is_empty_at_any_index(table):
     assert ranked(table, 0, 500) == {0: ["a"], 500: []}
 
 
-def test_rows_of_different_lengths_are_given_together(table):
+def test_rows_of_different_lengths_are_returned_together(table):
     put(table, 0, pod("a"), pod("b").priority(1))
     put(table, 1, pod("c"))
 

@@ -82,7 +82,7 @@ def test_a_victim_counts_from_the_moment_at_which_its_eviction_is_certain():
     assert made.victims("gold", BudgetScope.NODE, "n1", 9.0) == []
 
 
-def test_a_victim_that_was_not_evicted_is_taken_back():
+def test_a_victim_that_was_not_evicted_can_be_uncounted():
     made = ledger(victim("a"), victim("b"))
 
     made.take_back("a")

@@ -53,7 +53,7 @@ def test_a_damaged_entry_is_dropped_without_effect_on_others(damaged):
     assert spent(made) == [5.0]
 
 
-def test_a_number_beyond_all_bounds_has_no_effect_on_others():
+def test_a_number_out_of_range_has_no_effect_on_others():
     written = text(evictions=[["much", *SOUND[1:]], SOUND]).replace('"much"', "1e999")
     made = Ledger()
 

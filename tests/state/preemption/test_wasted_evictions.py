@@ -51,7 +51,9 @@ def spread(count: int, owner: str = "Job/ns/{}", node: str = "n{}") -> WastedEvi
         ((0, 0, 0, 0), 1, True),
     ],
 )
-def test_one_pod_has_few_wasted_victims_beside_its_largest_preemption(before, victims, allowed):
+def test_one_pod_has_few_wasted_victims_in_addition_to_its_largest_preemption(
+    before, victims, allowed
+):
     pause = wasted(*before).view("p", OWNER, 10.0).anywhere(victims)
 
     assert (pause is None) == allowed

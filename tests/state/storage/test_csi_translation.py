@@ -118,7 +118,7 @@ def test_an_old_region_gets_its_new_name():
     assert keys(of) == [[(EBS_ZONE, ["a"]), ("topology.kubernetes.io/region", ["r"])]]
 
 
-def test_labels_give_the_zone_of_a_volume_without_one_in_its_node_affinity():
+def test_labels_set_the_zone_of_a_volume_without_one_in_its_node_affinity():
     assert keys(ebs().label(BETA, "b__a")) == [[(EBS_ZONE, ["a", "b"])]]
     by_host = ebs().label(ZONE, "a").reached_by(Requirement("host", "In", ["h"]))
     assert keys(by_host) == [[("host", ["h"]), (EBS_ZONE, ["a"])]]

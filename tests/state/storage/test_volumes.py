@@ -257,7 +257,7 @@ def test_ephemeral_and_inline_volumes_count(cluster):
     assert attached(cluster, "n1", "ebs.csi.aws.com") == 1
 
 
-def test_an_attachment_counts_beside_pods_but_not_twice(cluster):
+def test_an_attachment_counts_in_addition_to_pods_but_not_twice(cluster):
     cluster.volumes.write(attachment("a", "v", "n1", DRIVER))
     cluster.volumes.write(attachment("b", "v", "n2", DRIVER))
     cluster.place(using(pod("p"), "c").build(), "n1")

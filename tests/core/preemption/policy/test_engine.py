@@ -286,7 +286,7 @@ def test_metrics_name_only_so_many_policies(monkeypatch):
     assert {key[0] for key in counted} == {"a", "<other>"}
 
 
-def test_a_resumed_plan_is_refused_by_rules_that_still_hold():
+def test_a_resumed_plan_is_refused_by_rules_that_still_apply():
     theirs = guest("theirs", "n1", "4").scheduler("other")
     cluster = Cluster(
         policy("a", foreign_victims=ForeignVictims.NEVER, budgets=at_most(0)), *nodes("n1"), theirs
