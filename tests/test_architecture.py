@@ -1,4 +1,4 @@
-"""What the structure of the code promises: who may import whom, and what the core never does."""
+"""Rules of the structure: which modules import which, and what the core never does."""
 
 import ast
 import subprocess
@@ -22,7 +22,7 @@ IMPURE: Final = {
     "pathlib", "random", "requests", "secrets", "select", "socket", "ssl", "structlog",
     "subprocess", "sys", "tempfile", "threading", "time", "uuid", "uvloop",
 }  # fmt: skip
-#: Who alone may import what: folders or modules under `scheduler`.
+#: The only importers of some libraries: folders or modules under `scheduler`.
 RESERVED: Final = {
     "aiohttp": (
         "kube/policies/operator.py",

@@ -250,7 +250,7 @@ async def policed() -> set[Right]:
 
 
 async def reviewed() -> set[Right]:
-    """Return what the reviewer needs to judge who asks for metrics."""
+    """Return the rights that the reviewer needs to authorize readers of metrics."""
     token = Reply(201, {}, b'{"status":{"authenticated":true,"user":{"username":"u"}}}')
     access = Reply(201, {}, b'{"status":{"allowed":true}}')
     recorder = Recorder(answers=[token, access])

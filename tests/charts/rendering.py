@@ -32,7 +32,7 @@ MONITORED: Final[Values] = {
     "prometheusRule": {"enabled": True, "runbookUrl": "https://docs.example/operations"},
     "grafanaDashboard": {"enabled": True, "annotations": {"folder": "Kubernetes"}},
 }
-#: By a few words that say who has them.
+#: By a short description.
 VALUES: Final[Mapping[str, Values]] = {
     "nothing": {},
     "monitored by a service": MONITORED,

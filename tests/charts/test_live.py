@@ -173,7 +173,7 @@ def exists(cluster: ControlPlane, path: str) -> Json | None:
 
 @pytest.fixture
 def judged(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Iterator[None]:
-    """The API server judges policies as the chart has it do."""
+    """The API server validates policies as the chart configures it."""
     values = {"fullnameOverride": RELEASE, "policyAdmission": {"enabled": True}}
     objects = [
         each

@@ -154,7 +154,7 @@ def test_plan_prints_a_table_for_people(cluster: str, capsys: pytest.CaptureFixt
 
 
 def test_plan_narrows_to_one_scheduler_name(cluster: str, capsys: pytest.CaptureFixture[str]):
-    main(["plan", "-f", cluster, "-o", "json", "--scheduler-name", "somebody-else"])
+    main(["plan", "-f", cluster, "-o", "json", "--scheduler-name", "another"])
 
     assert json.loads(capsys.readouterr().out) == {"results": []}
 

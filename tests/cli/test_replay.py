@@ -39,7 +39,7 @@ from scheduler.queue.backoff_duration import PodBackoff
 EXTENDER = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-extenders: [{urlPrefix: http://nobody.example, filterVerb: filter}]
+extenders: [{urlPrefix: http://extender.example, filterVerb: filter}]
 """
 
 

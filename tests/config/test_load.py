@@ -47,7 +47,7 @@ def _problems(text: str) -> list[tuple[str, int | None, str]]:
         pytest.param(
             f"\nkind: {_KIND}\nparallelism: 0\n",
             [("apiVersion", 1, f'Required value: must be "{_API}"')],
-            id="no version; the rest cannot be judged",
+            id="no version; the rest cannot be validated",
         ),
         pytest.param(
             f"kind: {_KIND}\napiVersion: kubescheduler.config.k8s.io/v1beta3\n",

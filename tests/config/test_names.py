@@ -67,8 +67,8 @@ _NOT_EXTENDED = ("is an invalid extended resource name",)
         pytest.param("kubernetes.io/a", _NOT_EXTENDED, id="the domain of Kubernetes is native"),
         pytest.param("a.kubernetes.io/a", _NOT_EXTENDED, id="so are the domains below it"),
         pytest.param("requests.a/b", _NOT_EXTENDED, id="the prefix of quotas is taken"),
-        pytest.param(f"{'a' * 244}/b", (), id="the longest domain that leaves room for a quota"),
-        pytest.param(f"{'a' * 245}/b", _NOT_EXTENDED, id="a domain that leaves no such room"),
+        pytest.param(f"{'a' * 244}/b", (), id="the longest domain that fits into a quota"),
+        pytest.param(f"{'a' * 245}/b", _NOT_EXTENDED, id="a domain that is too long for a quota"),
     ],
 )
 def test_says_what_keeps_a_text_from_being_an_extended_resource(text: str, want: tuple[str, ...]):

@@ -110,7 +110,7 @@ def test_accepts(parse: Callable[..., Settings], body: str):
                 'leaderElection.renewDeadline: Invalid value: "2.4s": '
                 "renewDeadline must be greater than retryPeriod*JitterFactor"
             ],
-            id="a deadline that leaves no second try",
+            id="a deadline too short for a second try",
         ),
         pytest.param(
             "leaderElection: {leaseDuration: 5s, renewDeadline: 5x}",

@@ -112,7 +112,7 @@ def test_a_pod_that_could_not_be_bound_has_no_nomination_any_more():
 
     assert cluster.asked(SetCondition)[0].clear_nomination
     assert cluster.pod("p").status.nominated_node_name == ""
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_deleted_pod_is_not_tried_again(cluster):
@@ -163,7 +163,7 @@ def test_a_pod_that_changed_while_it_was_bound_is_tried_with_its_new_state(clust
     assert attempt.plugins == ("NodeAffinity",)
 
 
-# Who is woken
+# Pods that are woken
 
 
 def waiting_for_capacity() -> Cluster:

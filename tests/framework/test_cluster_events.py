@@ -51,14 +51,14 @@ HEARD = [
     ),
     ("everything", ClusterEvent(Resource.NODE, Action.ADD), Resource.ANY, Action.ALL, True),
     (
-        "a general update, by one who wants a special one",
+        "a general update, for a registration of a special one",
         ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_OTHER),
         Resource.POD,
         Action.UPDATE_POD_LABEL,
         False,
     ),
     (
-        "a general update, by one who wants every update",
+        "a general update, for a registration of every update",
         ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_OTHER),
         Resource.POD,
         Action.UPDATE,

@@ -14,19 +14,19 @@ BASE = Path(__file__).parents[2] / "deploy" / "manifests" / "base"
 #: What we ship, without the scheduler itself.
 SHIPPED = ("namespace.yaml", "service-account.yaml", "rbac.yaml", "flow-schemas.yaml")
 
-#: PriorityClasses of the tests; `urgent` preempts nobody.
+#: PriorityClasses of the tests; `urgent` preempts no pod.
 PRIORITIES: Mapping[str, int] = {"low": 100, "middle": 500, "high": 1000, "urgent": 1000}
 
-#: Tells KWOK to let a deleted pod hang in termination until the annotation goes.
+#: Makes KWOK let a deleted pod hang in termination until the annotation is removed.
 HANGS = {"pod-delete.stage.kwok.x-k8s.io/delay": "never"}
 
 
-#: What a pod without claims is told about claims.
+#: What the message of a pod without claims says about claims.
 NO_CLAIMS = "no new claims to deallocate, " if followed().reports_nothing_to_deallocate else ""
 
 
 def preempts(rejection: str, node: str, victims: int = 1) -> str:
-    """Return what a pod is told that fits nowhere, and preempts on a node."""
+    """Return the message of a pod that fits nowhere and preempts on a node."""
     if not followed().reports_preemption:
         return rejection
     found = f"found a potential placement for pod on node {node}, preempting {victims} victims"
@@ -75,7 +75,7 @@ def pod(
         by: its schedulerName; `Scene.create` fills in that of the scheduler under test.
         labels: its labels.
         annotations: its annotations.
-        requests: what it asks for beside cpu; limits are the same, as extended resources need it.
+        requests: what it requests in addition to cpu; limits are equal, as extended resources need.
         ports: host ports.
         image: of its container.
         **spec: further fields.
@@ -145,8 +145,8 @@ def is_gone(found: Json | None) -> bool:
     return found is None
 
 
-def is_leaving(found: Json | None) -> bool:
-    """Tell whether a pod was asked to leave, by anyone, and is still there."""
+def is_terminating(found: Json | None) -> bool:
+    """Return whether a pod is being deleted, by any client, and still exists."""
     return found is not None and "deletionTimestamp" in found["metadata"]
 
 

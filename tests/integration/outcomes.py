@@ -23,7 +23,7 @@ class Fate:
 
     #: Its node, or that of its nomination while it waits; empty if there is none.
     node: str = ""
-    #: Whether it was asked to leave.
+    #: Whether it was evicted.
     evicted: bool = False
     #: Reason and message of its condition PodScheduled while it waits.
     waits: tuple[str, str] | None = None
@@ -57,7 +57,7 @@ class Outcome:
         }
 
     def totals(self) -> tuple[int, int, int]:
-        """Return how many pods have their node, how many wait, and how many had to leave."""
+        """Return how many pods have their node, how many wait, and how many were evicted."""
         evicted = sum(fate.evicted for fate in self.pods.values())
         waiting = sum(fate.waits is not None for fate in self.pods.values())
         return len(self.pods) - waiting - evicted, waiting, evicted

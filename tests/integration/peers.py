@@ -93,7 +93,7 @@ class KubeScheduler:
             connection.close()
 
     def close(self) -> None:
-        """End it at once: nothing of it is to be kept."""
+        """End it at once: none of its state is kept."""
         self._plane.stop(self._name, grace_seconds=0.0)
 
     def _await_ready(self) -> None:

@@ -6,7 +6,7 @@ from tests.integration.objects import Json
 #: Ranks are priorities: the first group of pods that is created has the highest one.
 HIGHEST = 60
 
-#: As `rank-40`, but its pods preempt nobody.
+#: As `rank-40`, but its pods preempt no pod.
 PATIENT = 40
 
 

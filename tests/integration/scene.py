@@ -166,7 +166,7 @@ class Scene:
 
     def history(self) -> "History":
         """Return what happened to the pods since the scene began."""
-        (marker,) = self.create(new_pod(f"marker-{next(_numbers)}", by="nobody"))
+        (marker,) = self.create(new_pod(f"marker-{next(_numbers)}", by="no-scheduler"))
         changes = []
         with contextlib.closing(self.api.watch(self._pods, self._begun)) as events:
             for kind, each in events:
@@ -233,7 +233,7 @@ class History:
             if condition(each, "DisruptionTarget"):
                 name = each["metadata"]["name"]
                 claimed = [rank for place, rank in claims.values() if place == node]
-                assert claimed, f"{name} was deleted though nobody had claimed {node}"
+                assert claimed, f"{name} was deleted though no pod was nominated to {node}"
                 assert max(claimed) > priority(each), f"{name} was not less important"
 
     def check_bindings(self) -> None:
@@ -246,7 +246,7 @@ class History:
             nodes[each["metadata"]["uid"]] = node
 
     def evicted(self) -> list[str]:
-        """Return the pods that a scheduler evicted and that are gone or terminating, sorted."""
+        """Return the pods that a scheduler evicted and that are deleted or terminating, sorted."""
         return sorted(
             {
                 each["metadata"]["name"]

@@ -39,7 +39,7 @@ class Stage:
         self.scene = scene
         self.api = scene.api
         self.names: dict[str, str] = {}
-        #: Reads what to compare beside the pods.
+        #: Reads what to compare in addition to the pods.
         self.facts: list[Callable[[], Mapping[str, str]]] = []
         self._pool = ThreadPoolExecutor(NODE_KINDS)
         self._coming: dict[str, Future[list[str]]] = {}
@@ -69,7 +69,7 @@ class Stage:
             self.of(kind)
 
     def pods(self, kind: str, count: int = 1, cpu: str = "1", **spec: Any) -> list[Json]:
-        """Create interchangeable pods, labelled app=<kind> unless told otherwise.
+        """Create interchangeable pods, labelled app=<kind> by default.
 
         They are tried after those that were created before, as `rank` is lower each time.
         """
@@ -106,8 +106,8 @@ class Stage:
     def settle(self, peer: Peer, bound: int) -> None:
         """Wait until the scheduler has nothing left to do: neither it nor the cluster moves on.
 
-        What it has not heard of yet it cannot do, so it is given some time to come to so many pods
-        with a node. Whether they are that many is not for this to judge.
+        It cannot act on what it has not observed yet, so it gets some time to reach this number of
+        pods with a node. This method does not check the number.
         """
         self.wait_nodes()
         pause = threading.Event()
@@ -139,7 +139,7 @@ class Stage:
         return Outcome(frozenset(self.names.values()), fates, facts)
 
     def clear(self) -> None:
-        """Remove all of it, and wait until it is gone, lest it wakes the pods of the next one."""
+        """Remove all of it and wait until it is deleted: it must not wake pods of the next one."""
         self._pool.shutdown()
         self.scene.clear()
         claims = f"/api/v1/namespaces/{self.scene.namespace}/persistentvolumeclaims"
@@ -153,7 +153,7 @@ class Stage:
 
     def _changes(self) -> list[tuple[str, Json]]:
         """Return all states of all pods so far, in order."""
-        (end,) = self.scene.create(pod("the-end", by="nobody"))
+        (end,) = self.scene.create(pod("the-end", by="no-scheduler"))
         changes: list[tuple[str, Json]] = []
         with contextlib.closing(self.api.watch(self._pods, self._begun)) as events:
             for kind, each in events:
@@ -193,7 +193,7 @@ class Stage:
         return "" if moves else json.dumps([sorted(map(repr, numbers.items())), self._state()])
 
     def _told(self, pods: Mapping[str, Json], evicted: set[str]) -> dict[str, set[str]]:
-        """Return what the scheduler said of each pod, when it has said what it owes."""
+        """Return what the scheduler said of each pod, when all events have arrived."""
         uids = {each["metadata"]["uid"]: group(name) for name, each in pods.items()}
         owed = {(name, "Preempted") for name in evicted}
         for name, each in pods.items():

@@ -1,6 +1,6 @@
 """A user with the role `edit` in one namespace cannot turn preemption against other namespaces.
 
-The user is a real ServiceAccount, and the API server judges each of its writes.
+The user is a real ServiceAccount, and the API server authorizes each of its writes.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from tests.integration.objects import (
     Json,
     condition,
     is_gone,
-    is_leaving,
     is_nominated,
     is_running,
+    is_terminating,
     pod,
 )
 from tests.integration.scene import Scene
@@ -200,20 +200,20 @@ def refusal(write: Callable[[], Any]) -> int:
 def besiege(scene: Scene, tenant: Tenant, node: str) -> None:
     """Have the tenant's pod `attacker` nominated to a node where it never gets the capacity.
 
-    The nomination is legitimate. One victim is gone and its capacity is taken; the other one hangs.
+    The nomination is legitimate. One victim is deleted and its capacity is taken; the other hangs.
     """
     tenant.create(pod("mine-a", "1", "low", on=node), hung("mine-b", node))
     scene.wait_running("mine-a", "mine-b")
     tenant.create(pod("attacker", "2", "middle"))
     scene.wait("attacker", is_nominated(node))
-    scene.wait("mine-b", is_leaving)
+    scene.wait("mine-b", is_terminating)
     scene.wait("mine-a", is_gone)
     tenant.create(pod("filler", "1", "low", on=node))
     scene.wait_running("filler")
 
 
 def replaced(scene: Scene, schedulers: Schedulers, leader: Scheduler) -> Scheduler:
-    """Kill a leader and start another; return it when it has judged the attacker."""
+    """Kill a leader and start another; return it when it has tried the attacker."""
     leader.kill()
     started = schedulers.start()
     said = started.wait_log(

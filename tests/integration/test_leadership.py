@@ -61,7 +61,7 @@ def moment(record):
 
 
 def forget_lease(plane):
-    """Take the lease from whoever held it in an earlier test."""
+    """Take the lease from its holder in an earlier test."""
     with contextlib.suppress(ApiError):  # there is none
         plane.api.delete(LEASE)
 

@@ -1,8 +1,8 @@
 """Two schedulers on one API server: kube-scheduler puts victims of ours straight back.
 
-The victims of each node belong to two Deployments. Those of one are gone at once, those of the
+The victims of each node belong to two Deployments. Those of one terminate at once, those of the
 other take a while. kube-scheduler does not know the nomination to it, so the replacement of the
-first has the capacity before the second is gone, and the preemptor never gets the capacity of both.
+first has the capacity before the second has terminated, and the preemptor never gets both.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ def fill(scene, count):
 
 
 def wait_for_preemptor(scene, gone=""):
-    """Wait for the pod of the Deployment `high`, another one than that which is gone."""
+    """Wait for the pod of the Deployment `high`, another one than the deleted one."""
 
     def pods_of(found):
         return [
@@ -76,7 +76,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_capacity_each_time(scene
     fill(scene, 3)
     ours = schedulers.start(config=PERIOD)
 
-    # One pod is stopped after three preemptions in vain, its owner after four.
+    # One pod is stopped after three failed preemptions, its owner after four.
     scene.deploy("high", 1, pod("", "2", "high", labels={"app": "high"}))
     first = wait_for_preemptor(scene)
     (event,) = scene.events(first, "PreemptionStopped")

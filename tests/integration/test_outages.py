@@ -1,4 +1,4 @@
-"""The API server goes away, comes back and has forgotten; on a control plane of its own."""
+"""The API server stops, restarts and has lost its history; on a separate control plane."""
 
 import pytest
 

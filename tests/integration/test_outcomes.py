@@ -1,4 +1,4 @@
-"""Outcomes are told apart by all that matters, and by nothing else."""
+"""Outcomes are distinguished by all that matters, and by nothing else."""
 
 from dataclasses import replace
 

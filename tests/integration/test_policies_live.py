@@ -112,7 +112,7 @@ def contested(scene: Scene) -> str:
 
 
 def wait_held(scene: Scene, policy: Policy) -> None:
-    """Wait until the high pod waits because of the policy; nobody was asked to leave."""
+    """Wait until the high pod waits because of the policy; no pod was evicted."""
     scene.wait(
         "high",
         lambda found: policy.name in condition(found or {}, "PodScheduled").get("message", ""),

@@ -11,9 +11,9 @@ from tests.integration.objects import (
     condition,
     is_bound,
     is_gone,
-    is_leaving,
     is_nominated,
     is_running,
+    is_terminating,
     pod,
     preempts,
 )
@@ -156,7 +156,7 @@ def test_a_preemptor_waits_for_victims_that_hang_and_evicts_no_others(scene, sch
     )
     scheduler = schedulers.start()
     scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
     scene.wait("high", is_nominated(first))
 
     wake_all(scene, second)
@@ -194,7 +194,7 @@ def test_a_preemptor_whose_node_is_deleted_is_placed_elsewhere(scene, schedulers
     scene.run(pod("a", "2", "low", on=first, annotations=HANGS))
     schedulers.start()
     scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
     scene.wait("high", is_nominated(first))
 
     scene.remove_node(first)
@@ -209,7 +209,7 @@ def test_the_capacity_of_a_deleted_preemptor_is_used_by_the_next_one(scene, sche
     scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
     schedulers.start()
     scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
     scene.create(pod("next", "2", "middle"))
     scene.wait_rejected("next")
 
@@ -229,7 +229,7 @@ def test_a_more_important_preemptor_takes_the_node_of_another_one(scene, schedul
     schedulers.start()
     scene.create(pod("mid", "1", "middle"))
     scene.wait("mid", is_nominated(node))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
 
     scene.create(pod("high", "2", "high"))
 
@@ -247,7 +247,7 @@ def test_a_nomination_stays_when_a_higher_pod_is_nominated_there_without_victims
     schedulers.start()
     scene.create(pod("mid", "2", "middle"))
     scene.wait("mid", is_nominated(node))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
 
     scene.create(pod("high", "2", "high"))
 
@@ -377,7 +377,7 @@ def test_victims_get_a_condition_and_their_own_grace_period(scene, schedulers):
 
     scene.create(pod("high", "2", "high"))
 
-    victim = scene.wait("low", is_leaving)
+    victim = scene.wait("low", is_terminating)
     assert victim["metadata"]["deletionGracePeriodSeconds"] == 77
     said = condition(victim, "DisruptionTarget")
     assert (said["status"], said["reason"]) == ("True", "PreemptionByScheduler")

@@ -7,8 +7,8 @@ import pytest
 
 from tests.integration.objects import (
     HANGS,
-    is_leaving,
     is_nominated,
+    is_terminating,
     pod,
 )
 
@@ -47,7 +47,7 @@ def test_killed_between_nomination_and_deletes_it_carries_on_with_the_same_victi
     held.wait(held_requests)
     scene.wait("high", is_nominated(first))
     for name in already_leaving:
-        scene.wait(name, is_leaving)
+        scene.wait(name, is_terminating)
 
     scheduler.kill()
     held.drop()
@@ -55,7 +55,7 @@ def test_killed_between_nomination_and_deletes_it_carries_on_with_the_same_victi
 
     restarted.wait_log("preemption_planned", node=first)
     for name in "ab":
-        scene.wait(name, is_leaving)
+        scene.wait(name, is_terminating)
     scene.let_go("a", "b")
     assert scene.wait_running("high") == {"high": first}
     history = scene.history()
@@ -70,7 +70,7 @@ def test_killed_while_victims_terminate_it_waits_for_them_and_takes_no_others(sc
     scheduler = schedulers.start()
     scene.create(pod("high", "2", "high"))
     for name in "ab":
-        scene.wait(name, is_leaving)
+        scene.wait(name, is_terminating)
 
     scheduler.kill()
     restarted = schedulers.start()
@@ -212,7 +212,7 @@ def test_a_preemption_of_many_survives_kills_and_lost_answers(scene, schedulers,
     proxy.lose_reply("PATCH", "/pods/mid-.*/status", times=3)
     proxy.refuse("POST", "/pods/mid-[4-7]/binding", 500, times=2)
     held = proxy.hold("POST|PATCH|DELETE", "/pods/", after=2)
-    # All equally important: nobody may take the capacity that others have claimed.
+    # All equally important: no pod may take the capacity that others are nominated to.
     important = [f"mid-{i}" for i in range(12)]
     scene.create(*(pod(name, "1", "middle") for name in important))
     for writes in (7, 14, None):

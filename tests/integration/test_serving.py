@@ -1,4 +1,4 @@
-"""Metrics and debug pages of a running scheduler: to whom they are shown, and what they say."""
+"""Metrics and debug pages of a running scheduler: which users see them, and what they say."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ PAGES = (
 )  # fmt: skip
 #: Kube-scheduler has these checks of readiness as well.
 CHECKS = ("ping", "leaderElection", "shutdown", "sched-handler-sync")
-#: Bound like this, a scheduler lets nobody in without a token, not even this host.
+#: Bound like this, a scheduler admits no client without a token, not even this host.
 EVERYWHERE = ("--bind-address", "0.0.0.0")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -36,7 +36,7 @@ def token(plane, namespace):
 
 @pytest.fixture
 def grant(plane, namespace):
-    """A function that lets a ServiceAccount read pages; gone after the test."""
+    """A function that lets a ServiceAccount read pages, until the test ends."""
     made = []
 
     def give(name, *paths):
@@ -59,7 +59,7 @@ def grant(plane, namespace):
 
 
 def until_status(scheduler, path, token, status):
-    """Ask until the answer is this one: the API server hears of new rights a little later."""
+    """Ask until the answer is this one: the API server applies new rights a little later."""
     pause = threading.Event()
     for _ in range(100):
         found = scheduler.get(path, token)
@@ -81,8 +81,8 @@ def test_pages_are_shown_to_users_that_the_api_server_allows(schedulers, token, 
         assert scheduler.get(path, reader)[0] == 200, path
         status, text = scheduler.get(path, stranger)
         assert (status, json.loads(text)["reason"]) == (403, "Forbidden"), path
-        for nobody in ("", "not-a-token", f"{reader[:-2]}xx"):
-            status, text = scheduler.get(path, nobody)
+        for invalid in ("", "not-a-token", f"{reader[:-2]}xx"):
+            status, text = scheduler.get(path, invalid)
             assert (status, json.loads(text)["message"]) == (401, "Unauthorized"), path
     for path in ("/healthz", "/livez", "/readyz"):
         assert scheduler.get(path) == (200, "ok")

@@ -1,7 +1,8 @@
 """kube-scheduler and ours schedule the same workloads on a real API server, and end the same.
 
-Each workload is built anew for each side: a namespace, nodes and all objects, then the scheduler is
-started. What must be the same is said in `outcomes`, what a workload is about in its docstring.
+Each workload is built separately for each side: a namespace, nodes and all objects, then the
+scheduler is started. `outcomes` defines what must be equal; the docstring of a workload says what
+it is about.
 """
 
 import contextlib
@@ -72,7 +73,7 @@ def test_both_schedulers_have_the_same_outcome(ranked, kubeconfig, tmp_path, wor
 
 @contextlib.contextmanager
 def a_stage(plane: ControlPlane) -> Iterator[Stage]:
-    """Give a stage, and leave an empty cluster behind."""
+    """Give a stage, and clean the cluster up afterwards."""
     name = f"side-{next(_numbers)}"
     plane.create_namespace(name)
     stage = Stage(Scene(plane, name, NAME))

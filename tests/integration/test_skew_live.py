@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from tests.integration.objects import HANGS, condition, is_leaving, pod
+from tests.integration.objects import HANGS, condition, is_terminating, pod
 
 pytestmark = pytest.mark.cluster
 
@@ -53,5 +53,5 @@ def terminating(found):
     return [
         int(each["metadata"]["name"].split("-")[1])
         for each in found
-        if is_leaving(each) and condition(each, "DisruptionTarget")
+        if is_terminating(each) and condition(each, "DisruptionTarget")
     ]

@@ -6,7 +6,7 @@ import socket
 import pytest
 import yaml
 
-from tests.integration.objects import BASE, condition, is_leaving, is_nominated, pod, preempts
+from tests.integration.objects import BASE, condition, is_nominated, is_terminating, pod, preempts
 
 pytestmark = pytest.mark.cluster
 
@@ -93,7 +93,7 @@ def test_a_pod_that_was_nominated_and_bound_keeps_no_trace_of_the_nomination(sce
 
 def test_a_nomination_that_outlives_the_binding_uses_no_capacity(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
-    scene.create(pod("high", "2", "high", by="nobody"))
+    scene.create(pod("high", "2", "high", by="no-scheduler"))
     scene.nominate("high", second)
     scene.bind("high", first)
     scene.wait_running("high")
@@ -277,7 +277,7 @@ def test_a_missing_right_to_delete_victims_is_reported_and_no_nomination_stays(
     assert said in failed["message"]
     assert said in scene.events("high", "FailedScheduling", count=2)[-1]["note"]
     scene.wait("high", is_nominated(""))
-    assert not is_leaving(scene.pod("low"))
+    assert not is_terminating(scene.pod("low"))
 
 
 def test_an_unreadable_kubeconfig_is_one_clear_line(schedulers, tmp_path):

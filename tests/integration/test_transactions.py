@@ -8,8 +8,8 @@ from tests.integration.objects import (
     HANGS,
     budget,
     is_gone,
-    is_leaving,
     is_nominated,
+    is_terminating,
     pod,
 )
 
@@ -164,7 +164,7 @@ def test_a_victim_that_hangs_after_its_grace_period_releases_the_node(scene, sch
     )
     scheduler = schedulers.start()
     scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
     scene.wait("high", is_nominated(first))
 
     released = scene.api.wait_for(
@@ -185,7 +185,7 @@ def test_no_pod_is_evicted_where_capacity_abandoned_by_a_preemptor_is_enough(sce
     scene.run(pod("a", "2", "middle", on=first, annotations=HANGS, terminationGracePeriodSeconds=9))
     scheduler = schedulers.start()
     scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_leaving)
+    scene.wait("a", is_terminating)
     second = scene.node(cpu="2")
     assert scene.wait_running("high") == {"high": second}
     scene.run(pod("b", "2", "low", on=scene.node(cpu="2")))

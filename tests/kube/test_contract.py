@@ -133,11 +133,11 @@ async def test_bindings_that_are_refused(world: World):
     assert await world.write(Bind(pod, "n1", "ours")) == "done"
     assert await world.write(Bind(pod, "n2", "ours")) == "conflict"
     assert await world.write(Evict(pod, "n1", pod, "ours", 1)) == "done"
-    assert await is_leaving(world, pod)
+    assert await is_terminating(world, pod)
     assert await world.write(Bind(pod, "n2", "ours")) in {"conflict", "gone"}
 
 
-async def is_leaving(world: World, pod: PodRef) -> bool:
+async def is_terminating(world: World, pod: PodRef) -> bool:
     try:
         return "deletionTimestamp" in (await world.get(pod))["metadata"]
     except NotFound:

@@ -1,4 +1,4 @@
-"""Something on the way to the API server answers in its place; nothing is concluded from that."""
+"""A proxy answers in place of the API server; the scheduler concludes nothing from that."""
 
 import asyncio
 import json

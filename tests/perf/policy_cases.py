@@ -1,7 +1,7 @@
-"""Refused preemptions: policies, evictions in flight and what was in vain, at 30,000 pods.
+"""Refused preemptions: policies, evictions in flight and wasted evictions, at 30,000 pods.
 
 Before each decision something changes that all refusals depend on, so that none is remembered: as
-in a busy cluster, each attempt judges every node.
+in a busy cluster, each attempt evaluates every node.
 """
 
 import itertools
@@ -36,7 +36,7 @@ NOW: Final = 10_000.0
 POLICIES: Final = 64
 
 
-def guest(index: int) -> Pod:
+def running_pod(index: int) -> Pod:
     """Return one of six pods on a node, of one of many applications and owners."""
     owner = {"kind": "StatefulSet", "name": f"set-{index % OWNERS}", "controller": True}
     metadata = {
@@ -85,7 +85,7 @@ def refusing(
     for app in range(budgets):
         made.observe(BudgetObserved(budget(app, 0)), NOW)
     for index in range(NODES * PODS):
-        made.observe(PodObserved(guest(index)), NOW)
+        made.observe(PodObserved(running_pod(index)), NOW)
     prepare(made)
     serial = itertools.count()
 

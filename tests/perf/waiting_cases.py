@@ -12,7 +12,7 @@ from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import EffectDone, PodGone, PodObserved
 from tests.perf.core_cases import STARTED, Case, machine
-from tests.perf.policy_cases import NODES, NOW, PODS, guest, in_flight, wanting
+from tests.perf.policy_cases import NODES, NOW, PODS, in_flight, running_pod, wanting
 
 __all__ = ["CASES"]
 
@@ -23,7 +23,7 @@ WAITING: Final = 1000
 def _full() -> Machine:
     made = machine(NODES)
     for index in range(NODES * PODS):
-        made.observe(PodObserved(guest(index)), NOW)
+        made.observe(PodObserved(running_pod(index)), NOW)
     return made
 
 
@@ -47,7 +47,7 @@ def _preempt(made: Machine, preemptor: Pod) -> list[Evict]:
 
 
 def _ends() -> Callable[[int], None]:
-    """Return what observes how victims leave and end, each that of another preemptor."""
+    """Return what observes how victims terminate and end, each that of another preemptor."""
     made = _full()
     first = [_preempt(made, _own_class(serial))[0] for serial in range(WAITING)]
     terminating = iter(first)
@@ -72,7 +72,7 @@ def _beside_evictions() -> Callable[[int], None]:
 
     def observe(count: int) -> None:
         for number in itertools.islice(serial, count):
-            pod = guest(number % (NODES * PODS))
+            pod = running_pod(number % (NODES * PODS))
             metadata = replace(pod.metadata, labels={"app": str(number)})
             made.observe(PodObserved(replace(pod, metadata=metadata)), NOW)
         assert len(made.policies.in_flight) > 0

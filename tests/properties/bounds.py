@@ -10,13 +10,13 @@ from scheduler.state.preemption.wasted_evictions import (
     WasteScope,
 )
 
-__all__ = ["Gone", "in_vain", "too_many"]
+__all__ = ["Gone", "too_many", "wasted_evictions"]
 
 #: One pod that was evicted: when, in seconds, and from which node.
 Gone = tuple[float, str]
 
 
-def in_vain(
+def wasted_evictions(
     gone: Mapping[str, Iterable[Gone]], bound_to: Mapping[str, str]
 ) -> dict[str, list[Gone]]:
     """Return the evictions that did not lead to a binding, by preemptor.
@@ -33,14 +33,14 @@ def in_vain(
 
 
 def too_many(wasted: list[Gone], forgotten: int = 0) -> int:
-    """Return by how many the evictions in vain within any hour are more than allowed.
+    """Return by how many the wasted evictions within any hour exceed the bound.
 
     What is evicted from one node at one moment is one preemption. Where pods of others overfill a
     node, one preemption may have more victims than the preemptor takes capacity.
 
     Args:
-        wasted: The evictions in vain for one preemptor, in time order.
-        forgotten: How many preemptions in vain no ledger has kept, because the process ended
+        wasted: The wasted evictions for one preemptor, in time order.
+        forgotten: How many failed preemptions no ledger has recorded, because the process ended
             before it was written.
     """
     worst = 0

@@ -138,7 +138,7 @@ def reown(world: Changing, a: int, b: int, _c: int) -> None:
 
 
 def change_claim(world: Changing, a: int, b: int, c: int) -> None:
-    """A claim comes with its volume, in another zone or with another mode, or goes."""
+    """A claim is created with its volume, in another zone or with another mode, or is deleted."""
     name = f"c{a % CLAIMS}"
     if b % 4 == 0:
         world.unstore("PersistentVolumeClaim", f"default/{name}")
@@ -155,7 +155,7 @@ def change_claim(world: Changing, a: int, b: int, c: int) -> None:
 
 
 def write_policy(world: Changing, a: int, b: int, c: int) -> None:
-    """A policy comes, changes or goes."""
+    """A policy is created, changed or deleted."""
     if not world.policed:
         return
     name = f"q{a % 2}"
@@ -185,19 +185,19 @@ def flush(world: Changing) -> None:
 
 
 def hear(world: Changing, a: int, b: int, _c: int) -> None:
-    """Some news of one stream reaches the machine."""
+    """Some events of one stream reach the machine."""
     stream = world.streams[a % len(world.streams)]
     for _ in range(min(len(stream), 1 + b % 6)):
         world.hear(stream.popleft())
 
 
 def hear_of_pods(world: Changing, _a: int, b: int, _c: int) -> None:
-    """Some news of pods reaches the machine."""
+    """Some events of pods reach the machine."""
     hear(world, 0, b, 0)
 
 
 def repeat(world: Changing, a: int, _b: int, _c: int) -> None:
-    """A state is told once more, as after a relist."""
+    """A state is observed once more, as after a relist."""
     found = world.some(a, lambda p: True)
     if found is not None:
         world.streams[0].append(PodObserved(found))

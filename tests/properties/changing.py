@@ -1,9 +1,9 @@
-"""A world in which pods change while they are scheduled, preempt and leave.
+"""A world in which pods change while they are scheduled, preempt and terminate.
 
-Beside what happens in `world`, pods get other labels, tolerations, sizes, owners and claims, lose
-gates, policies come, change and go, and the process ends and another one begins with what the first
-has written: nominations, plans and the ledger. Each answer of the machine is compared with that of
-attempts that have kept nothing (`comparing`).
+In addition to what happens in `world`, pods get other labels, tolerations, sizes, owners and claims
+and lose gates; policies are created, changed and deleted; the process ends and another one begins
+with what the first has written: nominations, plans and the ledger. Each answer of the machine is
+compared with that of attempts without cached state (`comparing`).
 """
 
 from collections import Counter, deque
@@ -90,7 +90,7 @@ class Changing(World):
         return ComparingMachine(PROFILES)
 
     def everything(self) -> list[Event]:
-        """Return all that a new process is told."""
+        """Return all objects that a new process observes."""
         told: list[Event] = [NodeObserved(each) for each in self.nodes.values()]
         told += [BudgetObserved(each) for each in self.budgets.values()]
         told += [PolicyObserved(each) for each in self.policies.values()]
@@ -233,7 +233,7 @@ class Changing(World):
         self.patience = None
 
     def ends_well(self) -> None:
-        """Assert that all comes to rest, and that no pod is left behind that could be helped."""
+        """Assert that all comes to rest, and that no pod waits that fits."""
         self.quiesce()
         self.now += LONG
         self.quiesce()

@@ -1,7 +1,7 @@
-"""A machine that compares each of its answers with that of attempts which have kept nothing.
+"""A machine that compares each of its answers with that of attempts without cached state.
 
 What the machine keeps by class and by row must never show: a decision, and each look at a plan, is
-the one that attempts find which begin now with the same cluster.
+the one that new attempts find with the same cluster.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Compared(SchedulingAlgorithm):
     profiles: Mapping[str, Profile]
 
     def fresh(self) -> SchedulingAlgorithm:
-        """Return attempts that have kept nothing."""
+        """Return attempts without cached state."""
         return SchedulingAlgorithm(self.profiles, self._cluster, Verdicts(), self._policies)
 
     def decide(

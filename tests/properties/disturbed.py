@@ -1,8 +1,8 @@
-"""Preemptions on a bad day: clocks differ, victims stay or hang, answers are lost, leaders change.
+"""Preemptions under faults: clocks differ, victims stay or hang, answers are lost, leaders change.
 
 A fault that keeps victims from terminating makes full use of all freed capacity impossible. What
 holds all the same: a victim is only evicted when its plan is on the API server, no pod is evicted
-for one that is not more important, what was in vain for one preemptor is bounded, and all that the
+for one that is not more important, wasted evictions for one preemptor are bounded, and all that the
 faults allow comes to rest.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Effect, Evict, RecordEvent
 from scheduler.model.events import EffectFailed, Failure, FailureKind
-from tests.properties.bounds import Gone, in_vain, too_many
+from tests.properties.bounds import Gone, too_many, wasted_evictions
 from tests.properties.transactions import CPU, Transactions
 from tests.support.builders import pod
 
@@ -143,7 +143,7 @@ class Disturbed(Transactions):
                 self._come_again(before[uid])
 
     def _come_again(self, gone: Pod) -> None:
-        """Let a pod like one that is gone take its place, if that is still free."""
+        """Let a pod like a deleted one take its place, if that is still free."""
         if self._used()[gone.spec.node_name] < CPU:
             self._again += 1
             name = f"again-{self._again}"
@@ -173,7 +173,7 @@ class Disturbed(Transactions):
         self.machine.check()
         for where, used in self._used().items():
             assert used <= CPU, (where, used)
-        for uid, wasted in in_vain(self.gone, self._bound_to()).items():
+        for uid, wasted in wasted_evictions(self.gone, self._bound_to()).items():
             assert too_many(wasted, self.kills) == 0, (uid, wasted)
 
     def _bound_to(self) -> dict[str, str]:

@@ -56,7 +56,7 @@ def write_node(world: World, a: int, b: int, c: int) -> None:
 
 
 def delete_node(world: World, a: int, _b: int, _c: int) -> None:
-    """A node goes; its pods stay until somebody removes them."""
+    """A node is deleted; its pods stay until they are removed."""
     name = f"n{a % NODES}"
     if world.foreign and name in world.nodes:
         del world.nodes[name]
@@ -94,7 +94,7 @@ def clear_foreign_nomination(world: World, a: int, b: int, _c: int) -> None:
 
 
 def bind_by_others(world: World, a: int, b: int, _c: int) -> None:
-    """Somebody else binds a waiting pod."""
+    """Another scheduler binds a waiting pod."""
     found = world.some(a, lambda p: not p.spec.node_name and not p.terminating)
     ports = any(each.ports for each in found.spec.containers) if found else True
     if world.foreign and found is not None and not ports:
@@ -102,7 +102,7 @@ def bind_by_others(world: World, a: int, b: int, _c: int) -> None:
 
 
 def delete_pod(world: World, a: int, _b: int, c: int) -> None:
-    """Somebody deletes a pod: one on a node ends later, or at once."""
+    """A pod is deleted: one on a node ends later, or at once."""
     found = world.some(a, lambda p: not p.terminating)
     if found is None:
         return
@@ -113,7 +113,7 @@ def delete_pod(world: World, a: int, _b: int, c: int) -> None:
 
 
 def end_pod(world: World, a: int, _b: int, _c: int) -> None:
-    """A terminating pod is gone."""
+    """A terminating pod ends."""
     found = world.some(a, lambda p: p.terminating)
     if found is not None:
         world.remove(found.uid)
@@ -149,14 +149,14 @@ def start_pod(world: World, a: int, b: int, _c: int) -> None:
 
 
 def repeat(world: World, a: int, _b: int, _c: int) -> None:
-    """A state is told once more, as after a relist."""
+    """A state is observed once more, as after a relist."""
     found = world.some(a, lambda p: True)
     if found is not None:
         world.streams[0].append(PodObserved(found))
 
 
 def write_pdb(world: World, a: int, b: int, c: int) -> None:
-    """A budget appears, changes or goes."""
+    """A budget is created, changed or deleted."""
     name = f"b{a % 2}"
     if c % 5 == 0 and name in world.budgets:
         del world.budgets[name]
@@ -174,7 +174,7 @@ def wait(world: World, a: int, _b: int, _c: int) -> None:
 
 
 def hear(world: World, a: int, b: int, _c: int) -> None:
-    """Some news of one stream reaches the machine."""
+    """Some events of one stream reach the machine."""
     stream = world.streams[a % 3]
     for _ in range(min(len(stream), 1 + b % 6)):
         world.hear(stream.popleft())
@@ -232,7 +232,7 @@ ACTIONS: Final = [
 
 
 def act(world: World, action: Action) -> None:
-    """Let one thing happen; then nobody may wait who fits."""
+    """Let one thing happen; after it no pod that fits may wait."""
     what, a, b, c = action
     ACTIONS[what % len(ACTIONS)](world, a, b, c)
     world.machine.check()

@@ -1,4 +1,4 @@
-"""API objects that somebody has spoilt: in a few places stands what does not belong there."""
+"""Invalid API objects: a few of their fields have values that do not belong there."""
 
 import copy
 import json

@@ -18,7 +18,7 @@ from scheduler.model.events import BudgetGone, BudgetObserved
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.properties import changes, happenings
-from tests.properties.bounds import Gone, in_vain, too_many
+from tests.properties.bounds import Gone, too_many, wasted_evictions
 from tests.properties.changing import Changing
 from tests.properties.comparing import found_afresh
 from tests.properties.happenings import NODES
@@ -32,7 +32,7 @@ HIGHEST: Final = 6
 HUGE: Final = ("9223372036854775807", "1e18", "8Ei", "0", "-1", "1m", "0.0000000001", "1e999999")
 #: An owner's name may be this long, in characters.
 LONG: Final = 256 * 1024
-#: What the tenant writes beside pods is bounded by a quota.
+#: A quota bounds the other objects that the tenant writes.
 MAX_PODS: Final = 40
 
 
@@ -79,7 +79,7 @@ class Besieged(Changing):
         return super().happen(effect)
 
     def reject(self, uid: str) -> None:
-        """Let the kubelet of a node, or the collector of pods, refuse a pod that nobody bound."""
+        """Let the kubelet of a node, or the pod collector, refuse a pod that no scheduler bound."""
         self.unseen.discard(uid)
         self.change(uid, lambda p: p.finished("Failed"))
 
@@ -122,7 +122,7 @@ class Besieged(Changing):
         return len(self.effects) - before
 
     def step_on(self) -> None:
-        """Let all news be heard, all effects be done, and all pods that are ready be decided."""
+        """Let all events be observed, all effects be done, and all active pods be decided."""
         changes.flush(self)
         for _ in range(100):
             for stream in self.streams:
@@ -136,16 +136,16 @@ class Besieged(Changing):
             elif not self.machine.active() or self.decided() is None:
                 return
 
-    def too_many_in_vain(self) -> dict[str, int]:
-        """Return the preemptors for which more was evicted in vain than allowed."""
+    def too_many_wasted(self) -> dict[str, int]:
+        """Return the preemptors with more wasted evictions than allowed."""
         bound_to = {each.uid: each.spec.node_name for each in self.pods.values()}
-        wasted = in_vain(self.gone, bound_to)
+        wasted = wasted_evictions(self.gone, bound_to)
         return {
             uid: over for uid, each in wasted.items() if (over := too_many(each, self.begun - 1))
         }
 
     def leave(self) -> None:
-        """Let the tenant leave, with all that it wrote."""
+        """Remove the tenant, with all that it wrote."""
         self.hanging.clear()
         for each in self.tenants():
             self.remove(each.uid)
@@ -246,7 +246,7 @@ def change_spec(world: Besieged, a: int, b: int, c: int) -> None:
 
 
 def delete(world: Besieged, a: int, b: int, c: int) -> None:
-    """A pod is deleted: it goes at once, with some grace, or hangs by a finalizer."""
+    """A pod is deleted: it ends at once, after a grace period, or hangs by a finalizer."""
     found = world.one_of_tenants(a)
     if found is None or found.terminating:
         return
@@ -296,7 +296,7 @@ def write_claim(world: Besieged, a: int, b: int, _c: int) -> None:
 
 
 def end_pod(world: Besieged, a: int, _b: int, _c: int) -> None:
-    """A terminating pod that does not hang is gone."""
+    """A terminating pod that does not hang ends."""
     found = world.some(a, lambda p: p.terminating and p.uid not in world.hanging)
     if found is not None:
         world.remove(found.uid)

@@ -1,4 +1,4 @@
-"""Which pods budgets protect, and whose eviction violates them, beside slow and plain code."""
+"""Which pods budgets protect, and which evictions violate them, compared with plain code."""
 
 import numpy as np
 from hypothesis import given
@@ -94,14 +94,14 @@ def _slow(cluster: Cluster, slots: Int) -> list[list[bool]]:
         for rank, slot in enumerate(slots[:, column].tolist()):
             if slot < 0:
                 continue
-            guest = cluster.pods.pod(slot)
+            each_pod = cluster.pods.pod(slot)
             for each in cluster.pdbs:
                 key = each.metadata.key
-                if each.metadata.namespace != guest.metadata.namespace:
+                if each.metadata.namespace != each_pod.metadata.namespace:
                     continue
-                if not cluster.pdbs.protects(key, guest.metadata.labels):
+                if not cluster.pdbs.protects(key, each_pod.metadata.labels):
                     continue
-                if guest.metadata.name in each.status.disrupted_pods:
+                if each_pod.metadata.name in each.status.disrupted_pods:
                     continue
                 left[key] = left.get(key, each.status.disruptions_allowed) - 1
                 found[rank][column] |= left[key] < 0
@@ -112,10 +112,10 @@ def _slow(cluster: Cluster, slots: Int) -> list[list[bool]]:
 def test_each_pod_is_protected_by_the_budgets_that_select_it(history):
     cluster = _play(history)
 
-    for slot, guest in cluster.pods.occupied():
+    for slot, each_pod in cluster.pods.occupied():
         keys = cluster.pdbs.sets.values[int(cluster.pods.protection(np.array([slot]))[0])]
-        assert cluster.pdbs.sets.values[cluster.pdbs.code(guest)] == keys
-        assert all(cluster.pdbs.protects(key, guest.metadata.labels) for key in keys)
+        assert cluster.pdbs.sets.values[cluster.pdbs.code(each_pod)] == keys
+        assert all(cluster.pdbs.protects(key, each_pod.metadata.labels) for key in keys)
 
 
 @given(st.lists(happenings, min_size=10, max_size=40))

@@ -1,4 +1,4 @@
-"""Random devices, claims and pods: results that nodes share, and what is never given away twice."""
+"""Random devices, claims and pods: shared results, and that no device is allocated twice."""
 
 from collections import Counter
 

@@ -1,8 +1,8 @@
 """What the machine keeps never shows: each decision is the one that a fresh attempt would make.
 
-Pods change at every point: before they are decided, while they preempt, while they leave. After
-each happening the machine's invariants hold and each pod has the key of its own class; where nobody
-interferes no node is overfull; everything comes to rest, and no pod is left behind.
+Pods change at every point: before they are decided, while they preempt, while they terminate. After
+each happening the machine's invariants hold and each pod has the key of its own class; without
+other schedulers no node is overcommitted; everything comes to rest, and no pod that fits waits.
 
 `HISTORIES=20000` runs so many histories; by default there are fewer, to fit into a usual run.
 """

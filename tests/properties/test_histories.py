@@ -33,7 +33,7 @@ def ends_well(world: World) -> None:
     """Assert what must hold when everything has come to rest."""
     world.quiesce()
     assert world.forgotten(could_be_helped) == []
-    world.believes_the_truth()
+    world.knows_the_cluster()
     assert world.machine.cluster.assumed == 0
     assert world.machine.sizes().preempting == 0
     assert world.machine.cluster.evicting == 0

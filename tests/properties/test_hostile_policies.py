@@ -78,7 +78,7 @@ def body(dice: Dice, number: int) -> dict[str, Any]:
 
 
 class Told:
-    """What the machine hears, checked as it checks it."""
+    """What the machine observes, checked as it checks it."""
 
     def __init__(self) -> None:
         self.in_force: set[str] = set()
@@ -113,7 +113,7 @@ def test_no_policy_stops_the_book(part: int):
 
 
 def sayable(judged: ParsedPolicy, book: PolicyRegistry) -> None:
-    """Write all statuses that are due as JSON, and hear of them as the API server keeps them."""
+    """Write all statuses that are due as JSON, and observe them as the API server keeps them."""
     for name, due in book.due({}).items():
         book.wrote(name, due.uid, json.loads(msgspec.json.encode(due.status)), judged.version)
 

@@ -2,8 +2,8 @@
 
 A tenant with the role `edit` in one namespace writes what it likes into random histories
 (`tenant`). No pod of equal or higher priority is evicted, and none that a policy protects; pods of
-other namespaces that fit are placed; what is evicted in vain for one preemptor is bounded, and what
-the machine asks for within an hour; when the tenant is gone the machine keeps nothing of it.
+other namespaces that fit are placed; wasted evictions for one preemptor are bounded, and what
+the machine asks for within an hour; when the tenant is removed the machine keeps no state of it.
 
 `HISTORIES=10000` runs so many histories; by default there are fewer, to fit into a usual run.
 """
@@ -44,7 +44,7 @@ def test_a_hostile_tenant_harms_no_other(part):
 
 
 def harmless(world: tenant.Besieged) -> bool:
-    """Assert what must hold when all has come to rest, and when the tenant is gone.
+    """Assert what must be true when all has come to rest, and when the tenant is removed.
 
     Returns:
         Whether what the machine keeps was compared with what a new process keeps. It is not where
@@ -53,7 +53,7 @@ def harmless(world: tenant.Besieged) -> bool:
     world.ends_well()
     asked = world.effects_within_an_hour()
     assert asked <= MAX_EFFECTS * (len(world.pods) + len(world.nodes) + 1)
-    assert world.too_many_in_vain() == {}
+    assert world.too_many_wasted() == {}
     world.leave()
     world.ends_well()
     kept, before = world.sizes(), len(world.effects)

@@ -1,4 +1,4 @@
-"""Specs as large and odd as the API server takes get a decision, and leave the others theirs."""
+"""Specs as large and unusual as the API server accepts get a decision, and so do other pods."""
 
 import pytest
 

@@ -1,8 +1,9 @@
 """Whatever answers in place of the API server, an informer ends up with what is really there.
 
 Pods, nodes and budgets change at random while answers are lost, replaced by those of something on
-the way, or cut; while watches are silent, closed, expired or told odd lines; and while etcd is put
-back to an earlier state. Until the faults end, no object may be told as gone that was never gone.
+the way, or cut; while watches are silent, closed, expired or get invalid lines; and while etcd is
+put back to an earlier state. Until the faults end, no object may be reported as gone that was
+never deleted.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ BODIES = (
     b'{"type":"ERROR","object":{"kind":"Status","code":500}}\n',
     b'{"type":"DELETED","object":{"metadata":{}}}\n',
 )
-#: Those that could be taken for good news come more often.
+#: Those that look like valid answers are drawn more often.
 STATUSES = (200,) * 8 + (404,) * 6 + (204, 301, 400, 401, 403, 408, 409, 413, 421, 429, 500, 503)
 LINES = (
     b"\n",
@@ -59,14 +60,14 @@ LINES = (
 
 
 class Life:
-    """One server, one informer, and what the informer told."""
+    """One server, one informer, and what the informer reported."""
 
     def __init__(self, seed: int) -> None:
         self.dice = Dice(0xA45, seed)
         self.api = FakeApi()
         self.told: set[str] = set()
         self.counts: Counter[str] = Counter()
-        #: How often each was deleted, and how often it was told as gone.
+        #: How often each was deleted, and how often it was reported as gone.
         self.deleted: Counter[str] = Counter()
         self.gone: Counter[str] = Counter()
 

@@ -53,7 +53,7 @@ class Feed:
         self.counts: Counter[str] = Counter()
 
     def line(self, kind: str, what: str, text: bytes) -> None:
-        """Take in a line of a watch; one that tells of the end of nobody makes it start again."""
+        """Read a line of a watch; one about the end of an unnamed object restarts it."""
         try:
             notice = DECODERS[kind].decode(b'{"type":"%s","object":%s}' % (what.encode(), text))
         except Unreachable:
@@ -71,7 +71,7 @@ class Feed:
             self.observe(KINDS[kind].observed(notice.object))
 
     def same_in_a_page(self, kind: str, text: bytes) -> None:
-        """Make sure that one odd object leaves the others of a list readable."""
+        """Make sure that one invalid object does not make the others of a list unreadable."""
         whole = b'{"metadata":{"name":"whole","uid":"u"}}'
         page = PAGES[kind].decode(
             b'{"kind":"%sList","metadata":{"resourceVersion":"1"},"items":[%s,%s]}'
@@ -83,7 +83,7 @@ class Feed:
         )
 
     def observe(self, event: Event) -> None:
-        """Have the machine take note of something, and carry out what it asks for."""
+        """Have the machine observe something, and carry out its effects."""
         capture_codec.decode(capture_codec.encode(event, self.now))
         reaction = self.machine.observe(event, self.now)
         self.counts["refused" if reaction.problem else "observed"] += 1
@@ -91,7 +91,7 @@ class Feed:
             self.observe(EffectDone(effect))
 
     def decide(self) -> None:
-        """Decide for all pods that wait for their turn."""
+        """Decide for all active pods."""
         self.now += 5.0
         self.machine.flush(self.now)
         for _ in range(50):

@@ -1,4 +1,4 @@
-"""Whatever is decided under random policies: no rule is violated, nothing allowed is left out."""
+"""Whatever is decided under random policies: no violation, and no missed preemption."""
 
 from dataclasses import replace
 from typing import Any
@@ -182,12 +182,12 @@ class Story:
             assert [ref.uid for ref in decision.victims] == [pod.uid for pod in chosen.victims]
 
 
-def _running(guest: PodBuilder) -> PodBuilder:
+def _running(placed: PodBuilder) -> PodBuilder:
     """Return a pod with an owner, ready where it runs, and sometimes of another scheduler."""
-    name = guest.object.metadata.name
-    if not guest.object.spec.node_name:
-        return guest
-    owned = guest.condition("Ready", "True").owner("ReplicaSet", name[-1])
+    name = placed.object.metadata.name
+    if not placed.object.spec.node_name:
+        return placed
+    owned = placed.condition("Ready", "True").owner("ReplicaSet", name[-1])
     return owned.scheduler("other") if name.endswith("2") else owned
 
 

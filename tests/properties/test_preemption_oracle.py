@@ -53,18 +53,18 @@ def needed(view: View, wanted, chosen: oracles.Candidate) -> None:
     """Assert that the victims free capacity, are less important, and that none could stay.
 
     Where two pods have one host port, removing one of them frees the port for kube-scheduler. So
-    the guests with a pod that stays are counted from the start.
+    the node_pods with a pod that stays are counted from the start.
     """
     here = view.pods[chosen.node]
 
-    def fits(guests: oracles.Guests) -> bool:
-        return oracles.with_claims(view, wanted, chosen.node, guests) is None
+    def fits(node_pods: oracles.NodePods) -> bool:
+        return oracles.judge_with_nominated(view, wanted, chosen.node, node_pods) is None
 
     assert all(victim.priority < wanted.priority for victim in chosen.victims)
-    freed = oracles.Guests(here)
+    freed = oracles.NodePods(here)
     for victim in chosen.victims:
         freed.remove(victim)
     assert fits(freed)
     for spared in chosen.victims:
         gone = {victim.uid for victim in chosen.victims if victim is not spared}
-        assert not fits(oracles.Guests([each for each in here if each.uid not in gone]))
+        assert not fits(oracles.NodePods([each for each in here if each.uid not in gone]))

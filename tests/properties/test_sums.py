@@ -100,12 +100,12 @@ pods = st.lists(
 def test_a_pod_fits_where_the_exact_sum_leaves_capacity(there, wanted, capacity):
     low = sum(amount * count for amount, priority, count in there if priority == 0)
     kept = sum(amount * count for amount, priority, count in there if priority)
-    guests = [
+    running = [
         each.uid(f"{place}-{number}")
         for place, (amount, priority, count) in enumerate(there)
         for number, each in enumerate(large(count, "n1", str(amount), priority=priority))
     ]
-    made = machine([node("n1").memory(str(capacity)).pods(10_000)], guests)
+    made = machine([node("n1").memory(str(capacity)).pods(10_000)], running)
 
     decision = decided(made, pod("p").memory(str(wanted)).priority(10))
 

@@ -1,11 +1,11 @@
-"""Preemptions are transactions, whatever happens to answers, news and processes on the way.
+"""Preemptions are transactions, whatever happens to answers, events and processes.
 
 Every sequence of happenings ends with all preemptors placed, no victim's capacity unused, and none
 counted as wasted; at each moment a victim is only deleted when the API server has the plan that
 names it, and what counts it.
 
 Where clocks differ and leaders change at each move, all that holds as well. Where victims cannot be
-evicted, or hang, not all rooms can be used; then what is in vain for one preemptor is bounded.
+evicted, or hang, not all capacity can be used; then wasted evictions for one preemptor are bounded.
 
 `TRANSACTIONS=10000` runs so many sequences; by default there are fewer, to fit into a usual run.
 """

@@ -47,7 +47,7 @@ from tests.support.cluster import profiles
 NODES: Final = 3
 CPU: Final = 4
 #: Rounds of 11 seconds until all has come to rest: over before pods are tried again that have
-#: waited for five minutes, so that nobody comes to rest only thanks to that.
+#: waited for five minutes, so that the end does not depend on that.
 PATIENCE: Final = 20
 PROFILES: Final = profiles()
 FULL: Final = tuple(node(f"n{each}").cpu(str(CPU)).build() for each in range(NODES))
@@ -147,7 +147,7 @@ class Transactions:
             self._answer(*self.unanswered.pop(number % len(self.unanswered)))
 
     def fail(self, number: int) -> None:
-        """The API server cannot be reached until the patience of the writer ends."""
+        """The API server cannot be reached until the retries of the writer end."""
         effect = self._next(number)
         if effect is not None and isinstance(effect, Bind | RecordEvent):
             self.waiting.insert(0, effect)
@@ -155,12 +155,12 @@ class Transactions:
             self._fail(effect)
 
     def hear(self, number: int) -> None:
-        """Some news arrives."""
+        """Some events arrive."""
         for _ in range(min(1 + number % 4, len(self.news))):
             self._tell(self.news.popleft())
 
     def end(self, number: int) -> None:
-        """A terminating pod is gone."""
+        """A terminating pod ends."""
         ending = self._ending()
         if ending:
             gone = self.pods.pop(ending[number % len(ending)].uid)
@@ -174,14 +174,14 @@ class Transactions:
         self._flush()
 
     def _let_victims_end(self) -> None:
-        """Let all victims end, and the news arrive: nobody hangs here, and no watch."""
+        """Let all victims end, and all events arrive: no pod and no watch hangs here."""
         while self._ending():
             self.end(0)
         while self.news:
             self.hear(3)
 
     def _ending(self) -> list[Pod]:
-        """Return the pods that terminate and can be gone now."""
+        """Return the terminating pods that can end now."""
         return [each for each in self.pods.values() if each.terminating]
 
     def kill(self, _: int) -> None:
@@ -279,7 +279,7 @@ class Transactions:
         return True
 
     def _evict(self, effect: Evict, victim: Pod | None) -> bool:
-        """Let a victim leave; only one that a plan of its preemptor names on the API server."""
+        """Evict a victim; only one that a plan of its preemptor names on the API server."""
         if victim is None:
             return False
         preemptor = self.pods[effect.preemptor.uid]

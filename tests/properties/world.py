@@ -1,7 +1,7 @@
 """A world that changes at random around the real machine.
 
 The world is what an API server has: nodes, pods, budgets, and effects that wait to be carried out.
-The machine hears of it late: pods, nodes and budgets come over streams of their own, each in
+The machine observes it late: pods, nodes and budgets come over streams of their own, each in
 order, none in step with the others. Effects of one pod are carried out in the order in which they
 were asked for, those of different pods in any order; they happen, fail, or happen without an
 answer that can be relied on. Only of a binding the answer is always true, however late it comes.
@@ -63,7 +63,7 @@ PROFILES: Final[dict[str, Profile]] = profiles()
 
 
 class World:
-    """Everything there is, and the machine that hears of it."""
+    """Everything there is, and the machine that observes it."""
 
     def __init__(self, *, foreign: bool = True) -> None:
         self.machine = Machine(PROFILES, PodBackoff())
@@ -71,14 +71,14 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        #: The budgets that the machine has heard of.
+        #: The budgets that the machine has observed.
         self.known_budgets: dict[str, PodDisruptionBudget] = {}
         self.streams: list[deque[Event]] = [deque(), deque(), deque()]
         self.waiting: list[Effect] = []
         #: Bindings that happened and were not answered yet.
         self.late: list[Effect] = []
         self.effects: list[Effect] = []
-        #: Victims that were asked to leave and were not told to have stayed.
+        #: Victims that were evicted and for which no failure was reported.
         self.asked: set[str] = set()
         #: Whether others bind, and nodes shrink or go: then no node's capacity is promised.
         self.foreign = foreign
@@ -183,7 +183,7 @@ class World:
         return None
 
     def _has_capacity(self, uid: str, where: str) -> None:
-        """Assert that what we bound fits its node, where nobody interferes."""
+        """Assert that what we bound fits its node, where no other scheduler binds pods."""
         if self.foreign:
             return
         others = [
@@ -191,7 +191,7 @@ class World:
             for each in self.pods.values()
             if each.spec.node_name == where and not each.terminal and each.uid != uid
         ]
-        assert oracles.judge(self.pods[uid], self.nodes[where], oracles.Guests(others)) is None
+        assert oracles.judge(self.pods[uid], self.nodes[where], oracles.NodePods(others)) is None
 
     # Decisions ----------------------------------------------------------------------------------
 
@@ -241,21 +241,21 @@ class World:
         assert isinstance(decision, Preempting), (decision, found)
         assert decision.message == message
         victims = [ref.uid for ref in decision.victims]
-        rooms = oracles.capacity_being_vacated(view, wanted)
-        if any(oracles.needs_nobody(view, each) for each in found):
-            rooms = {}
+        freed = oracles.capacity_being_freed(view, wanted)
+        if any(oracles.needs_no_eviction(view, each) for each in found):
+            freed = {}
         chosen = {each.node: each for each in found}.get(decision.node)
-        if rooms.get(decision.node) == set(victims):
+        if freed.get(decision.node) == set(victims):
             assert decision.violations == 0
             return
-        assert chosen is not None, (decision, found, rooms)
+        assert chosen is not None, (decision, found, freed)
         assert victims == [victim.uid for victim in chosen.victims]
         assert decision.violations == chosen.violations
         assert all(victim.priority < wanted.priority for victim in chosen.victims)
-        # What is vacated is known for certain where the attempt has changed nothing about it.
-        assert not rooms.keys() & set(self.machine.tracking.nodes_with_unneeded_victims()), (
+        # Freed capacity is known for certain where the attempt did not change it.
+        assert not freed.keys() & set(self.machine.tracking.nodes_with_unneeded_victims()), (
             decision,
-            rooms,
+            freed,
         )
 
     def _is_best(self, wanted: Pod, node_name: str, fits: list[str]) -> None:
@@ -273,7 +273,7 @@ class World:
     # The end ------------------------------------------------------------------------------------
 
     def quiesce(self) -> None:
-        """Let everything come to rest: all news heard, all effects done, nobody terminating."""
+        """Let everything come to rest: events observed, effects done, no pod terminating."""
         for _ in range(200):
             before = len(self.effects), self.count
             self._come_to_rest()
@@ -293,7 +293,7 @@ class World:
                 self.answer(effect, self.happen(effect))
             elif not self._end_terminating():
                 self.now += 2.0
-                if self.decided() is None and self._nobody_comes_back():
+                if self.decided() is None and self._no_pod_backs_off():
                     return
 
     def _end_terminating(self) -> bool:
@@ -302,13 +302,13 @@ class World:
             self.remove(uid)
         return bool(found)
 
-    def _nobody_comes_back(self) -> bool:
-        """Tell whether nobody backs off; without nodes everybody does, again and again."""
+    def _no_pod_backs_off(self) -> bool:
+        """Return whether no pod backs off; without nodes every pod does, again and again."""
         waiting = any(queued.phase is QueuePhase.BACKOFF for queued in self.machine.queue)
         return not waiting or not self.nodes
 
     def forgotten(self, helped: Callable[[View, Pod], object]) -> list[str]:
-        """Return who waits for an event although it could be helped by what the machine knows."""
+        """Return the pods that wait for an event though they fit as far as the machine knows."""
         view, queue = View.of(self.machine, self.known_budgets.values()), self.machine.queue
         return [
             queued.pod.key
@@ -318,8 +318,8 @@ class World:
             and helped(view, queued.pod)
         ]
 
-    def believes_the_truth(self) -> None:
-        """Assert that the machine knows what there is, now that everything was heard."""
+    def knows_the_cluster(self) -> None:
+        """Assert that the machine knows the whole cluster after all events."""
         cluster = self.machine.cluster
         where = {uid: each.spec.node_name for uid, each in self.pods.items() if not each.terminal}
         placed = {uid: cluster.node_of(uid) or "" for uid in where}

@@ -87,9 +87,9 @@ def _toleration(text: str) -> Api:
 
 def _selector(words: Words) -> Api | None:
     """Take a label selector; absent without any word for it."""
-    anybody = words.flag("anybody")
+    every_pod = words.flag("every-pod")
     found = present(matchExpressions=words.expressions(), matchLabels=words.labels())
-    return found if found or anybody else None
+    return found if found or every_pod else None
 
 
 def _pod_term(text: str) -> Api:

@@ -15,7 +15,7 @@ AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "storage": "ephemeral-storag
 
 
 class NotationError(Exception):
-    """Words that mean nothing."""
+    """Words that are not part of the notation."""
 
 
 def stamp(seconds: float) -> str:

@@ -91,7 +91,7 @@ class Slow(Clock):
 
 
 async def running(machine: Waiting, news: int = 0, clock: Clock = CLOCK) -> None:
-    """Run a loop until its machine has reached its moment, with news when it rests."""
+    """Run a loop until its machine has reached its moment, with events when it rests."""
     loop = Loop(machine, lambda _: None, clock, Silent())
     loop.start_deciding()
     task = asyncio.create_task(loop.run())

@@ -15,7 +15,7 @@ HEALTH = ("/healthz", "/readyz", "/livez")
 
 
 class Reviews:
-    """A reviewer that knows Ada, who may read metrics."""
+    """A reviewer with one user, Ada, that may read metrics."""
 
     def __init__(self) -> None:
         self.problem: Exception | None = None

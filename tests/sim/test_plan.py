@@ -131,7 +131,7 @@ def test_budgets_and_namespaces_are_known():
 
 
 def test_with_one_profile_the_scheduler_name_of_a_pod_does_not_matter():
-    plan = planner(node("n1"), pod("a").scheduler("somebody"), pod("b").scheduler(""))
+    plan = planner(node("n1"), pod("a").scheduler("another"), pod("b").scheduler(""))
 
     attempts = list(plan.attempts())
 

@@ -179,7 +179,8 @@ Judge = Callable[[Node, list[tuple[Pod, int]]], Any]
 def what_ifs(twin: Twin) -> Iterator[tuple[WhatIfView, list[list[tuple[Pod, int]]]]]:
     """Yield one hypothesis again and again as it grows, with the changes made to each row.
 
-    On every row all pods leave one by one, one nominated pod comes, and the first pod comes back.
+    On every row all pods are removed one by one, one nominated pod is added, and then the first
+    pod again.
     """
     rows, cluster = twin.rows(), twin.cluster
     there = cluster.what_if_view(rows)

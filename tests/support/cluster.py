@@ -5,7 +5,7 @@
 
 Effects are carried out at once and come back as outcomes, and every change is observed at once,
 unless a test says otherwise: `hold` keeps effects of a kind until they are `done` or `fail`,
-`lag` keeps the news back until `catch_up`. Extenders answer at once by `extender`, or are held like
+`lag` delays watch events until `catch_up`. Extenders answer at once by `extender`, or are held like
 any effect until `answer`. After every call the machine checks its invariants.
 
 The file is longer than others because it stands in for the whole API server.
@@ -129,7 +129,9 @@ class Cluster:
         #: The ledger as it was last written down.
         self.ledger = ""
         #: What extenders answer.
-        self.extender: Callable[[Question], ExtenderAnswer] = lambda _: NoAnswer("nobody is there")
+        self.extender: Callable[[Question], ExtenderAnswer] = lambda _: NoAnswer(
+            "no extender is there"
+        )
         #: Why the last observed object was ignored.
         self.refused = ""
         #: What the API server has of resource claims.
@@ -195,18 +197,18 @@ class Cluster:
         self._tell(PolicyObserved(thing))
 
     def change(self, name: str, how: Callable[[PodBuilder], PodBuilder]) -> None:
-        """Change a pod as somebody else would."""
+        """Change a pod as another client would."""
         old = self.pod(name)
         changed = how(PodBuilder(old)).meta(resource_version="")
         self.add(changed)
 
     def delete(self, name: str) -> None:
-        """Let a pod be gone."""
+        """Delete a pod at once."""
         gone = self.pods.pop(self.pod(name).uid)
         self._tell(PodGone(gone.key, gone.uid))
 
     def delete_claim(self, name: str) -> None:
-        """Let a resource claim be gone."""
+        """Delete a resource claim."""
         self._devices.delete(ClaimRef("default", name, ""))
         self._tell(DevicesGone("ResourceClaim", f"default/{name}"))
 
@@ -215,20 +217,20 @@ class Cluster:
         return self._devices.get(f"default/{name}")
 
     def delete_node(self, name: str) -> None:
-        """Let a node be gone; its pods stay."""
+        """Delete a node; its pods stay."""
         self.nodes.pop(name, None)
         self._tell(NodeGone(name))
 
     def delete_budget(self, key: str) -> None:
-        """Let a budget be gone."""
+        """Delete a budget."""
         self._tell(BudgetGone(key))
 
     def delete_policy(self, name: str) -> None:
-        """Let a preemption policy be gone."""
+        """Delete a preemption policy."""
         self._tell(PolicyGone(name))
 
     def finish_terminating(self) -> None:
-        """Let every terminating pod be gone."""
+        """Remove every terminating pod."""
         for each in [each for each in self.pods.values() if each.terminating]:
             self.delete(each.key)
 
@@ -256,7 +258,7 @@ class Cluster:
     # Decisions ----------------------------------------------------------------------------------
 
     def schedule(self, wanted: Something) -> Decision:
-        """Create a pod and decide until it had its turn; return the decision about it."""
+        """Create a pod and decide until it was tried; return the decision about it."""
         self.add(wanted)
         uid = (wanted.build() if hasattr(wanted, "build") else wanted).uid
         while (attempt := self.step()) is not None:
@@ -274,7 +276,7 @@ class Cluster:
         return attempt
 
     def drain(self, most: int = 1000) -> list[Attempt]:
-        """Decide until no pod waits for its turn."""
+        """Decide until no pod is active."""
         before = len(self.attempts)
         for _ in range(most):
             if self.step() is None:
@@ -311,11 +313,11 @@ class Cluster:
         return chosen
 
     def lag(self) -> None:
-        """Keep the news of changes back from now on; outcomes still arrive."""
+        """Delay watch events from now on; outcomes still arrive."""
         self._news = [] if self._news is None else self._news
 
     def catch_up(self) -> None:
-        """Deliver the news that was kept back."""
+        """Deliver the delayed watch events."""
         news, self._news = self._news or [], None
         for event in news:
             self.observe(event)
@@ -400,21 +402,21 @@ class Cluster:
         queued = self.machine.queue.get(self.ref(name).uid)
         return None if queued is None else queued.phase
 
-    def claims(self) -> dict[str, str]:
-        """Return the claims by name of the pod."""
-        claims = self.machine.cluster.nominations
-        return {claim.pod.metadata.name: claim.node for claim in claims}
+    def nominations(self) -> dict[str, str]:
+        """Return the nominated nodes by name of the pod."""
+        found = self.machine.cluster.nominations
+        return {each.pod.metadata.name: each.node for each in found}
 
     def asked(self, *kinds: type[Effect]) -> list[Effect]:
         """Return the effects of some kinds that were asked for, in order."""
         return [effect for effect in self.effects if isinstance(effect, kinds)]
 
     def evicted(self) -> list[str]:
-        """Return the names of the pods that were asked to leave, in order."""
+        """Return the names of the evicted pods, in order."""
         return [effect.victim.name for effect in self.effects if isinstance(effect, Evict)]
 
     def forget_effects(self) -> None:
-        """Start to record anew."""
+        """Forget the effects recorded so far."""
         self.effects.clear()
 
     def woken_by(self, *changed: NodeBuilder | PodBuilder) -> list[str]:

@@ -116,11 +116,11 @@ class _Narrowing(CompiledFilter):
         return np.zeros(len(nodes), dtype=np.uint16)
 
 
-class OneGuest:
+class OnePodPerNode:
     """A filter in the simple form: at most one pod on a node."""
 
-    name = "OneGuest"
-    reasons = ("", "node(s) had a guest")
+    name = "OnePodPerNode"
+    reasons = ("", "node(s) had a pod")
 
     def compile_filter(self, pod: Pod, cluster: State, verdicts: Verdicts) -> CompiledFilter:
         return NodeFilterAdapter(self, pod, cluster, verdicts)
@@ -201,7 +201,7 @@ def with_filters(*more: object) -> dict[str, Profile]:
     }
 
 
-def with_cures(*cures: object) -> dict[str, Profile]:
+def with_post_filters(*cures: object) -> dict[str, Profile]:
     """Return the default profile with other PostFilter plugins."""
     return {OURS: replace(profiles()[OURS], post_filters=cures)}
 

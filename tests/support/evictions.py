@@ -23,5 +23,5 @@ def asked(cluster: Cluster) -> list[str]:
 
 
 def wasted(cluster: Cluster) -> dict[str, int]:
-    """Return the number of victims that were evicted in vain, by reason."""
+    """Return the number of wasted victims, by reason."""
     return dict(cluster.machine.tracking.wasted_evictions)

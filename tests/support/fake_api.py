@@ -117,7 +117,7 @@ class FakeApi:
         #: What stands between the clients and this server, and answers in its place: the
         #: status and body of its answer, by a pattern of path and query.
         self.proxied: dict[str, tuple[int, bytes]] = {}
-        #: Tokens that are accepted; `None` accepts everybody.
+        #: Tokens that are accepted; `None` accepts every client.
         self.tokens: set[str] | None = None
         #: While set, watches stay open and say nothing.
         self.frozen = False

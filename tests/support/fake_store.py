@@ -272,7 +272,7 @@ def selects(selector: str, each: Object) -> bool:
 
 
 def expired() -> Refusal:
-    """Return the answer to who asks for history that is forgotten."""
+    """Return the answer to a request for history that was compacted."""
     return Refusal(410, "Expired", "too old resource version")
 
 

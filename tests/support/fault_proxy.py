@@ -7,7 +7,7 @@
         held.release()
 
 It speaks plain HTTP on loopback, and to the API server as the user of the given kubeconfig. Held
-requests whose client is gone are never forwarded. All that passed is kept in `seen`.
+requests whose client has disconnected are never forwarded. All that passed is kept in `seen`.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ UNTOUCHABLE = 10**6
 
 @dataclass(frozen=True)
 class Preempted:
-    """One preemption: who had to go, at what time, for whom, under which policies."""
+    """One preemption: its time, preemptor, node and victims, and its policies."""
 
     moment: float
     preemptor: Pod
@@ -49,7 +49,7 @@ class History:
 
 
 def owner(pod: Pod) -> tuple[str, str, str]:
-    """Return who a pod belongs to."""
+    """Return the owner of a pod."""
     for each in pod.metadata.owner_references:
         if each.controller:
             return each.kind, pod.metadata.namespace, each.name
@@ -106,7 +106,7 @@ def scope_key(scope: BudgetScope, pod: Pod, node: str) -> object:
 def overspent(
     policy: PreemptionPolicy, history: History, node: str, victims: Sequence[Pod], now: float
 ) -> bool:
-    """Return whether a budget has no room for the victims."""
+    """Return whether a budget does not allow the victims."""
     for budget in policy.budgets:
         spent = [
             scope_key(budget.scope, pod, each.node)
@@ -199,9 +199,9 @@ def candidates(
             node: [_kept(pod, any(must_stay(each, pod, now) for each in bound)) for pod in pods]
             for node, pods in view.pods.items()
         },
-        view.claims,
+        view.nominations,
         view.budgets,
-        view.leaving,
+        view.evicted,
     )
     found = []
     for name, verdict in oracles.verdicts(view, preemptor).items():

@@ -1,6 +1,6 @@
 """The four volume rules in their plainest form: one node, one pod, one volume after the other.
 
-Slow and obvious on purpose; the real rules are held against it. Nothing is shared with them but
+Slow and obvious on purpose; the real rules are compared with it. Nothing is shared with them but
 the objects and the selectors.
 """
 
@@ -98,7 +98,7 @@ def plain_claim_names(pod: Pod) -> list[str]:
 def restrictions(
     world: World, pod: Pod, node: Node, gone: Iterable[Pod] = (), come: Iterable[Pod] = ()
 ) -> Reasons | Refused:
-    """Judge one node, as it would be with some of its pods gone and others there."""
+    """Evaluate one node, as it would be without some of its pods and with others."""
     claims = {name: world.claim(pod, name) for name in plain_claim_names(pod)}
     for name, claim in claims.items():
         if claim is None:
@@ -110,7 +110,7 @@ def restrictions(
     used = sum(is_used(world, pod.metadata.namespace, name) for name in alone)
     if used == 0 and not any(needs_check(each) for each in pod.spec.volumes):
         return ()
-    # What comes and goes is counted by name, whatever its namespace.
+    # Hypothetical pods are counted by name, whatever its namespace.
     used += sum(name in alone for other in come for name in plain_claim_names(other))
     used -= sum(name in alone for other in gone for name in plain_claim_names(other))
     return (IN_USE,) if used > 0 else ()
@@ -150,7 +150,7 @@ def clash(a: Volume, b: Volume) -> bool:
 
 
 def limits(world: World, pod: Pod, node: Node) -> Reasons:
-    """Judge one node; all claims of the pod must be there."""
+    """Evaluate one node; all claims of the pod must exist."""
     name = node.metadata.name
     csi_node = world.find(CSINode, name)
     drivers = (csi_node.spec.drivers or ()) if csi_node else ()
@@ -209,7 +209,7 @@ def csi_volume(world: World, claim: PersistentVolumeClaim) -> set[tuple[str, str
 
 
 def zone(world: World, pod: Pod, node: Node) -> Reasons | Refused:
-    """Judge one node."""
+    """Evaluate one node."""
     wanted = []
     for name in plain_claim_names(pod):
         volume = zoned(world, world.claim(pod, name), name)
@@ -252,7 +252,7 @@ def zoned(
 
 
 def binding(world: World, pod: Pod, node: Node) -> Reasons | Refused:
-    """Judge one node; no claim is being deleted or lost, and ephemeral ones are the pod's own."""
+    """Evaluate one node; no claim is terminating or lost, and ephemeral ones are the pod's own."""
     claims = []
     for name in claim_names(pod):
         claim = world.claim(pod, name)

@@ -19,7 +19,7 @@ from scheduler.model import times
 from scheduler.model.api import quantity
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 
-__all__ = ["Claim", "Verdict", "View", "preemption", "unschedulable"]
+__all__ = ["Nomination", "Verdict", "View", "preemption", "unschedulable"]
 
 HARD = ("NoSchedule", "NoExecute")
 CORDON = "node.kubernetes.io/unschedulable"
@@ -27,7 +27,7 @@ CORDON = "node.kubernetes.io/unschedulable"
 Port = tuple[str, str, int]
 
 
-class Claim(NamedTuple):
+class Nomination(NamedTuple):
     """A pod that is nominated to a node."""
 
     pod: Pod
@@ -36,18 +36,18 @@ class Claim(NamedTuple):
 
 @dataclass
 class View:
-    """A cluster: nodes by name, the pods on them in NodeInfo order, claims, budgets."""
+    """A cluster: nodes by name, the pods on them in NodeInfo order, nominations, budgets."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, list[Pod]] = field(default_factory=dict)
-    claims: list[Claim] = field(default_factory=list)
+    nominations: list[Nomination] = field(default_factory=list)
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
-    #: Uids of pods that a preemptor has asked to leave.
-    leaving: set[str] = field(default_factory=set)
-    #: Uids of pods that were asked to leave and should have been gone by now.
+    #: Uids of pods that were evicted for a preemptor.
+    evicted: set[str] = field(default_factory=set)
+    #: Uids of evicted pods whose grace period is over.
     overdue: set[str] = field(default_factory=set)
-    #: Nodes with capacity that is being vacated for preemptors that do not come.
-    vacated: set[str] = field(default_factory=set)
+    #: Nodes with capacity that is being freed for preemptors that do not need it any more.
+    freed: set[str] = field(default_factory=set)
     #: What is remembered against evicting some pods from a node for a pod; empty for nothing. What
     #: is remembered is a fact here, as nodes are.
     memory: Callable[[Pod, str, Sequence[Pod]], tuple[str, ...]] = lambda pod, node, victims: ()
@@ -58,17 +58,17 @@ class View:
         cluster = machine.cluster
         columns = cluster.columns
         view = cls(
-            claims=[Claim(claim.pod, claim.node) for claim in cluster.nominations],
+            nominations=[Nomination(each.pod, each.node) for each in cluster.nominations],
             budgets=list(budgets),
             overdue=set(cluster.overdue),
-            vacated=set(machine.tracking.nodes_with_unneeded_victims()),
+            freed=set(machine.tracking.nodes_with_unneeded_victims()),
         )
         for row, node in enumerate(columns.nodes):
             if node is not None:
                 on_row = [cluster.pods.pod(slot) for slot in cluster.pods.on_row(row)]
                 view.nodes[node.metadata.name] = node
                 view.pods[node.metadata.name] = on_row
-                view.leaving |= {pod.uid for pod in on_row if cluster.is_being_preempted(pod)}
+                view.evicted |= {pod.uid for pod in on_row if cluster.is_being_preempted(pod)}
         return view
 
 
@@ -96,10 +96,10 @@ def _amount(name: str, text: str) -> int:
     return quantity.milli_value(text) if name == "cpu" else quantity.value(text)
 
 
-class Guests:
+class NodePods:
     """The pods on a node, and the host ports in use there.
 
-    Ports are a set: where two pods hold the same one, the first to leave frees it.
+    Ports are a set: where two pods use the same one, removing the first of them frees it.
     """
 
     def __init__(self, pods: Iterable[Pod]) -> None:
@@ -116,19 +116,19 @@ class Guests:
         self.pods.remove(pod)
         self.ports.difference_update(_ports(pod))
 
-    def copy(self) -> "Guests":
-        other = Guests(())
+    def copy(self) -> "NodePods":
+        other = NodePods(())
         other.pods, other.ports = list(self.pods), set(self.ports)
         return other
 
 
-def judge(pod: Pod, node: Node, guests: Guests) -> Verdict | None:
+def judge(pod: Pod, node: Node, node_pods: NodePods) -> Verdict | None:
     """Return why a node with some pods on it does not take another, `None` when it does."""
     for rule in (_cordoned, _tainted, _not_selected):
         verdict = rule(pod, node)
         if verdict is not None:
             return verdict
-    return _port_taken(pod, guests.ports) or _no_capacity(pod, node, guests.pods)
+    return _port_taken(pod, node_pods.ports) or _no_capacity(pod, node, node_pods.pods)
 
 
 def _cordoned(pod: Pod, node: Node) -> Verdict | None:
@@ -206,34 +206,37 @@ def _no_capacity(pod: Pod, node: Node, others: Sequence[Pod]) -> Verdict | None:
 def _respected(view: View, pod: Pod, node: str) -> list[Pod]:
     """Return the nominated pods that a pod has to respect on a node."""
     return [
-        claim.pod
-        for claim in view.claims
-        if claim.node == node and claim.pod.priority >= pod.priority and claim.pod.uid != pod.uid
+        each.pod
+        for each in view.nominations
+        if each.node == node and each.pod.priority >= pod.priority and each.pod.uid != pod.uid
     ]
 
 
-def with_claims(view: View, pod: Pod, node: str, guests: Guests) -> Verdict | None:
+def judge_with_nominated(view: View, pod: Pod, node: str, node_pods: NodePods) -> Verdict | None:
     """Judge a node with the nominated pods on it, and then without."""
     nominated = _respected(view, pod, node)
     if nominated:
-        more = guests.copy()
+        more = node_pods.copy()
         for other in nominated:
             more.add(other)
         verdict = judge(pod, view.nodes[node], more)
         if verdict is not None:
             return verdict
-    return judge(pod, view.nodes[node], guests)
+    return judge(pod, view.nodes[node], node_pods)
 
 
 def verdicts(view: View, pod: Pod) -> dict[str, Verdict | None]:
     """Return, for each node, why it does not take the pod."""
-    return {name: with_claims(view, pod, name, Guests(view.pods[name])) for name in view.nodes}
+    return {
+        name: judge_with_nominated(view, pod, name, NodePods(view.pods[name]))
+        for name in view.nodes
+    }
 
 
 def feasible(view: View, pod: Pod) -> list[str]:
     """Return the nodes that the pod may go to: the one it is nominated to, if that takes it."""
     found = [name for name, verdict in verdicts(view, pod).items() if verdict is None]
-    own = [claim.node for claim in view.claims if claim.pod.uid == pod.uid]
+    own = [each.node for each in view.nominations if each.pod.uid == pod.uid]
     return own if own and own[0] in found else found
 
 
@@ -241,7 +244,7 @@ def feasible(view: View, pod: Pod) -> list[str]:
 
 
 class Candidate(NamedTuple):
-    """A node, and who has to leave it, most important first."""
+    """A node, and its victims, most important first."""
 
     node: str
     victims: tuple[Pod, ...]
@@ -300,16 +303,16 @@ def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def dry_run(view: View, pod: Pod, node: str) -> Candidate | Verdict:
-    """Return who has to leave a node for a pod, or why nothing helps."""
+    """Return the victims on a node for a pod, or why nothing helps."""
     lower = [other for other in view.pods[node] if other.priority < pod.priority]
     if not lower:
         return Verdict(
             "DefaultPreemption", ("No preemption victims found for incoming pod",), False
         )
-    guests = Guests(view.pods[node])
+    node_pods = NodePods(view.pods[node])
     for other in lower:
-        guests.remove(other)
-    verdict = with_claims(view, pod, node, guests)
+        node_pods.remove(other)
+    verdict = judge_with_nominated(view, pod, node, node_pods)
     if verdict is not None:
         return verdict
     ordered = _by_importance(lower)
@@ -318,9 +321,9 @@ def dry_run(view: View, pod: Pod, node: str) -> Candidate | Verdict:
     for first in (True, False):
         for other in ordered:
             if (other.uid in violating) is first:
-                guests.add(other)
-                if with_claims(view, pod, node, guests) is not None:
-                    guests.remove(other)
+                node_pods.add(other)
+                if judge_with_nominated(view, pod, node, node_pods) is not None:
+                    node_pods.remove(other)
                     victims.append(other)
     if len({other.uid in violating for other in ordered}) > 1:
         victims = _by_importance(victims)
@@ -331,11 +334,11 @@ def _eligible(view: View, pod: Pod, found: dict[str, Verdict | None]) -> str:
     """Return why a pod must not preempt; empty when it may."""
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
-    own = [claim.node for claim in view.claims if claim.pod.uid == pod.uid]
+    own = [each.node for each in view.nominations if each.pod.uid == pod.uid]
     if own and own[0] in found:
         verdict = found[own[0]]
         waits = any(
-            other.priority < pod.priority and _leaves_by_preemption(view, other)
+            other.priority < pod.priority and _terminates_by_preemption(view, other)
             for other in view.pods[own[0]]
         )
         if verdict is not None and verdict.resolvable and waits:
@@ -343,14 +346,14 @@ def _eligible(view: View, pod: Pod, found: dict[str, Verdict | None]) -> str:
     return ""
 
 
-def _leaves_by_preemption(view: View, pod: Pod) -> bool:
+def _terminates_by_preemption(view: View, pod: Pod) -> bool:
     target = pod.condition("DisruptionTarget")
     by_status = (
         pod.terminating
         and target is not None
         and (target.status, target.reason) == ("True", "PreemptionByScheduler")
     )
-    return by_status or pod.uid in view.leaving
+    return by_status or pod.uid in view.evicted
 
 
 def preemption(view: View, pod: Pod) -> list[Candidate] | str:
@@ -390,32 +393,33 @@ def _objections(view: View, pod: Pod, candidate: Candidate) -> tuple[str, ...]:
 HANGS = "node(s) where a victim hangs in termination"
 
 
-def capacity_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:
-    """Return the nodes on which a pod has to evict no other pod, but to wait for leaving ones.
+def capacity_being_freed(view: View, pod: Pod) -> dict[str, set[str]]:
+    """Return the nodes on which a pod only has to wait for terminating pods.
 
-    Pods leave there by preemption, for a preemptor that does not come; without them the pod fits.
+    Pods were evicted there for a preemptor that does not need the node any more; without them the
+    pod fits.
     No pod waits for one that hangs.
 
     Returns:
-        The uids of the pods that leave, by node.
+        The uids of the terminating pods, by node.
     """
     found = {}
-    for node in sorted(view.vacated & view.nodes.keys()):
+    for node in sorted(view.freed & view.nodes.keys()):
         leaving = [
             each for each in view.pods[node]
-            if _leaves_by_preemption(view, each) and each.uid not in view.overdue
+            if _terminates_by_preemption(view, each) and each.uid not in view.overdue
         ]  # fmt: skip
-        guests = Guests(view.pods[node])
+        node_pods = NodePods(view.pods[node])
         for each in leaving:
-            guests.remove(each)
-        if leaving and with_claims(view, pod, node, guests) is None:
+            node_pods.remove(each)
+        if leaving and judge_with_nominated(view, pod, node, node_pods) is None:
             found[node] = {each.uid for each in leaving}
     return found
 
 
-def needs_nobody(view: View, candidate: Candidate) -> bool:
-    """Return whether all victims of a candidate leave already."""
-    return all(victim.terminating or victim.uid in view.leaving for victim in candidate.victims)
+def needs_no_eviction(view: View, candidate: Candidate) -> bool:
+    """Return whether all victims of a candidate terminate already."""
+    return all(victim.terminating or victim.uid in view.evicted for victim in candidate.victims)
 
 
 def _best(candidates: list[Candidate]) -> list[Candidate]:

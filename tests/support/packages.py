@@ -1,4 +1,4 @@
-"""Packages that advertise plugins, as an installer leaves them on the path."""
+"""Packages that advertise plugins, as an installer puts them on the path."""
 
 from pathlib import Path
 from textwrap import dedent

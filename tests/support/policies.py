@@ -14,12 +14,12 @@ __all__ = [
     "HOUR",
     "at_most",
     "crowd",
-    "guest",
     "labelled",
     "none",
     "policy",
     "refused",
     "row",
+    "running",
     "shown",
     "told",
     "until",
@@ -56,7 +56,7 @@ def app(name: str) -> PodSelection:
     return PodSelection(pods=labelled(app=name))
 
 
-def guest(name: str, where: str = "n1", cpu: str = "2", priority: int = 0) -> PodBuilder:
+def running(name: str, where: str = "n1", cpu: str = "2", priority: int = 0) -> PodBuilder:
     """Return a pod on a node, started long ago."""
     return pod(name).on(where).cpu(cpu).priority(priority)
 
@@ -72,7 +72,7 @@ def nodes(*names: str, cpu: str = "4") -> list[Any]:
 
 
 def victims(decision: Decision) -> list[str]:
-    """Return whom a decision costs, by name."""
+    """Return the names of the victims of a decision."""
     assert isinstance(decision, Preempting), decision
     return [ref.name for ref in decision.victims]
 
@@ -84,7 +84,7 @@ def refused(decision: Decision) -> str:
 
 
 def shown(cluster: Cluster, name: str = "high") -> dict[str, tuple[str, ...]]:
-    """Return what is said against evicting pods from each node, for those who ask why."""
+    """Return the objections to evicting pods from each node, as the debug page shows them."""
     queued = cluster.machine.queue.get(cluster.ref(name).uid)
     outcome, _ = cluster.machine.explain(queued, cluster.now)
     return {each.name: each.objections for each in outcome.trace if each.objections}
@@ -102,7 +102,7 @@ def row(name: str) -> Callable[[Test], Test]:
 def crowd(count: int, **facts: Any) -> list[Any]:
     """Return nodes, each filled by one pod, and these pods."""
     names = [f"n{number + 1}" for number in range(count)]
-    return [*nodes(*names), *(guest(f"low-{name}", name, "4", **facts) for name in names)]
+    return [*nodes(*names), *(running(f"low-{name}", name, "4", **facts) for name in names)]
 
 
 def told(rule: str, name: str = "p") -> str:

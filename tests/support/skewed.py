@@ -1,4 +1,4 @@
-"""The command line with a clock that is ahead of this machine's, or behind it.
+"""The command line with a clock that is fast or slow compared with this machine's.
 
     python -m tests.support.skewed 70 run --kubeconfig FILE
 

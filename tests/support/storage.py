@@ -64,7 +64,7 @@ from scheduler.model.events import StorageGone, StorageObserved
 from tests.support.builders import PodBuilder, at
 from tests.support.cluster import Cluster
 
-#: A CSI driver that nothing is known of.
+#: A CSI driver without any settings.
 DRIVER = "csi.example.com"
 
 
@@ -256,7 +256,7 @@ def csi_driver(name: str, *, tells_capacity: bool | None = False) -> CSIDriver:
 
 
 def capacity(name: str, class_name: str) -> CapacityBuilder:
-    """Start what is known of the room for a class."""
+    """Start the reported capacity for a class."""
     return CapacityBuilder(CSIStorageCapacity(ObjectMeta(name, "default"), class_name))
 
 
@@ -354,7 +354,7 @@ class StorageCluster(Cluster):
         return found
 
     def remove_stored(self, kind: type[Any], key: str) -> None:
-        """Let a storage object be gone."""
+        """Delete a storage object."""
         del self.storage[kind.__name__, key]
         self._tell(StorageGone(kind.__name__, key))
 

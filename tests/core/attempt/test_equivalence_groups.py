@@ -71,7 +71,7 @@ def test_the_signature_contains_the_claims_without_their_names():
     assert spec_signature(one) != spec_signature(using(pod("a").namespace("team"), "a").build())
 
 
-# What claims bring
+# Volumes of claims
 
 
 def volumes(*objects: object) -> Volumes:
@@ -114,7 +114,7 @@ def test_claims_have_no_summary_where_the_decision_depends_on_more(
 
 
 def attempts(cluster: Cluster, change: Callable[[], None]) -> list[tuple[str, bool]]:
-    """Return who is tried after a change, long after all back-offs, and whether it was placed."""
+    """Return the pods tried after a change, after all back-offs, and whether each was placed."""
     cluster.wait(MINUTE)
     change()
     return [(each.pod.name, isinstance(each.decision, Placed)) for each in cluster.drain()]
@@ -124,10 +124,10 @@ def indexed(count: int, cpu: str = "2") -> list[PodBuilder]:
     return [pod(f"p{index}").cpu(cpu).label(INDEX, str(index)) for index in range(count)]
 
 
-def full(*waiting: PodBuilder, guests: int = 2) -> Cluster:
+def full(*waiting: PodBuilder, pods: int = 2) -> Cluster:
     """Return a full cluster, in which each pod was tried once."""
-    there = [pod(f"q{index}").cpu("2").on("n1") for index in range(guests)]
-    cluster = Cluster(node("n1").cpu(str(2 * guests)), *there, *waiting)
+    there = [pod(f"q{index}").cpu("2").on("n1") for index in range(pods)]
+    cluster = Cluster(node("n1").cpu(str(2 * pods)), *there, *waiting)
     cluster.drain()
     return cluster
 
@@ -161,7 +161,7 @@ def test_all_pods_are_tried_where_labels_decide():
 
 
 def test_all_pods_are_tried_where_a_pod_could_be_evicted():
-    """Whom labels keep off may go where others of its footprint may not."""
+    """A pod that labels reject may fit where others of its footprint do not."""
     waiting = [each.priority(5) for each in indexed(3)]
     there = [pod(f"q{index}").cpu("2").priority(5).on("n1") for index in range(2)]
     cluster = Cluster(node("n1").cpu("4"), *there, *waiting, pod("low").priority(1).on("n1"))
@@ -201,9 +201,9 @@ def test_pods_with_separate_claims_share_an_attempt_when_a_volume_is_freed():
 
 
 def test_a_pod_whose_volume_was_attached_meanwhile_is_tried_separately():
-    """It takes no place any more: who brings a volume is rejected, and this one is not."""
+    """Its volume needs no slot: a pod with a volume to attach is rejected, this one is not."""
     cluster = attached(*with_claims(), limit=2)
-    cluster.add(using(pod("user"), "c").on("n1"))  # somebody else has put it there
+    cluster.add(using(pod("user"), "c").on("n1"))  # another pod has attached it
 
     tried = attempts(cluster, lambda: cluster.delete("qc0"))
 

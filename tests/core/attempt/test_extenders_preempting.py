@@ -1,4 +1,4 @@
-"""Extenders have a say in preemption: which node, and whom it costs."""
+"""Extenders take part in preemption: they choose nodes and victims."""
 
 import pytest
 
@@ -133,7 +133,7 @@ def test_no_pod_is_evicted_without_consent_and_the_nomination_stays(
 
     assert decision == no_preemption(want)
     assert cluster.evicted() == []
-    assert cluster.claims() == {"p": "n2"}
+    assert cluster.nominations() == {"p": "n2"}
 
 
 def test_an_ignorable_extender_that_fails_changes_no_preemption():

@@ -24,13 +24,13 @@ from tests.support.cluster import Cluster
 from tests.support.custom_plugins import (
     Breaks,
     Likes,
-    OneGuest,
+    OnePodPerNode,
     Only,
     Prepares,
     Refuses,
     Says,
-    with_cures,
     with_filters,
+    with_post_filters,
     with_scores,
 )
 
@@ -101,24 +101,24 @@ def test_the_first_plugin_that_rejects_a_node_names_the_reason():
 def test_a_filter_that_looks_further_is_asked_about_survivors_only():
     cluster = Cluster(
         node("n1").taint("a"), node("n2"), pod("q").on("n1"), pod("r").on("n2"),
-        using=with_filters(OneGuest()),
+        using=with_filters(OnePodPerNode()),
     )  # fmt: skip
 
     attempt = attempt_of(cluster, pod("p"))
 
-    assert attempt.plugins == ("OneGuest", "TaintToleration")
+    assert attempt.plugins == ("OnePodPerNode", "TaintToleration")
     assert isinstance(attempt.decision, Unschedulable)
     assert attempt.decision.message.startswith(
-        "0/2 nodes are available: 1 node(s) had a guest, 1 node(s) had untolerated taint(s)."
+        "0/2 nodes are available: 1 node(s) had a pod, 1 node(s) had untolerated taint(s)."
     )
 
 
 def test_filters_keep_their_order_when_one_that_looks_further_stands_in_front():
     own = with_filters()[OURS]
-    using = {OURS: replace(own, filters=(OneGuest(), *own.filters))}
+    using = {OURS: replace(own, filters=(OnePodPerNode(), *own.filters))}
     cluster = Cluster(node("n1").taint("a"), pod("q").on("n1"), using=using)
 
-    assert attempt_of(cluster, pod("p")).plugins == ("OneGuest",)
+    assert attempt_of(cluster, pod("p")).plugins == ("OnePodPerNode",)
 
 
 # The pod as a whole
@@ -312,7 +312,9 @@ def test_without_an_explanation_there_is_no_trace():
 
 
 def test_messages_of_post_filters_are_joined_and_that_of_preemption_has_its_name_in_front():
-    cluster = Cluster(node("n1").cpu("1"), using=with_cures(Says("one"), Says("two"), PREEMPTION))
+    cluster = Cluster(
+        node("n1").cpu("1"), using=with_post_filters(Says("one"), Says("two"), PREEMPTION)
+    )
 
     decision = cluster.schedule(pod("p").cpu("2"))
 
@@ -326,7 +328,7 @@ def test_a_post_filter_can_end_the_phase():
     cluster = Cluster(
         node("n1").cpu("1"),
         pod("low").on("n1").cpu("1").priority(-1),
-        using=with_cures(Says("stop", ends=True), PREEMPTION),
+        using=with_post_filters(Says("stop", ends=True), PREEMPTION),
     )
 
     attempt = attempt_of(cluster, pod("p").cpu("1"))
@@ -335,21 +337,23 @@ def test_a_post_filter_can_end_the_phase():
     assert not attempt.preemption_tried
 
 
-def claim_after(cluster: Cluster) -> str | None:
+def nomination_after(cluster: Cluster) -> str | None:
     cluster.schedule(pod("p").cpu("2").nominated("n1"))
-    return cluster.claims().get("p")
+    return cluster.nominations().get("p")
 
 
 def test_a_nomination_is_cleared_without_post_filters():
-    assert claim_after(Cluster(node("n1").cpu("1"), using=with_cures())) is None
+    assert nomination_after(Cluster(node("n1").cpu("1"), using=with_post_filters())) is None
 
 
 def test_post_filters_that_do_not_mention_a_nomination_keep_it():
-    assert claim_after(Cluster(node("n1").cpu("1"), using=with_cures(Says("no")))) == "n1"
+    assert (
+        nomination_after(Cluster(node("n1").cpu("1"), using=with_post_filters(Says("no")))) == "n1"
+    )
 
 
 def test_preemption_that_does_not_help_clears_a_nomination():
-    assert claim_after(Cluster(node("n1").cpu("1"))) is None
+    assert nomination_after(Cluster(node("n1").cpu("1"))) is None
 
 
 # Errors and the attempt itself
@@ -405,9 +409,9 @@ def test_no_pod_is_evicted_for_a_rule_that_rejects_the_node_with_any_pods():
 
 def test_a_pod_that_makes_a_node_filter_reject_is_a_victim():
     cluster = Cluster(
-        node("n1").cpu("4"), pod("low").on("n1").cpu("1"), using=with_filters(OneGuest())
+        node("n1").cpu("4"), pod("low").on("n1").cpu("1"), using=with_filters(OnePodPerNode())
     )
 
     assert cluster.schedule(pod("p").cpu("1").priority(9)) == Preempting(
-        "n1", cluster.refs("low"), 0, "0/1 nodes are available: 1 node(s) had a guest."
+        "n1", cluster.refs("low"), 0, "0/1 nodes are available: 1 node(s) had a pod."
     )

@@ -1,4 +1,4 @@
-"""What is observed: pods, nodes and claims; repeats, late states, re-created pods.
+"""What is observed: pods, nodes and nominations; repeats, late states, re-created pods.
 
 The file is longer than others because one module handles pods, nodes and nominations.
 """
@@ -213,22 +213,22 @@ def test_a_node_with_an_invalid_amount_is_refused():
     assert isinstance(cluster.schedule(pod("p")), Unschedulable)
 
 
-# Claims by status
+# Nominations by status
 
 
 def test_the_status_of_a_pod_of_this_scheduler_is_read_as_a_nomination():
-    assert one_node(pod("p").nominated("n1")).claims() == {"p": "n1"}
+    assert one_node(pod("p").nominated("n1")).nominations() == {"p": "n1"}
 
 
 def test_the_status_of_a_pod_of_another_scheduler_is_read_as_a_nomination():
     cluster = one_node(pod("p").scheduler("other").nominated("n1"))
-    assert cluster.claims() == {"p": "n1"}
+    assert cluster.nominations() == {"p": "n1"}
 
     cluster.add(pod("p").scheduler("other").nominated("n2"))
-    assert cluster.claims() == {"p": "n2"}
+    assert cluster.nominations() == {"p": "n2"}
 
     cluster.add(pod("p").scheduler("other"))
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_terminating_pod_of_another_scheduler_has_no_nomination():
@@ -236,7 +236,7 @@ def test_a_terminating_pod_of_another_scheduler_has_no_nomination():
 
     cluster.add(pod("p").scheduler("other").nominated("n1").terminating())
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_repeated_nomination_of_another_schedulers_pod_changes_nothing():
@@ -272,10 +272,10 @@ def test_a_nomination_moves_and_ends_with_the_status():
     cluster = one_node(pod("p").nominated("n1"))
 
     cluster.change("p", lambda own: own.nominated("n2"))
-    assert cluster.claims() == {"p": "n2"}
+    assert cluster.nominations() == {"p": "n2"}
 
     cluster.change("p", lambda own: own.nominated(""))
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_nomination_ends_with_its_pod():
@@ -284,7 +284,7 @@ def test_a_nomination_ends_with_its_pod():
     cluster.delete("a")
     cluster.delete("b")
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_nomination_of_this_scheduler_is_cleared_when_its_node_is_deleted():
@@ -293,18 +293,18 @@ def test_a_nomination_of_this_scheduler_is_cleared_when_its_node_is_deleted():
     )
     cluster.delete_node("n1")
 
-    assert cluster.claims() == {"f": "n1"}
+    assert cluster.nominations() == {"f": "n1"}
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("p"))]
     assert cluster.pod("p").status.nominated_node_name == ""
 
 
 def nominated_by_us() -> Cluster:
-    """Give a preemptor that waits for its victim; the watch is behind."""
+    """Give a preemptor that waits for its victim; the watch lags."""
     cluster = one_node(pod("low").on("n1").cpu("4").priority(0))
     cluster.add(pod("high").cpu("4").priority(9))
     cluster.lag()
     cluster.step()
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
     return cluster
 
 
@@ -313,7 +313,7 @@ def test_a_stale_state_without_the_nomination_does_not_clear_it():
 
     cluster.observe(PodObserved(pod("high").cpu("4").priority(9).label("a").version(7).build()))
 
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
 
 def test_a_stale_state_with_an_earlier_nomination_does_not_move_it():
@@ -325,12 +325,12 @@ def test_a_stale_state_with_an_earlier_nomination_does_not_move_it():
     cluster.add(pod("high").cpu("4").priority(9).nominated("n1"))
     cluster.lag()
     cluster.step()
-    assert cluster.claims() == {"high": "n2"}
+    assert cluster.nominations() == {"high": "n2"}
 
     late = pod("high").cpu("4").priority(9).nominated("n1").label("a")
     cluster.observe(PodObserved(late.version(7).build()))
 
-    assert cluster.claims() == {"high": "n2"}
+    assert cluster.nominations() == {"high": "n2"}
 
 
 def test_a_nomination_is_confirmed_by_the_watch():
@@ -338,7 +338,7 @@ def test_a_nomination_is_confirmed_by_the_watch():
 
     cluster.catch_up()
 
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
     assert cluster.pod("high").status.nominated_node_name == "n1"
 
 
@@ -348,7 +348,7 @@ def test_a_nomination_that_another_client_clears_ends():
 
     cluster.change("high", lambda own: own.nominated(""))
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 # Budgets and namespaces reach the rules

@@ -1,4 +1,4 @@
-"""The world goes on while extenders are asked, and an attempt never acts on what is no more."""
+"""The cluster changes during calls of extenders; an attempt never acts on outdated state."""
 
 from scheduler.core.attempt.scheduling_attempt import MAX_ROUNDS
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable, Waiting

@@ -127,7 +127,7 @@ def test_victims_of_plans_that_are_stopped_again_and_again_are_counted_each_time
     for number in range(1, 3600):
         cluster.drain()
         for effect in [*cluster.held]:
-            # The first victim is gone; until the second is evicted, its capacity is taken.
+            # The first victim has terminated; before the second is evicted, its capacity is taken.
             evicted += 1
             cluster.held.remove(effect)
             cluster.delete(effect.victim.name)

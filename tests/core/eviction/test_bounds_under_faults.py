@@ -1,4 +1,4 @@
-"""Evictions in vain stay bounded, and honest preemption goes on, whatever happens on the way."""
+"""Wasted evictions stay bounded, and legitimate preemption goes on, under any fault."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def counted(cluster: Cluster) -> int:
     return len(cluster.machine.ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0))
 
 
-# Every victim in vain counts
+# Every wasted victim counts
 
 
 def evictions_while_the_node_comes_and_goes(cluster, seconds):
@@ -93,7 +93,7 @@ def test_evictions_whose_answers_are_lost_count():
 
 
 def test_an_eviction_that_a_second_request_finds_done_counts():
-    """The answer to the first is lost, and the pod is gone when the writer asks again."""
+    """The answer to the first is lost, and the pod is deleted when the writer tries again."""
     gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(3, 3600.0),))
     cluster = Refusing(node("n1").cpu("4"), low("v"), gold)
     cluster.hold(Evict)
@@ -120,7 +120,7 @@ def test_leaders_whose_clocks_differ_by_an_hour_share_one_bound():
     cluster.add(HIGH)
     evicted, ahead = 0, 0
     for term in range(12):
-        # Another preemption in vain, so that each leader writes once.
+        # Another failed preemption, so that each leader writes once.
         cluster.machine.ledger.record_waste(f"other-{term}", "Job/other/j", "away", 1, cluster.now)
         cluster.ledger = cluster.machine.ledger.text(cluster.now)
         for _ in range(120):

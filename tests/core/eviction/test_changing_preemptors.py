@@ -1,4 +1,4 @@
-"""A pod that changes while its victims leave is judged by what it is now, and so is its class."""
+"""A pod that changes while its victims terminate is evaluated in its new state and class."""
 
 import pytest
 

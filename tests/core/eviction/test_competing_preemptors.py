@@ -27,18 +27,18 @@ def test_the_second_preemptor_chooses_another_node_than_the_first():
     assert isinstance(first, Preempting)
     assert isinstance(second, Preempting)
     assert (first.node, second.node) == ("n1", "n2")
-    assert cluster.claims() == {"first": "n1", "second": "n2"}
+    assert cluster.nominations() == {"first": "n1", "second": "n2"}
 
 
 def test_a_preemptor_clears_the_nomination_of_a_lower_one_on_its_node():
     cluster = two_victims()
     cluster.schedule(HIGH.cpu("2"))
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
     cluster.forget_effects()
 
     cluster.schedule(pod("top").cpu("4").priority(200))
 
-    assert cluster.claims() == {"top": "n1"}
+    assert cluster.nominations() == {"top": "n1"}
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
     assert cluster.pod("high").status.nominated_node_name == ""
     assert cluster.phase("high") is QueuePhase.BACKOFF
@@ -50,7 +50,7 @@ def test_a_preemptor_keeps_the_nomination_of_an_equal_one_on_its_node():
 
     cluster.schedule(pod("two").cpu("2").priority(100))
 
-    assert cluster.claims() == {"one": "n1", "two": "n1"}
+    assert cluster.nominations() == {"one": "n1", "two": "n1"}
     assert cluster.asked(ClearNomination) == []
 
 
@@ -60,7 +60,7 @@ def test_a_preemptor_keeps_the_nominations_of_other_schedulers_on_its_node():
 
     cluster.schedule(HIGH)
 
-    assert cluster.claims() == {"foreign": "n1", "high": "n1"}
+    assert cluster.nominations() == {"foreign": "n1", "high": "n1"}
 
 
 def test_a_preemptor_whose_nomination_is_cleared_while_it_is_written_evicts_no_pod():
@@ -76,7 +76,7 @@ def test_a_preemptor_whose_nomination_is_cleared_while_it_is_written_evicts_no_p
 
     assert cluster.evicted() == []
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
-    assert cluster.claims() == {"top": "n1"}
+    assert cluster.nominations() == {"top": "n1"}
     assert cluster.phase("high") is QueuePhase.ACTIVE
 
 
@@ -85,7 +85,7 @@ def test_a_preemptor_whose_nomination_is_cleared_while_it_evicts_is_tried_again(
     cluster.hold(Evict)
     cluster.schedule(HIGH.cpu("2"))
     cluster.schedule(pod("top").cpu("4").priority(200))
-    assert cluster.claims() == {"top": "n1"}
+    assert cluster.nominations() == {"top": "n1"}
 
     cluster.done()
 
@@ -117,7 +117,7 @@ def test_a_deleted_preemptor_has_no_nomination_and_evicts_no_more_pods():
     cluster.delete("high")
     cluster.done()
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.evicted() == []
 
 
@@ -131,7 +131,7 @@ def test_answers_for_a_deleted_preemptor_are_processed():
     cluster.fail()
 
     assert cluster.machine.sizes().preempting == 0
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_terminating_preemptor_has_no_nomination():
@@ -140,7 +140,7 @@ def test_a_terminating_preemptor_has_no_nomination():
 
     cluster.change("high", lambda own: own.terminating())
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.phase("high") is None
 
 
@@ -153,7 +153,7 @@ def test_a_preemptor_that_another_scheduler_binds_keeps_no_plan():
     cluster.done()
 
     assert cluster.evicted() == []
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_no_pod_is_evicted_when_the_node_is_deleted_before_the_nomination_is_written():
@@ -165,7 +165,7 @@ def test_no_pod_is_evicted_when_the_node_is_deleted_before_the_nomination_is_wri
     cluster.done()
 
     assert cluster.evicted() == []
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
     assert cluster.phase("high") is QueuePhase.ACTIVE
 
@@ -181,7 +181,7 @@ def test_a_preemptor_is_tried_again_when_its_node_is_deleted_during_the_eviction
 
     cluster.done()
     assert cluster.phase("high") is QueuePhase.ACTIVE
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_preemptor_loses_its_nomination_when_its_node_is_deleted_after_the_evictions():
@@ -190,7 +190,7 @@ def test_a_preemptor_loses_its_nomination_when_its_node_is_deleted_after_the_evi
 
     cluster.delete_node("n1")
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.phase("high") is QueuePhase.BACKOFF
     assert cluster.pod("high").status.nominated_node_name == ""
 

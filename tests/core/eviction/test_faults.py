@@ -1,4 +1,4 @@
-"""Preemptions on a bad day: clocks differ, the API server refuses, the preemptor goes."""
+"""Preemptions under faults: clocks differ, the API server refuses, the preemptor is deleted."""
 
 from dataclasses import replace
 
@@ -98,26 +98,26 @@ def test_the_grace_of_a_victim_that_another_client_evicts_begins_when_it_is_seen
 
     cluster.wait(GRACE + TERMINATION_MARGIN - 1)
     cluster.drain()
-    assert cluster.claims() == {"high": "n0"}
+    assert cluster.nominations() == {"high": "n0"}
     cluster.wait(2)
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_freed_resources_are_not_waited_for_again_once_a_victim_hangs():
     cluster = full(2)
     cluster.schedule(pod("gone").cpu("4").priority(100))
-    (first,) = cluster.claims().values()
+    (first,) = cluster.nominations().values()
     cluster.delete("gone")
     cluster.add(HIGH)
     cluster.drain()
-    assert cluster.claims() == {"high": first}
+    assert cluster.nominations() == {"high": first}
 
     cluster.wait(GRACE + TERMINATION_MARGIN + 1)
     cluster.drain()
 
     assert len(cluster.evicted()) == 2
-    assert cluster.claims() == {"high": "n1" if first == "n0" else "n0"}
+    assert cluster.nominations() == {"high": "n1" if first == "n0" else "n0"}
 
 
 def test_a_hanging_victim_does_not_replace_another_victim():
@@ -178,7 +178,7 @@ def test_the_other_victims_are_evicted_when_the_api_server_has_evicted_those():
     assert [each.decision for each in cluster.drain()] == [Placed("n1")]
 
 
-# The preemptor goes
+# The preemptor is deleted
 
 
 def test_evictions_that_wait_to_be_sent_are_cancelled_when_the_preemptor_is_deleted():
@@ -278,7 +278,7 @@ def test_a_preemptor_is_requeued_when_the_count_that_blocked_it_is_released(poli
     cluster.wait(3)
     cluster.drain()
 
-    assert "b" in cluster.claims()
+    assert "b" in cluster.nominations()
 
 
 # Plugins of others

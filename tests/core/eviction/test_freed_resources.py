@@ -1,4 +1,4 @@
-"""Room that was made for a preemptor which does not come: who has it, and who waits for it."""
+"""Capacity freed for a preemptor that does not use it: which pods get it or wait for it."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def low(name: str, cpu: str = "2", on: str = "n1", priority: int = 1) -> PodBuil
     return pod(name).on(on).cpu(cpu).priority(priority)
 
 
-def left(other: NodeBuilder | None = None) -> Cluster:
+def abandoned(other: NodeBuilder | None = None) -> Cluster:
     """Return a cluster in which two pods left `n1` for a preemptor that fits on `n2` now."""
     cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
     assert isinstance(cluster.schedule(HIGH), Preempting)
@@ -27,7 +27,7 @@ def left(other: NodeBuilder | None = None) -> Cluster:
     return cluster
 
 
-# Who has it
+# Pods that use it
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def left(other: NodeBuilder | None = None) -> Cluster:
     ],
 )
 def test_capacity_that_a_preemptor_abandoned_is_used_by_pods_that_could_have_freed_it(comer, want):
-    cluster = left()
+    cluster = abandoned()
     cluster.finish_terminating()
 
     assert cluster.schedule(comer) == Placed("n1")
@@ -57,7 +57,7 @@ def test_capacity_that_a_preemptor_abandoned_is_used_by_pods_that_could_have_fre
 
 
 def test_capacity_taken_by_another_scheduler_is_wasted_even_if_the_rest_is_used():
-    cluster = left()
+    cluster = abandoned()
     cluster.finish_terminating()
     cluster.add(low("foreign", priority=100).scheduler("other").not_started())
     cluster.schedule(pod("x").cpu("2").priority(100))
@@ -117,7 +117,7 @@ def test_capacity_is_not_wasted_while_a_pod_is_nominated_to_it():
 
 
 def test_capacity_left_on_a_deleted_node_is_wasted():
-    cluster = left()
+    cluster = abandoned()
     cluster.schedule(pod("x").cpu("4").priority(100))
 
     cluster.delete_node("n1")
@@ -164,11 +164,11 @@ def test_capacity_freed_before_a_plan_failed_is_used_by_a_more_important_preempt
     assert wasted(cluster) == {}
 
 
-# Who waits for it
+# Pods that wait for it
 
 
 def test_no_pod_is_evicted_while_freed_capacity_is_unclaimed():
-    cluster = left()
+    cluster = abandoned()
     cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
     cluster.forget_effects()
 
@@ -184,7 +184,7 @@ def test_no_pod_is_evicted_while_freed_capacity_is_unclaimed():
 
 
 def test_capacity_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
-    cluster = left()
+    cluster = abandoned()
     cluster.add(low("cheaper", "5", "n3", priority=0), node("n3").cpu("5"))
     cluster.forget_effects()
 
@@ -194,7 +194,7 @@ def test_capacity_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
 
 
 def test_capacity_that_a_pod_waits_for_is_not_offered_again():
-    cluster = left()
+    cluster = abandoned()
     cluster.schedule(pod("x").cpu("4").priority(100))
     cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
     cluster.forget_effects()
@@ -205,8 +205,8 @@ def test_capacity_that_a_pod_waits_for_is_not_offered_again():
 
 
 def test_a_pod_that_preempts_no_pod_is_not_nominated_to_freed_capacity():
-    cluster = left()
+    cluster = abandoned()
 
     cluster.schedule(pod("x").cpu("4").priority(1))
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}

@@ -17,7 +17,7 @@ def system_pod(name: str, on: str = "n1") -> PodBuilder:
     return pod(name).namespace("kube-system").on(on).cpu("2").priority(SYSTEM)
 
 
-def claimant(*victims: PodBuilder, wait_only: bool = False, priority: int = 10) -> PodBuilder:
+def preemptor(*victims: PodBuilder, wait_only: bool = False, priority: int = 10) -> PodBuilder:
     """Return a pod on which a plan is found that names some victims."""
     marks = tuple(fingerprint("uid:default/mine", each.build().uid) for each in victims)
     named = PlanRecord(VERSION, "n1", 0.0, () if wait_only else marks, marks if wait_only else ())
@@ -38,7 +38,7 @@ def restarted(*objects: object, config: str = "") -> Cluster:
 def test_no_pod_of_higher_priority_is_evicted(wait_only):
     etcd, dns = system_pod("etcd"), system_pod("dns")
 
-    cluster = restarted(etcd, dns, claimant(etcd, wait_only=wait_only))
+    cluster = restarted(etcd, dns, preemptor(etcd, wait_only=wait_only))
 
     assert cluster.evicted() == []
 
@@ -46,7 +46,7 @@ def test_no_pod_of_higher_priority_is_evicted(wait_only):
 def test_no_pod_of_equal_priority_is_evicted():
     a, b = (pod(name).on("n1").cpu("2").priority(10) for name in "ab")
 
-    cluster = restarted(a, b, claimant(a, b))
+    cluster = restarted(a, b, preemptor(a, b))
 
     assert cluster.evicted() == []
 
@@ -54,7 +54,7 @@ def test_no_pod_of_equal_priority_is_evicted():
 def test_a_pod_of_higher_priority_is_left_out_and_the_plan_is_not_enough():
     etcd, low = system_pod("etcd"), pod("low").on("n1").cpu("1").priority(1)
 
-    cluster = restarted(etcd, low, system_pod("dns").cpu("1"), claimant(etcd, low))
+    cluster = restarted(etcd, low, system_pod("dns").cpu("1"), preemptor(etcd, low))
 
     assert cluster.evicted() == []
 
@@ -62,7 +62,7 @@ def test_a_pod_of_higher_priority_is_left_out_and_the_plan_is_not_enough():
 def test_a_pod_that_must_not_preempt_evicts_no_pod():
     low = pod("low").on("n1").cpu("4").priority(1)
 
-    cluster = restarted(low, claimant(low).never_preempts())
+    cluster = restarted(low, preemptor(low).never_preempts())
 
     assert cluster.evicted() == []
 
@@ -71,7 +71,7 @@ def test_a_profile_without_preemption_evicts_no_pod():
     low = pod("low").on("n1").cpu("4").priority(1)
     config = "profiles: [{plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}}]\n"
 
-    cluster = restarted(low, claimant(low), config=config)
+    cluster = restarted(low, preemptor(low), config=config)
 
     assert cluster.evicted() == []
 
@@ -80,7 +80,7 @@ def test_a_plan_for_another_node_than_the_nomination_is_ignored():
     low = pod("low").on("n1").cpu("4").priority(1)
     cheaper = pod("cheaper").on("n2").cpu("2").priority(0)
 
-    cluster = restarted(node("n2").cpu("2"), low, cheaper, claimant(low).nominated("n2"))
+    cluster = restarted(node("n2").cpu("2"), low, cheaper, preemptor(low).nominated("n2"))
 
     assert cluster.evicted() == ["cheaper"]
 
@@ -88,7 +88,7 @@ def test_a_plan_for_another_node_than_the_nomination_is_ignored():
 def test_a_policy_applies_if_the_ledger_has_not_counted_the_victims_for_it():
     low = pod("low").on("n1").cpu("4").priority(1)
     policy = PreemptionPolicy("none", generation=1, budgets=(Budget(0, 3600.0),))
-    cluster = Cluster(node("n1").cpu("4"), low, claimant(low))
+    cluster = Cluster(node("n1").cpu("4"), low, preemptor(low))
 
     cluster.restart()
     cluster.add(policy)
@@ -119,7 +119,7 @@ def test_a_victim_that_was_only_waited_for_is_not_evicted_after_a_crash():
 def test_a_plan_that_an_error_kept_from_being_checked_is_checked_later():
     config = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
     low = pod("low").on("n1").cpu("4").priority(1)
-    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("2"), low, claimant(low), config=config)
+    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("2"), low, preemptor(low), config=config)
     cluster.restart()
     cluster.drain()  # no extender answers: the attempt fails
     assert cluster.evicted() == []

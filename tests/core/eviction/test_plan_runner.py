@@ -99,7 +99,7 @@ def test_the_preemptor_takes_the_capacity_when_its_victims_have_terminated():
     cluster.wait(3)
 
     assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_victim_that_terminates_before_all_answers_wakes_the_preemptor_afterwards():
@@ -223,7 +223,7 @@ def test_no_further_pod_is_evicted_while_a_victim_terminates():
         "preemption: not eligible due to a terminating pod on the nominated node."
     )
     assert cluster.evicted() == ["b"]
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
 
 def test_a_preemptor_that_changes_meanwhile_still_gets_its_capacity():
@@ -259,7 +259,7 @@ def test_with_every_victim_terminating_the_nomination_is_all_there_is():
 
     assert [type(effect) for effect in cluster.effects] == [RecordEvent, Nominate]
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
 
 def test_a_victim_deleted_before_the_nomination_was_written_is_not_evicted():

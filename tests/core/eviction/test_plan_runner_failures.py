@@ -1,4 +1,4 @@
-"""Preemptions that cannot be completed, and claims that others wait behind."""
+"""Preemptions that cannot be completed, and nominations that block other pods."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_no_victim_is_evicted_without_a_nomination(kind):
     cluster.fail(kind=kind)
 
     assert cluster.evicted() == []
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.asked(ClearNomination) == []
     assert cluster.phase("high") is QueuePhase.BACKOFF
 
@@ -89,11 +89,11 @@ def test_a_plan_with_a_failed_eviction_is_cancelled_when_every_eviction_is_answe
 
     cluster.fail(failed, FailureKind.FORBIDDEN)
     assert cluster.phase("high") is QueuePhase.PREEMPTING
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
     cluster.done(done)
     assert cluster.phase("high") is QueuePhase.BACKOFF
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
     assert cluster.pod("high").status.nominated_node_name == ""
     assert cluster.asked(RecordEvent)[-1].note == f"preemption: evicting pod default/{failing}: no"
@@ -138,7 +138,7 @@ def test_a_nomination_that_cannot_be_cleared_stops_nothing():
 
     cluster.fail()
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.phase("high") is QueuePhase.BACKOFF
 
 
@@ -153,10 +153,10 @@ def test_an_event_that_cannot_be_written_stops_nothing():
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
 
 
-# Who waits behind a claim
+# Pods blocked by a nomination
 
 
-def behind_a_claim() -> Cluster:
+def blocked_by_a_nomination() -> Cluster:
     """Return a pod that waits because a preemptor without answers is nominated to the capacity."""
     cluster = two_victims()
     cluster.hold(Evict)
@@ -169,7 +169,7 @@ def behind_a_claim() -> Cluster:
 
 
 def test_a_cancelled_plan_wakes_pods_blocked_by_its_nomination():
-    cluster = behind_a_claim()
+    cluster = blocked_by_a_nomination()
 
     cluster.fail()
     cluster.fail()
@@ -178,7 +178,7 @@ def test_a_cancelled_plan_wakes_pods_blocked_by_its_nomination():
 
 
 def test_a_deleted_preemptor_wakes_pods_blocked_by_its_nomination():
-    cluster = behind_a_claim()
+    cluster = blocked_by_a_nomination()
 
     cluster.delete("high")
 
@@ -186,7 +186,7 @@ def test_a_deleted_preemptor_wakes_pods_blocked_by_its_nomination():
 
 
 def test_a_preemptor_bound_elsewhere_wakes_pods_blocked_by_its_nomination():
-    cluster = behind_a_claim()
+    cluster = blocked_by_a_nomination()
 
     cluster.change("high", lambda own: own.on("n9"))
 
@@ -194,7 +194,7 @@ def test_a_preemptor_bound_elsewhere_wakes_pods_blocked_by_its_nomination():
 
 
 def test_a_preemptor_placed_elsewhere_wakes_pods_blocked_by_its_nomination():
-    cluster = behind_a_claim()
+    cluster = blocked_by_a_nomination()
     cluster.done()
     cluster.done()
     cluster.add(node("n2").cpu("4").taint("only-for-high"))
@@ -211,7 +211,7 @@ def test_a_preemptor_placed_elsewhere_wakes_pods_blocked_by_its_nomination():
 
 
 def test_a_preemptor_nominated_to_another_node_wakes_pods_blocked_by_its_nomination():
-    cluster = behind_a_claim()
+    cluster = blocked_by_a_nomination()
     cluster.done()
     cluster.done()
     cluster.add(node("n2").cpu("4").taint("only-for-high"))
@@ -222,7 +222,7 @@ def test_a_preemptor_nominated_to_another_node_wakes_pods_blocked_by_its_nominat
 
     cluster.drain()
 
-    assert cluster.claims() == {"high": "n2"}
+    assert cluster.nominations() == {"high": "n2"}
     assert cluster.pod("mid").spec.node_name == "n1"
 
 
@@ -231,19 +231,19 @@ def test_a_preemptor_that_clears_a_nomination_wakes_pods_blocked_by_it():
         node("n1").has({"cpu": "4", "example.com/gpu": "1"}),
         pod("user").on("n1").requests({"cpu": "2", "example.com/gpu": "1"}),
     )
-    cluster.schedule(pod("claimant").cpu("3").priority(50).never_preempts().nominated("n1"))
+    cluster.schedule(pod("nominated").cpu("3").priority(50).never_preempts().nominated("n1"))
     cluster.schedule(pod("mid").cpu("1").priority(10).never_preempts())
     assert cluster.phase("mid") is QueuePhase.UNSCHEDULABLE
 
     cluster.schedule(pod("high").requests({"example.com/gpu": "1"}).priority(100))
 
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
     assert cluster.phase("mid") is QueuePhase.BACKOFF
 
 
 def test_a_cleared_nomination_wakes_lower_and_equal_pods_only():
     cluster = Cluster(node("n1").cpu("4"))
-    cluster.add(pod("claimant").scheduler("other").cpu("3").priority(50).nominated("n1"))
+    cluster.add(pod("nominated").scheduler("other").cpu("3").priority(50).nominated("n1"))
     for name, priority in (("low", 10), ("equal", 50)):
         cluster.schedule(pod(name).cpu("2").priority(priority).never_preempts())
     cluster.schedule(pod("high").cpu("9").priority(90))
@@ -251,7 +251,7 @@ def test_a_cleared_nomination_wakes_lower_and_equal_pods_only():
         QueuePhase.UNSCHEDULABLE
     ] * 3
 
-    cluster.add(pod("claimant").scheduler("other").cpu("3").priority(50))
+    cluster.add(pod("nominated").scheduler("other").cpu("3").priority(50))
 
     assert [cluster.phase(name) for name in ("low", "equal", "high")] == [
         QueuePhase.BACKOFF,
@@ -318,7 +318,7 @@ def test_a_condition_is_written_to_clear_a_nomination_even_if_it_says_the_same()
     cluster = Cluster(node("n1").cpu("1"))
     decision = cluster.schedule(pod("p").cpu("2"))
     cluster.change("p", lambda own: own.nominated("n1"))
-    assert cluster.claims() == {"p": "n1"}
+    assert cluster.nominations() == {"p": "n1"}
 
     cluster.wait(600)
     cluster.wait(600)
@@ -328,7 +328,7 @@ def test_a_condition_is_written_to_clear_a_nomination_even_if_it_says_the_same()
     assert cluster.asked(SetCondition)[-1] == SetCondition(
         cluster.ref("p"), "Unschedulable", decision.message, 0, clear_nomination=True
     )
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_nomination_that_the_watch_has_not_brought_yet_is_cleared_all_the_same():
@@ -336,7 +336,7 @@ def test_a_nomination_that_the_watch_has_not_brought_yet_is_cleared_all_the_same
     cluster.add(HIGH)
     cluster.lag()
     cluster.step()
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
     cluster.observe(NodeObserved(node("n1").cpu("1").build()))
     cluster.wait(400)

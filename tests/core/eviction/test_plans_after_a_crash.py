@@ -66,7 +66,7 @@ def test_after_a_crash_the_plan_goes_on_though_another_one_would_be_better_now()
     cluster.drain()
 
     assert asked(cluster) == ["b"]
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
 
 def test_a_plan_that_is_not_enough_any_more_is_cancelled():
@@ -82,7 +82,7 @@ def test_a_plan_that_is_not_enough_any_more_is_cancelled():
     assert asked(cluster) == []
     assert cluster.pod("high").status.nominated_node_name == ""
     assert cluster.pod("high").condition(CONDITION) is None
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_plan_goes_on_however_long_the_fail_over_took():

@@ -1,4 +1,4 @@
-"""A standby writes nothing: nominations that do not hold any more are cleared when it leads."""
+"""A standby writes nothing: outdated nominations are cleared when it leads."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_nomination_to_a_node_deleted_before_the_take_over_is_cleared(high: Po
 
     assert isinstance(attempt.decision, Unschedulable)
     assert nominated(cluster) == ""
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_pod_that_fits_elsewhere_after_the_take_over_is_bound():
@@ -64,7 +64,7 @@ def test_a_pod_that_fits_elsewhere_after_the_take_over_is_bound():
     (attempt,) = cluster.drain()
 
     assert attempt.decision == Placed("n2")
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_a_pod_that_preempts_elsewhere_after_the_take_over_is_nominated_there():
@@ -77,18 +77,18 @@ def test_a_pod_that_preempts_elsewhere_after_the_take_over_is_nominated_there():
 
     assert isinstance(attempt.decision, Preempting)
     assert nominated(cluster) == "n2"
-    assert cluster.claims() == {"high": "n2"}
+    assert cluster.nominations() == {"high": "n2"}
 
 
 def test_a_nomination_whose_capacity_others_have_is_cleared():
     cluster = standby(FULL, HIGH, pod("other").on("n1").cpu("4").priority(1000))
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
     cluster.hold()
     cluster.drain()
 
     assert nominated(cluster) == ""
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_each_nomination_is_cleared_by_an_attempt():

@@ -20,7 +20,7 @@ from tests.support.builders import EPOCH, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.evictions import HIGH, asked, two_victims, victim, wasted
 
-# When it goes on
+# When a plan is executed
 
 
 def test_a_preemptor_is_tried_again_only_when_enough_of_its_victims_have_terminated():
@@ -169,7 +169,7 @@ def test_a_victim_that_was_not_needed_is_not_a_victim_of_the_next_plan_either():
     cluster.hold(Evict)
     cluster.drain()
     assert asked(cluster) == ["b"]
-    # Nobody who was spared may be asked because another one is planned.
+    # A victim that was not needed may not be evicted because another pod is planned for.
     cluster.add(victim("c", cpu="1"))
     cluster.done()
     cluster.hold()
@@ -193,7 +193,7 @@ def test_no_pod_is_evicted_when_a_more_important_pod_has_taken_the_capacity():
 
     assert cluster.pod("top").spec.node_name == "n1"
     assert asked(cluster) == []
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 # Deadlines
@@ -207,7 +207,7 @@ def test_a_victim_that_hangs_releases_the_node_and_the_preemptor_tries_another_o
     cluster.wait(TERMINATION_MARGIN - 1)
     cluster.drain()
     assert asked(cluster) == ["a", "b"]
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
 
     cluster.wait(1)
     decisions = [each.decision for each in cluster.drain()]
@@ -215,7 +215,7 @@ def test_a_victim_that_hangs_releases_the_node_and_the_preemptor_tries_another_o
     assert isinstance(decisions[-1], Preempting)
     assert decisions[-1].node == "n2"
     assert asked(cluster) == ["a", "b", "c"]
-    assert cluster.claims() == {"high": "n2"}
+    assert cluster.nominations() == {"high": "n2"}
     assert wasted(cluster) == {"victim_hangs": 2}
 
 
@@ -227,7 +227,7 @@ def test_a_node_where_a_victim_hangs_is_no_candidate_until_that_has_terminated()
     cluster.wait(TERMINATION_MARGIN)
     cluster.drain()
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.pod("high").status.nominated_node_name == ""
     condition = cluster.pod("high").condition("PodScheduled")
     assert condition is not None
@@ -248,9 +248,9 @@ def test_the_end_of_the_grace_period_counts_not_its_begin():
 
     cluster.now -= 60
     cluster.wait(TERMINATION_MARGIN + 59)
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
     cluster.wait(1)
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_an_eviction_without_an_answer_is_asked_for_again_until_the_deadline():

@@ -1,4 +1,4 @@
-"""However a preemption fails, only so many victims are evicted in vain within an hour."""
+"""However a preemption fails, only so many evictions are wasted within an hour."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Victims that were evicted in vain are counted by reason, and no others."""
+"""Wasted victims are counted by reason, and no others."""
 
 from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.model.effects import Evict
@@ -106,14 +106,14 @@ def test_a_preemptor_whose_capacity_is_taken_waits_for_other_freed_capacity():
     )
     cluster.schedule(pod("top").cpu("2").priority(200))
     cluster.schedule(HIGH.cpu("2"))
-    assert cluster.claims() == {"top": "n1", "high": "n2"}
+    assert cluster.nominations() == {"top": "n1", "high": "n2"}
 
     cluster.delete("b")
     cluster.wait(3)
     cluster.drain()
 
     assert cluster.pod("top").spec.node_name == "n2"
-    assert cluster.claims() == {"high": "n1"}
+    assert cluster.nominations() == {"high": "n1"}
     assert asked(cluster) == ["a", "b"]
     cluster.delete("a")
     cluster.wait(15)

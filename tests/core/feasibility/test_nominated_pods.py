@@ -6,7 +6,7 @@ from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.releases import V1_37
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
-from tests.support.custom_plugins import OneGuest, Prepares, with_filters
+from tests.support.custom_plugins import OnePodPerNode, Prepares, with_filters
 
 FULL = node("n1").cpu("4")
 NAMED = term(fields=(requirement("metadata.name", "In", "n1"),))
@@ -96,7 +96,7 @@ def test_a_pod_must_fit_without_the_nominated_pods_too():
     assert not fits(cluster, pod("p"))
 
 
-class Sociable(OneGuest):
+class Sociable(OnePodPerNode):
     """Passes nodes with a pod only."""
 
     name = "Sociable"
@@ -107,7 +107,7 @@ class Sociable(OneGuest):
 
 
 def test_a_preemptor_must_fit_without_the_nominated_pods_too():
-    # Once the victim is gone, the only other pod would be one that may never come.
+    # Without the victim, the only other pod is a nominated one that may never be placed.
     cluster = nominated(using=with_filters(Sociable()))
     cluster.add(pod("low").on("n1").cpu("4").priority(1))
 
@@ -135,7 +135,7 @@ def test_a_nomination_to_a_node_that_rejects_the_pod_changes_nothing():
 
 
 def test_nominations_count_for_cluster_wide_filters():
-    cluster = nominated(using=with_filters(OneGuest(), Prepares()))
+    cluster = nominated(using=with_filters(OnePodPerNode(), Prepares()))
 
     assert not fits(cluster, pod("p"))
 
@@ -158,7 +158,7 @@ def test_in_v1_37_the_nomination_of_a_gated_pod_counts():
     cluster = Cluster(FULL, gated, reference=V1_37)
 
     assert not fits(cluster, pod("p").cpu("4"))
-    assert cluster.claims() == {"gated": "n1"}
+    assert cluster.nominations() == {"gated": "n1"}
 
 
 def test_in_v1_37_a_gated_pod_loses_its_nomination_with_its_status():
@@ -166,7 +166,7 @@ def test_in_v1_37_a_gated_pod_loses_its_nomination_with_its_status():
 
     cluster.change("p", lambda own: own.nominated(""))
 
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 def test_the_nomination_of_a_pod_counts_once_its_last_gate_is_removed():
@@ -174,4 +174,4 @@ def test_the_nomination_of_a_pod_counts_once_its_last_gate_is_removed():
 
     cluster.change("p", lambda own: own.gated())
 
-    assert cluster.claims() == {"p": "n1"}
+    assert cluster.nominations() == {"p": "n1"}

@@ -1,4 +1,4 @@
-"""Pods that a rule holds: what wakes them, and that nothing is kept of those that are gone."""
+"""Pods that a rule blocks: what wakes them, and that no state of deleted ones is kept."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from scheduler.model.policy_refusals import EVICT_ONLY
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import PdbBuilder, PodBuilder, node, pdb
 from tests.support.cluster import Cluster
-from tests.support.policies import HOUR, guest, nodes, policy, refused, victims, wants
+from tests.support.policies import HOUR, nodes, policy, refused, running, victims, wants
 
 STRICT = policy(disruption_budgets=DisruptionBudgets.STRICT)
 
 
 def ready(name: str, where: str = "n1", space: str = "default") -> PodBuilder:
     return (
-        guest(name, where, "4").label("app", "web").condition("Ready", "True").meta(
+        running(name, where, "4").label("app", "web").condition("Ready", "True").meta(
             namespace=space, uid=f"uid:{space}/{name}"
         )
     )  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_disruption_budget_wakes_the_pods_that_it_blocks_and_no_others():
 
 @pytest.mark.parametrize("many", [1, 8])
 def test_every_disruption_budget_that_blocks_a_pod_wakes_it(many):
-    """With many nodes candidates are judged together, with few one by one."""
+    """With many nodes candidates are evaluated together, with few one by one."""
     names = [f"n{number}" for number in range(many)]
     cluster = Cluster(
         STRICT, *nodes(*names), ready("first", "n0"),
@@ -81,7 +81,7 @@ def test_every_disruption_budget_that_blocks_a_pod_wakes_it(many):
 def test_no_state_is_kept_for_a_pod_that_is_removed_from_the_queue(end):
     cluster = Cluster(
         policy(foreign_victims=ForeignVictims.NEVER), *nodes("n1"),
-        guest("low", "n1", "4").scheduler("other"),
+        running("low", "n1", "4").scheduler("other"),
     )  # fmt: skip
     cluster.schedule(wants())
     assert held(cluster) == 1
@@ -137,7 +137,7 @@ def test_an_eviction_in_flight_that_was_sent_does_not_end_with_the_plan():
 
 
 def test_a_cached_refusal_is_not_used_after_an_eviction_in_flight_has_ended():
-    """The refusal that is kept for the class depends on a promise that is void meanwhile."""
+    """The cached refusal of the class depends on an eviction in flight that has ended."""
     cluster = two_that_share_a_budget()
     refused(cluster.schedule(wants("b", priority=20).selects(zone="b")))
 
@@ -156,7 +156,7 @@ COUNTING = [
 
 @pytest.mark.parametrize("rule", COUNTING, ids=["budgets", "preemptions"])
 def test_a_released_count_wakes_the_pods_that_it_blocked(rule):
-    cluster = Cluster(rule, *nodes("n1", "n2"), guest("x", "n1", "4"), guest("y", "n2", "4"))
+    cluster = Cluster(rule, *nodes("n1", "n2"), running("x", "n1", "4"), running("y", "n2", "4"))
     cluster.hold(Nominate)
     cluster.add(wants("a", priority=10).owner("Job", "j"))
     cluster.drain()
@@ -171,7 +171,7 @@ def test_a_released_count_wakes_the_pods_that_it_blocked(rule):
 
 
 def test_ends_that_are_not_meant_any_more_are_not_kept():
-    cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), guest("low", "n1", "4"))
+    cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), running("low", "n1", "4"))
     for number in range(200):
         cluster.schedule(wants(f"high{number}"))
         cluster.delete(f"high{number}")
@@ -216,11 +216,11 @@ def test_where_only_evictions_are_allowed_policies_bind_as_well():
     ]
 
 
-# What was in vain
+# Wasted evictions
 
 
 def test_a_pod_with_too_many_wasted_evictions_is_stopped_and_tried_after_an_hour():
-    cluster = Cluster(*nodes("n1"), guest("low", "n1", "4"))
+    cluster = Cluster(*nodes("n1"), running("low", "n1", "4"))
     for number in range(3):
         cluster.machine.ledger.record_waste(
             "uid:default/high", "Pod/default/high", f"n{number + 5}", 1, cluster.now
@@ -239,7 +239,7 @@ def test_a_pod_with_too_many_wasted_evictions_is_stopped_and_tried_after_an_hour
 
 
 def test_a_node_on_which_preemption_failed_is_skipped_for_a_while():
-    cluster = Cluster(*nodes("n1", "n2"), guest("a", "n1", "4"), guest("b", "n2", "4", 5))
+    cluster = Cluster(*nodes("n1", "n2"), running("a", "n1", "4"), running("b", "n2", "4", 5))
     cluster.machine.ledger.record_waste(
         "uid:default/high", "Pod/default/high", "n1", 0, cluster.now
     )
@@ -248,7 +248,7 @@ def test_a_node_on_which_preemption_failed_is_skipped_for_a_while():
 
 
 def test_a_victim_counted_by_an_earlier_process_can_be_uncounted():
-    cluster = Cluster(policy(budgets=(Budget(1, HOUR),)), *nodes("n1"), guest("low", "n1", "4"))
+    cluster = Cluster(policy(budgets=(Budget(1, HOUR),)), *nodes("n1"), running("low", "n1", "4"))
     cluster.schedule(wants())
     ledger = cluster.machine.ledger
     assert ledger.find_victim("uid:default/high") is None

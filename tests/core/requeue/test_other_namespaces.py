@@ -1,4 +1,4 @@
-"""A preemptor is told nothing of other namespaces that its owner may not be allowed to read."""
+"""Events and conditions of a preemptor name no objects of other namespaces."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_an_eviction_that_is_refused_names_a_victim_of_the_same_namespace():
 
 
 def fruitless(cluster: Cluster, owner: str, times: int) -> None:
-    """Let preemptions be in vain again and again."""
+    """Let preemptions fail again and again."""
     ledger = cluster.machine.ledger
     for _ in range(times):
         ledger.record_failure("Pod/default/high", "n1", [owner], cluster.now, lost=True)

@@ -81,5 +81,5 @@ def test_the_plugins_of_another_profile_are_not_asked():
 def test_a_pod_without_a_profile_is_helped_by_no_event():
     found = waker(("A", on_nodes()))
 
-    foreign = pod("q").scheduler("somebody").build()
+    foreign = pod("q").scheduler("another").build()
     assert not found.hint_check(ADDED, None, None)(foreign, frozenset({"A"}))

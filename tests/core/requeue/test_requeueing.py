@@ -240,7 +240,7 @@ def test_a_deleted_nominated_pod_wakes_a_pod_that_waits_for_its_port():
     assert cluster.phase("p") is QueuePhase.BACKOFF
 
 
-# Nobody, and everybody
+# No pod, and all pods
 
 
 def test_a_heartbeat_wakes_no_pod():
@@ -328,7 +328,7 @@ def test_a_pod_blocked_by_a_nomination_is_placed_when_a_higher_pod_cleared_it():
         cluster.drain()
 
     assert cluster.phase("mid") is QueuePhase.UNSCHEDULABLE
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
     assert cluster.pod("low").spec.node_name == "n1"
 
 
@@ -356,7 +356,7 @@ def test_pods_of_a_class_are_tried_one_by_one_where_one_is_nominated():
         pod("q").on("n1").cpu("4"),
         pods=tuple(pod(f"p{number}").cpu("2") for number in range(3)),
     )
-    cluster.change("p2", lambda claimant: claimant.nominated("n1"))
+    cluster.change("p2", lambda each: each.nominated("n1"))
 
     cluster.wait(60.0)
     cluster.update(node("n1").cpu("5"))

@@ -1,4 +1,4 @@
-"""Workloads about the company of a pod: affinity and spreading."""
+"""Workloads about other pods: affinity and spreading."""
 
 from tests.integration.objects import Json
 from tests.integration.stage import Stage
@@ -13,7 +13,7 @@ def zones(stage: Stage, *counts: int, cpu: str = "4") -> None:
 
 
 def pod_affinity(stage: Stage) -> None:
-    """Company decides: pods go where others are, the first of a kind anywhere.
+    """Affinity decides: pods are placed where others are, the first of a kind anywhere.
 
     The pods that are looked for run already, in different zones, so each term names one zone.
     """
@@ -25,14 +25,14 @@ def pod_affinity(stage: Stage) -> None:
     stage.pods("client", 10, affinity=together("db", ZONE))
     stage.pods("beside", 2, affinity=together("cache", HOSTNAME))
     stage.pods("beside-late", 2, "2", affinity=together("cache", HOSTNAME))
-    stage.pods("lonely", 1, affinity=together("nobody", ZONE))
+    stage.pods("lonely", 1, affinity=together("absent", ZONE))
     stage.pods("herd", 3, "2", affinity=together("herd", ZONE), nodeSelector={ZONE: "c"})
     stage.pods("herd-late", 2, "3", affinity=together("herd", ZONE))
     stage.pods("likes", 4, "500m", affinity=together("cache", ZONE, weight=100))
 
 
 def pod_anti_affinity(stage: Stage) -> None:
-    """Distance decides: what must not be together is not, whoever says so, and comes first.
+    """Anti-affinity decides, that of running pods and that of incoming pods.
 
     There are more pods than nodes, and than zones, so that all places are taken and some wait.
     """
@@ -49,9 +49,9 @@ def pod_anti_affinity(stage: Stage) -> None:
 
 
 def spread_hard(stage: Stage) -> None:
-    """Hard constraints decide: by zone, then by node, with the room that there is.
+    """Hard constraints decide: by zone, then by node, with the capacity that there is.
 
-    The zones have room for different numbers, and the numbers divide by the zones.
+    The zones have capacity for different numbers, and the numbers divide by the zones.
     """
     zones(stage, 1, 2, 4)
 
@@ -64,7 +64,7 @@ def spread_hard(stage: Stage) -> None:
 
 
 def spread_soft(stage: Stage) -> None:
-    """Soft constraints decide: they weigh, and give way where there is no room."""
+    """Soft constraints decide: they are scores, and are ignored where resources are missing."""
     zones(stage, 2, 2, 2)
     stage.running("seed", stage.of("a"), 1, "1", labels={"app": "even"})
 
@@ -79,7 +79,7 @@ def spread_soft(stage: Stage) -> None:
 
 
 def spread_default(stage: Stage) -> None:
-    """The default constraints decide: the pods of a Service are spread, others only by room."""
+    """The default constraints decide: pods of a Service are spread, others only by resources."""
     zones(stage, 1, 2, 3, cpu="16")
     stage.make(
         "/api/v1/{ns}/services",
@@ -112,7 +112,7 @@ def _term(app: str, key: str, weight: int) -> Json:
 
 
 def spread(app: str, key: str, skew: int = 1, **fields: object) -> Json:
-    """Return a spread constraint over the pods of an app, a hard one unless told otherwise."""
+    """Return a spread constraint over the pods of an app, a hard one by default."""
     return {
         "maxSkew": skew,
         "topologyKey": key,

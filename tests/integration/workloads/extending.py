@@ -54,7 +54,7 @@ def prefer(asked: Any) -> Any:
 
 
 def spare(asked: Any) -> Any:
-    """Answer `preempt`: nobody of these has to go."""
+    """Answer `preempt`: remove these from the victims."""
     return {
         "NodeNameToMetaVictims": {
             node: {

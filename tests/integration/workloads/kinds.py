@@ -18,7 +18,7 @@ class Workload:
     """Objects that are there before the scheduler starts, and what happens later."""
 
     build: Callable[[Stage], None]
-    #: How many pods have a node at last, how many wait, and how many had to leave.
+    #: How many pods have a node at last, how many wait, and how many were evicted.
     totals: tuple[int, int, int]
     #: What happens when the scheduler has nothing left to do, one after the other, each with how
     #: many pods have a node before it.

@@ -1,4 +1,4 @@
-"""Workloads about what a pod asks of a node: room, taints, labels, ports, images."""
+"""Workloads about what a pod requires of a node: resources, taints, labels, ports, images."""
 
 from tests.integration.objects import Json, preferred_affinity, required_affinity
 from tests.integration.outcomes import group
@@ -6,7 +6,7 @@ from tests.integration.stage import Stage
 
 
 def resources(stage: Stage) -> None:
-    """Room decides: cpu, memory, storage, devices and the number of pods.
+    """Resources decide: cpu, memory, storage, devices and the number of pods.
 
     Each group is tried when the one before is placed. Devices and size leave one kind of node to
     most of them; the last ones are spread by the scores until all is full.
@@ -29,10 +29,10 @@ def resources(stage: Stage) -> None:
 
 
 def taints(stage: Stage) -> None:
-    """Taints decide: who tolerates what, and which nodes are rather not used.
+    """Taints decide: which pods tolerate which, and which nodes are avoided.
 
-    The kinds of nodes differ in their taints alone, and those who tolerate them are just as many as
-    there is room for.
+    The kinds of nodes differ in their taints alone, and exactly as many pods tolerate them as fit
+    there.
     """
     stage.nodes("plain", 3)
     stage.nodes("kept", 3, taints=(taint("team", "blue"),))
@@ -125,9 +125,9 @@ def with_port(stage: Stage, name: str, count: int, port: Json, **selector: str) 
 
 
 def images(stage: Stage) -> None:
-    """Images decide: a pod goes where its image is, as long as that is worth more than room.
+    """Images decide: a pod is placed where its image is, if that scores more than resources.
 
-    Those whose image is nowhere fill up all nodes to the same level.
+    Pods whose image is nowhere fill up all nodes to the same level.
     """
     stage.nodes("holds", 2, "8")
     stage.nodes("holds-latest", 2, "8")

@@ -1,4 +1,4 @@
-"""Workloads in which pods make room for more important ones.
+"""Workloads in which pods are preempted for more important ones.
 
 In each, a preemptor takes so much of a node that no second one fits beside it. So the next one has
 to look elsewhere, and the order of the nodes is that of what it costs to free them.
@@ -88,7 +88,7 @@ def room(stage: Stage, app: str, path: str) -> dict[str, str]:
 
 
 def preemption_never(stage: Stage) -> None:
-    """The policy decides: who preempts never waits, though there would be room for all of them."""
+    """The policy decides: pods that never preempt wait, though preemption could help all."""
     stage.nodes("full", 5)
     full = stage.of("full")
     stage.running("low", full * 2, 1, "2")
@@ -100,7 +100,7 @@ def preemption_never(stage: Stage) -> None:
 
 
 def preemption_of_company(stage: Stage) -> None:
-    """What is in the way decides, other than room: ports and pods that must not be near."""
+    """Conflicts other than resources decide: ports and pods with anti-affinity."""
     stage.nodes("port", 3, "8")
     port = stage.of("port")
     stage.running("port", port, 1, ports=(8080,))

@@ -7,9 +7,9 @@ FIRST, SECOND = {"name": "example.com/first"}, {"name": "example.com/second"}
 
 
 def priority_order(stage: Stage) -> None:
-    """The order decides: there is room for the more important ones, which were created last.
+    """The order decides: only the more important pods fit, which were created last.
 
-    A node has room for one, so that it does not matter which of them it gets.
+    A node has capacity for one, so that it does not matter which of them it gets.
     """
     stage.nodes("n", 15, "1")
 

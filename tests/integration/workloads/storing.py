@@ -36,7 +36,7 @@ def local_volumes(stage: Stage) -> None:
 def zonal_volumes(stage: Stage) -> None:
     """Volumes decide that are bound already and can be reached from one zone only.
 
-    The zones have room for the pods whose volumes are there, but for one; and a claim that only
+    The zones have capacity for the pods whose volumes are there, but for one; and a claim that only
     one pod may use is used by one.
     """
     for letter, count in (("a", 2), ("b", 3), ("c", 4)):
@@ -57,7 +57,7 @@ def zonal_volumes(stage: Stage) -> None:
 
 
 def storage_class(stage: Stage, name: str, mode: str) -> str:
-    """Create a class of volumes that nobody makes; return its name."""
+    """Create a class without a provisioner; return its name."""
     name = f"{stage.scene.namespace}-{name}"
     item = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}
     stage.make(CLASSES, {"metadata": {"name": name}, **item})

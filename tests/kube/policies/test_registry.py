@@ -1,6 +1,6 @@
 """Which policy is in force, and what its status should say.
 
-The file is longer than others because every generation and state of a policy is judged by one
+The file is longer than others because every generation and state of a policy is checked by one
 table of cases.
 """
 

@@ -231,7 +231,7 @@ def test_versions_are_compared_as_numbers(version: str, than: str, want: bool):
 
 
 def restore(api: FakeApi) -> None:
-    """Put etcd back to an earlier state: one pod was never made, and another one never was gone."""
+    """Put etcd back to an earlier state: one pod was never created, another one never deleted."""
     api.store.listeners.remove(api._changed)
     for each in list(api.store.all("pods")):
         api.store.remove("pods", f"default/{each['metadata']['name']}")

@@ -51,7 +51,7 @@ async def test_a_binding_that_takes_effect_after_the_time_limit_is_reported_as_d
 
     writer.submit(bind(api))
     await until(lambda: len(api.requests) > 8)
-    await asyncio.sleep(0.1)  # our patience is over
+    await asyncio.sleep(0.1)  # after the time limit
     sent = writes(api)
     assert outcomes == []
     carry_out(api, "n1")

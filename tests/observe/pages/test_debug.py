@@ -74,7 +74,7 @@ async def test_the_preemption_that_would_follow_is_shown():
         "pdbViolations": 0,
     }
     assert cluster.effects == []
-    assert cluster.claims() == {}
+    assert cluster.nominations() == {}
 
 
 async def test_asking_changes_no_decision():

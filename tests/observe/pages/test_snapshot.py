@@ -74,7 +74,7 @@ def planner(found: Manifests) -> Planner:
 
 
 def alone(found: Manifests, uid: str) -> Manifests:
-    """Leave out all pods that wait, but one and those that claim room."""
+    """Leave out all waiting pods but one and the nominated ones."""
     found.pods = [
         each
         for each in found.pods

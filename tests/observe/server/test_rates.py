@@ -1,4 +1,4 @@
-"""How often something may happen, and whose turn it is."""
+"""How often something may happen, and which peer is next."""
 
 import pytest
 

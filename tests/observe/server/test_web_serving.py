@@ -241,9 +241,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path
     assert serve.events == [("info", "certificate_reloaded", "")]
 
 
-async def test_a_broken_certificate_is_reported_and_the_old_one_is_used(
-    serve, tmp_path, write_pair
-):
+async def test_a_broken_certificate_is_reported_and_not_used(serve, tmp_path, write_pair):
     cert_file, key_file = write_pair(tmp_path, "first")
     served = await serve(
         listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)

@@ -17,7 +17,7 @@ from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, node, pod
 from tests.support.cluster import Cluster, profiles
 
-WHO = 'running "Mine" {} plugin of acme 1.0: '
+MESSAGE = 'running "Mine" {} plugin of acme 1.0: '
 
 
 class Simple:
@@ -262,7 +262,7 @@ def test_a_mistake_fails_the_attempt_and_nothing_else(plugin: Any, point: str, w
     decision = cluster.schedule(pod("p"))
 
     assert isinstance(decision, Failed)
-    assert decision.message.startswith(WHO.format(point) + want)
+    assert decision.message.startswith(MESSAGE.format(point) + want)
     assert cluster.phase("p") is QueuePhase.BACKOFF
     assert isinstance(cluster.schedule(pod("q").scheduler("other")), Placed)
 

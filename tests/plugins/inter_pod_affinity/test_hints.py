@@ -47,7 +47,7 @@ SHY = away(pod("shy"), term("zone", app="x"))
             near(pod("w"), term("zone", among=labels(team="t"), app="db")),
             None, DB.on("n"), False, id="labels of namespaces are not asked",
         ),
-        pytest.param(near(pod("w"), NONSENSE), None, WEB.on("n"), True, id="cannot be told"),
+        pytest.param(near(pod("w"), NONSENSE), None, WEB.on("n"), True, id="unreadable"),
     ],
 )  # fmt: skip
 def test_which_pods_wake_a_pod(
@@ -107,7 +107,7 @@ def labelled(given: Mapping[str, str] | None) -> Node | None:
         pytest.param("away", {"zone": "a"}, {"zone": "b"}, True, id="another value for both"),
         pytest.param("away", {}, {"zone": "a"}, False, id="the key appeared for anti-affinity"),
         pytest.param("none", None, {"zone": "a"}, False, id="a pod without terms"),
-        pytest.param("nonsense", {}, {"x": "y"}, True, id="cannot be told"),
+        pytest.param("nonsense", {}, {"x": "y"}, True, id="unreadable"),
     ],
 )
 def test_which_nodes_wake_a_pod(

@@ -56,7 +56,7 @@ CASES = {
         pod("p").cpu("1").init(replace(container(cpu="2"), restart_policy="Always")),
         no("Insufficient cpu"),
     ),
-    "a name that nobody counts": (pod("p").requests({"odd": "9"}), None),
+    "a name that is not counted": (pod("p").requests({"odd": "9"}), None),
 }  # fmt: skip
 
 

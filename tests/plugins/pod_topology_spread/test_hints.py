@@ -32,7 +32,7 @@ RUNNING = WEB.on("n")
             spread(pod("waiting"), HONOR), spread(pod("waiting"), HONOR),
             spread(pod("waiting"), HONOR).tolerates("a"), True, id="its own toleration",
         ),
-        pytest.param(spread(pod("w"), NONSENSE), None, RUNNING, True, id="cannot be told"),
+        pytest.param(spread(pod("w"), NONSENSE), None, RUNNING, True, id="unreadable"),
         pytest.param(pod("w"), None, RUNNING, True, id="defaults may count any pod"),
         pytest.param(pod("w"), RUNNING, RUNNING.tolerates("a"), False, id="defaults, same labels"),
         pytest.param(pod("w"), RUNNING, RUNNING.label("x"), True, id="defaults, other labels"),

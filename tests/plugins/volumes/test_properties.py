@@ -66,7 +66,7 @@ def nodes(draw: Any) -> list[Node]:
 
 
 def reached_by(draw: Any, made: VolumeBuilder) -> VolumeBuilder:
-    match draw(some("", "", "zone", "host", "both", "either", "nobody")):
+    match draw(some("", "", "zone", "host", "both", "either", "none")):
         case "zone":
             return made.reached_by(**{ZONE: draw(some("a", "b"))})
         case "host":
@@ -75,7 +75,7 @@ def reached_by(draw: Any, made: VolumeBuilder) -> VolumeBuilder:
             return made.reached_by(host=draw(some(*NODES)), **{ZONE: draw(some("a", "b"))})
         case "either":
             return made.reached_by(host="other").reached_by(host=draw(some(*NODES)))
-        case "nobody":
+        case "none":
             return made.reached_by()
         case _:
             return made
@@ -121,7 +121,7 @@ def claims(draw: Any, name: str) -> Storage:
 
 @st.composite
 def surroundings(draw: Any) -> list[Storage]:
-    """Draw classes, drivers, limits, room and attachments."""
+    """Draw classes, drivers, limits, capacities and attachments."""
     made: list[Any] = [
         storage_class("local").waits(),
         storage_class("now").made_by("csi.a"),
@@ -161,7 +161,7 @@ def pods(draw: Any, name: str, namespaces: tuple[str, ...] = ("default",)) -> Po
 
 @st.composite
 def worlds(draw: Any) -> tuple[World, list[tuple[str, Pod]], Pod]:
-    """Draw a world, the order in which its pods came, and a pod to be judged."""
+    """Draw a world, the order in which its pods were added, and a pod to evaluate."""
     stored: list[Storage] = draw(surroundings())
     stored += [draw(volumes(name)) for name in VOLUMES]
     stored += [draw(claims(name)) for name in CLAIMS if draw(st.integers(0, 19)) != 7]
@@ -176,7 +176,7 @@ def worlds(draw: Any) -> tuple[World, list[tuple[str, Pod]], Pod]:
 
 
 def told(world: World, placed: list[tuple[str, Pod]], order: Callable[[list[Any]], Any]) -> Cluster:
-    """Return a cluster that was told of a world, in some order."""
+    """Return a cluster that has observed a world, in some order."""
     cluster = Cluster()
     news: list[Any] = [*world.nodes, *placed, *world.items]
     order(news)
@@ -230,7 +230,7 @@ RULES = {
 
 
 def refused_by_others(name: str, world: World, incoming: Pod) -> bool:
-    """Return whether a rule is not asked, because the claims are not there."""
+    """Return whether a rule is not called, because the claims do not exist."""
     names = oracle.claim_names(incoming)
     return name == "limits" and any(world.claim(incoming, each) is None for each in names)
 

@@ -328,7 +328,9 @@ def test_other_pods_with_the_claim_follow_the_node_that_was_selected():
     [
         pytest.param(capacity("r", "made").room("5Gi").for_nodes(zone="a"), True, id="enough"),
         pytest.param(capacity("r", "made").room("4Gi").for_nodes(zone="a"), False, id="too little"),
-        pytest.param(capacity("r", "made").for_nodes(zone="a"), False, id="nobody knows"),
+        pytest.param(
+            capacity("r", "made").for_nodes(zone="a"), False, id="a capacity without an amount"
+        ),
         pytest.param(capacity("r", "made").room("9Gi"), False, id="out of reach of all"),
         pytest.param(capacity("r", "made").room("9Gi").for_nodes(zone="b"), False, id="elsewhere"),
         pytest.param(capacity("r", "made").room("9Gi").for_nodes(), True, id="within all reach"),

@@ -143,7 +143,7 @@ def test_the_user_of_a_claim_is_evicted_for_a_more_important_pod(cluster):
 
 
 def test_victims_are_found_by_the_name_of_the_claim_in_any_namespace(cluster):
-    # So does kube-scheduler: a pod of another namespace passes for the user of the claim.
+    # So does kube-scheduler: a pod of another namespace is taken for the user of the claim.
     cluster.add(
         using(pod("user"), "c").on("n1").priority(50),
         using(pod("other").namespace("elsewhere"), "c").on("n2").priority(1),

@@ -53,8 +53,8 @@ def test_a_pod_is_found_by_its_uid(table):
 
 
 def test_an_unknown_pod_has_no_slot(table):
-    assert table.slot("nobody") is None
-    assert "nobody" not in table
+    assert table.slot("absent") is None
+    assert "absent" not in table
 
 
 def test_a_slot_that_is_free_has_no_pod(table):

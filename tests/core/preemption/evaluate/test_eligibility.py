@@ -28,7 +28,7 @@ def test_a_pod_that_never_preempts_says_so_and_keeps_its_nomination():
     wanted = pod("p").cpu("1").priority(9).never_preempts().nominated("n1")
 
     assert message(cluster, wanted) == f"{PREFIX}not eligible due to preemptionPolicy=Never."
-    assert cluster.claims() == {"p": "n1"}
+    assert cluster.nominations() == {"p": "n1"}
     assert cluster.attempts[-1].preemption_tried
 
 
@@ -100,7 +100,7 @@ def test_a_pod_whose_victim_is_still_terminating_waits_and_keeps_its_nomination(
     cluster = nominated(pod("low").on("n1").cpu("1").preempted())
 
     assert message(cluster, P) == WAITS
-    assert cluster.claims() == {"p": "n1"}
+    assert cluster.nominations() == {"p": "n1"}
 
 
 NOT_WAITED_FOR = {

@@ -23,7 +23,7 @@ def zoned(name: str, zone: str, cpu: str = "2") -> Any:
     return node(name).cpu(cpu).label("zone", zone)
 
 
-def guest(name: str, where: str, start: float = 0) -> PodBuilder:
+def running(name: str, where: str, start: float = 0) -> PodBuilder:
     return pod(name).on(where).cpu("2").started(start)
 
 
@@ -44,7 +44,7 @@ FREE = zoned("free", "other")
 
 
 def test_victims_that_fit_elsewhere_come_first():
-    stuck, movable = guest("stuck", "n1").selects(zone="full"), guest("movable", "n2")
+    stuck, movable = running("stuck", "n1").selects(zone="full"), running("movable", "n2")
 
     assert chosen(*FULL, FREE, stuck, movable) == {"n2"}
     assert chosen(*FULL, FREE, stuck, movable, config="") == {"n1", "n2"}
@@ -59,23 +59,23 @@ def test_victims_that_fit_elsewhere_come_first():
     ],
 )
 def test_a_victim_does_not_fit_on_a_node_that(elsewhere):
-    stuck = guest("stuck", "n1", start=5).selects(zone="full")
+    stuck = running("stuck", "n1", start=5).selects(zone="full")
 
-    assert chosen(*FULL, elsewhere, stuck, guest("other", "n2")) == {"n1"}
+    assert chosen(*FULL, elsewhere, stuck, running("other", "n2")) == {"n1"}
 
 
 def test_resources_of_a_nominated_pod_are_not_free():
     nominee = pod("nominee").cpu("2").priority(9).nominated("free").scheduler("other")
-    stuck = guest("stuck", "n1", start=5).selects(zone="full")
+    stuck = running("stuck", "n1", start=5).selects(zone="full")
 
-    assert chosen(*FULL, FREE, nominee, stuck, guest("other", "n2")) == {"n1"}
+    assert chosen(*FULL, FREE, nominee, stuck, running("other", "n2")) == {"n1"}
 
 
 def test_then_come_the_victims_that_started_last():
     objects = (
         *(zoned(name, "full", "4") for name in ("n1", "n2")),
-        guest("a1", "n1", 50).priority(1), guest("a2", "n1", 10),
-        guest("b1", "n2", 50).priority(1), guest("b2", "n2", 20),
+        running("a1", "n1", 50).priority(1), running("a2", "n1", 10),
+        running("b1", "n2", 50).priority(1), running("b2", "n2", 20),
     )  # fmt: skip
     nodes = set()
     for name in NAMES:
@@ -88,14 +88,14 @@ def test_then_come_the_victims_that_started_last():
 
 
 def test_the_criteria_of_kube_scheduler_come_before():
-    stuck = guest("stuck", "n1").selects(zone="full")
-    protected = guest("movable", "n2").label("app", "web")
+    stuck = running("stuck", "n1").selects(zone="full")
+    protected = running("movable", "n2").label("app", "web")
 
     assert chosen(pdb("b").selects(app="web"), *FULL, FREE, stuck, protected) == {"n1"}
 
 
 def test_the_nominated_node_stays_first():
-    stuck, movable = guest("stuck", "n1").selects(zone="full"), guest("movable", "n2")
+    stuck, movable = running("stuck", "n1").selects(zone="full"), running("movable", "n2")
     cluster = Cluster(*FULL, FREE, stuck, movable, config=CONFIG)
 
     decision = cluster.schedule(pod("p").cpu("2").priority(9).selects(zone="full").nominated("n1"))
@@ -104,7 +104,7 @@ def test_the_nominated_node_stays_first():
 
 
 def test_policies_and_cheaper_victims_go_together():
-    stuck, movable = guest("stuck", "n1").selects(zone="full"), guest("movable", "n2")
+    stuck, movable = running("stuck", "n1").selects(zone="full"), running("movable", "n2")
     none = policy(max_victims_per_preemption=5)
 
     assert chosen(none, *FULL, FREE, stuck, movable) == {"n2"}
@@ -112,9 +112,9 @@ def test_policies_and_cheaper_victims_go_together():
 
 def test_of_many_tied_nodes_some_are_compared_and_the_same_each_time():
     many = [zoned(f"m{number}", "full") for number in range(30)]
-    guests = [guest(f"g{number}", f"m{number}") for number in range(30)]
+    pods = [running(f"g{number}", f"m{number}") for number in range(30)]
 
-    first = chosen(*many, FREE, *guests)
+    first = chosen(*many, FREE, *pods)
 
-    assert chosen(*many, FREE, *guests) == first
+    assert chosen(*many, FREE, *pods) == first
     assert len(first) > 1

@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.decisions import Preempting, Unschedulable
 from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
-from tests.support.custom_plugins import OneGuest, with_filters
+from tests.support.custom_plugins import OnePodPerNode, with_filters
 
 HIGH = 100
 
@@ -132,7 +132,7 @@ def test_a_lower_nominated_pod_is_not_counted():
 
 def test_a_node_filter_runs_for_each_pod_that_is_added_back():
     cluster = one_node(
-        "9", running("a", "1", 2), running("b", "1", 1), using=with_filters(OneGuest())
+        "9", running("a", "1", 2), running("b", "1", 1), using=with_filters(OnePodPerNode())
     )
 
     assert victims(cluster) == ["a", "b"]

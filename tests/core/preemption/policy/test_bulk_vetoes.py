@@ -80,7 +80,7 @@ PAST = st.lists(
 )
 
 
-def guest(number: int, drawn: tuple) -> PodBuilder:
+def running(number: int, drawn: tuple) -> PodBuilder:
     where, app, kind, space, priority, state, _ = drawn
     made = pod(f"g{number}").on(f"n{where}").cpu("1").priority(priority)
     made = made.meta(namespace=space, uid=f"uid:{number}")
@@ -123,20 +123,20 @@ def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset
 
 @settings(max_examples=200, deadline=None)
 @given(POLICIES, GUESTS, PDBS, PAST, st.data())
-def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, before, data):
+def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, placed, pdbs, before, data):
     cluster = Cluster(*(node(f"n{number}").cpu("9") for number in range(4)))
     for number, (space, app, allows, outdated) in enumerate(pdbs):
         made = pdb(f"b{number}").allows(allows)
         made = made.selects(app=app) if app else made.selects(*WITHOUT_APP[: number % 2])
         made = made.namespace(space)
         cluster.add(made.generation(2, observed=1) if outdated else made)
-    for number, drawn in enumerate(guests):
-        cluster.add(guest(number, drawn))
+    for number, drawn in enumerate(placed):
+        cluster.add(running(number, drawn))
     for number, each in enumerate(policies):
         cluster.add(replace(each, name=f"p{number}"))
     machine = cluster.machine
-    known = [machine.cluster.find_pod(f"uid:{number}") for number in range(len(guests))]
-    for number, drawn in enumerate(guests):
+    known = [machine.cluster.find_pod(f"uid:{number}") for number in range(len(placed))]
+    for number, drawn in enumerate(placed):
         if drawn[5] == "asked":
             machine.cluster.mark_evicting(f"uid:{number}")
     for number, drawn in enumerate(before):
@@ -144,7 +144,7 @@ def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, 
     high = pod("high").priority(9).build()
     machine.policies.in_flight.add(
         high,
-        [each for each, drawn in zip(known, guests, strict=True) if drawn[6]],
+        [each for each, drawn in zip(known, placed, strict=True) if drawn[6]],
         cluster.now - 10,
     )
     machine.cluster.nominate(high, "n0")
@@ -169,8 +169,8 @@ def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, 
 
 def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
     nodes = [node(f"n{number}").cpu("2") for number in range(6)]
-    guests = [pod(f"g{number}").on(f"n{number // 2}").cpu("1").priority(0) for number in range(12)]
-    cluster = Cluster(*nodes, *guests)
+    placed = [pod(f"g{number}").on(f"n{number // 2}").cpu("1").priority(0) for number in range(12)]
+    cluster = Cluster(*nodes, *placed)
     for many in (9, 7):
         cluster.machine.ledger.record_waste(
             "uid:default/high", "Pod/default/high", "gone", many, cluster.now - many
@@ -186,13 +186,13 @@ def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
 
 def test_victims_in_flight_are_not_counted_twice():
     nodes = [node(f"n{number}").cpu("2") for number in range(6)]
-    guests = [
+    placed = [
         pod(f"g{number}").on(f"n{number}").cpu("2").priority(0).label("app", "web")
         .condition("Ready", "True")
         for number in range(6)
     ]  # fmt: skip
     policy = PreemptionPolicy("p", disruption_budgets=DisruptionBudgets.STRICT)
-    cluster = Cluster(*nodes, *guests, pdb("b").selects(app="web").allows(1), policy)
+    cluster = Cluster(*nodes, *placed, pdb("b").selects(app="web").allows(1), policy)
     machine = cluster.machine
     other = pod("other").build()
     machine.cluster.nominate(other, "n3")
@@ -203,14 +203,14 @@ def test_victims_in_flight_are_not_counted_twice():
 
 @pytest.mark.parametrize("owner", ["Job/default/o", ANY])
 def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
-    guests = [
+    placed = [
         pod(f"g{number}").on(f"n{number}").cpu("1").priority(0).owner("Job", "o")
         for number in range(4)
     ]
     most = Budget(MAX_RETURNED, 1000.0, BudgetScope.OWNER)
     policy = PreemptionPolicy("p", budgets=(most, Budget(3, 1000.0, BudgetScope.NODE)))
     nodes = [node(f"n{number}").cpu("9") for number in range(4)]
-    cluster = Cluster(*nodes, *guests, policy)
+    cluster = Cluster(*nodes, *placed, policy)
     machine = cluster.machine
     for ago, whose, many in (
         (300, owner, MAX_RETURNED),

@@ -23,11 +23,11 @@ from tests.support.policies import (
     HOUR,
     app,
     at_most,
-    guest,
     labelled,
     nodes,
     policy,
     refused,
+    running,
     victims,
     wants,
 )
@@ -79,7 +79,7 @@ def test_protected_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
 def test_only_the_pods_that_a_rule_protects_are_excluded_as_victims():
     cluster = Cluster(
         policy(victim_min_runtime=600),
-        *nodes("n1"), guest("new").not_started(), guest("old", priority=9),
+        *nodes("n1"), running("new").not_started(), running("old", priority=9),
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants(cpu="2"))) == ["old"]
@@ -89,8 +89,8 @@ def test_a_spent_budget_for_some_pods_does_not_protect_others():
     cluster = Cluster(
         policy(victims=app("web"), budgets=at_most(0)),
         *nodes("n1", "n2"),
-        guest("web", "n1", "4").label("app", "web"),
-        guest("db", "n2", "4", priority=9).label("app", "db"),
+        running("web", "n1", "4").label("app", "web"),
+        running("db", "n2", "4", priority=9).label("app", "db"),
     )
 
     assert victims(cluster.schedule(wants())) == ["db"]
@@ -100,7 +100,7 @@ def test_strict_is_about_the_victims_that_the_policy_selects():
     cluster = Cluster(
         policy(victims=app("web"), disruption_budgets=DisruptionBudgets.STRICT),
         pdb("b").selects(app="db").allows(0),
-        *nodes("n1"), guest("web").label("app", "web"), guest("db").label("app", "db"),
+        *nodes("n1"), running("web").label("app", "web"), running("db").label("app", "db"),
     )  # fmt: skip
 
     decision = cluster.schedule(wants())
@@ -113,7 +113,7 @@ def test_strict_is_about_the_victims_that_the_policy_selects():
 def test_a_changed_budget_does_not_count_before_its_status_is_up_to_date():
     cluster = Cluster(
         policy(disruption_budgets=DisruptionBudgets.STRICT),
-        *nodes("n1"), guest("web", "n1", "4").label("app", "web").condition("Ready", "True"),
+        *nodes("n1"), running("web", "n1", "4").label("app", "web").condition("Ready", "True"),
     )  # fmt: skip
     changed = pdb("b").selects(app="web").allows(5)
     cluster.add(changed.generation(2, observed=1))
@@ -130,7 +130,7 @@ def test_an_eviction_in_flight_no_longer_counts_when_it_has_settled():
         pdb("b").selects(app="web").allows(1),
         *nodes("n1", "n2"),
         *(
-            guest(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")
+            running(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")
             for name in ("n1", "n2")
         ),
     )
@@ -149,7 +149,7 @@ def test_an_eviction_in_flight_no_longer_counts_when_it_has_settled():
 
 
 def test_protected_pods_are_victims_when_the_policy_is_deleted():
-    cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), guest("a", "n1", "4"))
+    cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), running("a", "n1", "4"))
     assert "have run" in refused(cluster.schedule(wants()))
 
     cluster.delete_policy("p")
@@ -159,7 +159,9 @@ def test_protected_pods_are_victims_when_the_policy_is_deleted():
 
 
 def test_replicas_get_the_same_message():
-    cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
+    cluster = Cluster(
+        policy(max_victims_per_preemption=1), *nodes("n1"), running("a"), running("b")
+    )
 
     first = cluster.schedule(wants("r1").owner("ReplicaSet", "r"))
     second = cluster.schedule(wants("r2").owner("ReplicaSet", "r"))
@@ -170,7 +172,7 @@ def test_replicas_get_the_same_message():
 def test_a_refusal_with_an_end_is_not_cached_after_its_end():
     cluster = Cluster(
         policy(budgets=at_most(1, BudgetScope.NODE)),
-        node("n1").cpu("6"), guest("a", cpu="4"), guest("b", cpu="2", priority=9),
+        node("n1").cpu("6"), running("a", cpu="4"), running("b", cpu="2", priority=9),
     )  # fmt: skip
     assert victims(cluster.schedule(wants("first", "4"))) == ["a"]
     cluster.finish_terminating()
@@ -184,7 +186,9 @@ def test_a_refusal_with_an_end_is_not_cached_after_its_end():
 
 
 def test_a_refusal_is_not_cached_for_a_node_that_has_changed():
-    cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
+    cluster = Cluster(
+        policy(max_victims_per_preemption=1), *nodes("n1"), running("a"), running("b")
+    )
     assert "at most 1" in refused(cluster.schedule(wants()))
 
     cluster.delete("a")
@@ -195,10 +199,10 @@ def test_a_refusal_is_not_cached_for_a_node_that_has_changed():
 
 def test_many_refused_nodes_do_not_hide_the_one_that_is_allowed():
     names = [f"n{number}" for number in range(9)]
-    pairs = [guest(f"{name}-{each}", name) for name in names for each in "ab"]
+    pairs = [running(f"{name}-{each}", name) for name in names for each in "ab"]
     cluster = Cluster(
         policy(max_victims_per_preemption=1),
-        *nodes(*names, "last"), *pairs, guest("one", "last", "4", priority=50),
+        *nodes(*names, "last"), *pairs, running("one", "last", "4", priority=50),
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants())) == ["one"]
@@ -207,12 +211,12 @@ def test_many_refused_nodes_do_not_hide_the_one_that_is_allowed():
 def crowded(*rules: PreemptionPolicy) -> Cluster:
     """Return ten nodes, on each of which one to three pods would have to be evicted."""
     names = [f"n{number}" for number in range(10)]
-    guests = [
-        guest(f"{name}-{number}", name, str(4 // (1 + index % 3 + index % 3 // 2)))
+    placed = [
+        running(f"{name}-{number}", name, str(4 // (1 + index % 3 + index % 3 // 2)))
         for index, name in enumerate(names)
         for number in range(1 + index % 3 + index % 3 // 2)
     ]
-    return Cluster(*rules, *nodes(*names), *guests)
+    return Cluster(*rules, *nodes(*names), *placed)
 
 
 def test_many_nodes_are_counted_at_once_as_one_by_one():
@@ -241,7 +245,7 @@ def test_a_namespace_that_gets_other_labels_is_selected_again():
     cluster = Cluster(
         namespace("default", team="a"),
         policy(victims=PodSelection(namespaces=labelled(team="a")), max_victims_per_preemption=0),
-        *nodes("n1"), guest("a", "n1", "4"),
+        *nodes("n1"), running("a", "n1", "4"),
     )  # fmt: skip
     assert "at most 0" in refused(cluster.schedule(wants()))
 
@@ -258,7 +262,7 @@ def test_figures_count_victims_and_refusals_of_each_policy():
     cluster = Cluster(
         policy("a", budgets=at_most(1)),
         policy("b", mode=PolicyMode.AUDIT, max_victims_per_preemption=0),
-        *nodes("n1", "n2"), guest("x", "n1", "4"), guest("y", "n2", "4", priority=9),
+        *nodes("n1", "n2"), running("x", "n1", "4"), running("y", "n2", "4", priority=9),
     )  # fmt: skip
     cluster.schedule(wants("first"))
     cluster.schedule(wants("second"))
@@ -277,7 +281,7 @@ def test_metrics_name_only_so_many_policies(monkeypatch):
     monkeypatch.setattr("scheduler.core.preemption.policy.engine.MAX_NAMES", 1)
     cluster = Cluster(
         policy("a", max_victims_per_preemption=0), policy("b", max_victims_per_preemption=0),
-        *nodes("n1"), guest("x", "n1", "4"),
+        *nodes("n1"), running("x", "n1", "4"),
     )  # fmt: skip
     cluster.schedule(wants())
 
@@ -287,7 +291,7 @@ def test_metrics_name_only_so_many_policies(monkeypatch):
 
 
 def test_a_resumed_plan_is_refused_by_rules_that_still_apply():
-    theirs = guest("theirs", "n1", "4").scheduler("other")
+    theirs = running("theirs", "n1", "4").scheduler("other")
     cluster = Cluster(
         policy("a", foreign_victims=ForeignVictims.NEVER, budgets=at_most(0)), *nodes("n1"), theirs
     )
@@ -316,7 +320,7 @@ def test_the_oldest_windows_of_all_policies_are_remembered():
 def test_what_extenders_choose_is_bound_too():
     cluster = Cluster(
         policy(max_victims_per_preemption=1),
-        *nodes("n1"), guest("a"), guest("b"),
+        *nodes("n1"), running("a"), running("b"),
         config="extenders: [{urlPrefix: http://e, preemptVerb: preempt}]\n",
     )  # fmt: skip
     both = (cluster.ref("a").uid, cluster.ref("b").uid)
@@ -330,7 +334,7 @@ def test_what_extenders_choose_is_bound_too():
 def test_a_budget_is_checked_once_for_all_victims_that_share_it():
     cluster = Cluster(
         *(node(f"n{each}").cpu("2") for each in range(3)),
-        *(guest(f"a{each}", f"n{each}").owner("StatefulSet", "db") for each in range(3)),
+        *(running(f"a{each}", f"n{each}").owner("StatefulSet", "db") for each in range(3)),
         policy("p", budgets=at_most(0, BudgetScope.OWNER)),
     )
     now, machine = cluster.now, cluster.machine

@@ -12,12 +12,12 @@ from tests.support.policies import (
     HOUR,
     at_most,
     crowd,
-    guest,
     nodes,
     none,
     policy,
     refused,
     row,
+    running,
     shown,
     told,
     until,
@@ -28,7 +28,9 @@ from tests.support.policies import (
 
 @row("most-victims")
 def test_a_node_with_too_many_victims_is_refused():
-    cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
+    cluster = Cluster(
+        policy(max_victims_per_preemption=1), *nodes("n1"), running("a"), running("b")
+    )
 
     said = refused(cluster.schedule(wants()))
 
@@ -70,7 +72,7 @@ def test_a_namespace_has_only_so_many_victims():
     rule = told("at most 1 victim within 1h per namespace")
     assert f"1 {rule}{until(HOUR)}" in said
 
-    cluster.add(*nodes("n3"), guest("other", "n3", "4", priority=9).namespace("other"))
+    cluster.add(*nodes("n3"), running("other", "n3", "4", priority=9).namespace("other"))
     assert victims(cluster.schedule(wants())) == ["other"]
 
 
@@ -78,7 +80,7 @@ def test_a_namespace_has_only_so_many_victims():
 def test_an_owner_has_only_so_many_victims_over_all_its_roll_outs():
     def replica(name: str, where: str, template: str) -> PodBuilder:
         return (
-            guest(name, where, "4")
+            running(name, where, "4")
             .owner("ReplicaSet", f"web-{template}")
             .label("pod-template-hash", template)
         )
@@ -86,7 +88,8 @@ def test_an_owner_has_only_so_many_victims_over_all_its_roll_outs():
     first, *others = (node(f"n{number}").cpu("4").label("on", f"n{number}") for number in (1, 2, 3))
     cluster = spends(
         BudgetScope.OWNER, first, *others,
-        replica("low-n1", "n1", "abc"), replica("again", "n2", "def"), guest("other", "n3", "4", 9),
+        replica("low-n1", "n1", "abc"), replica("again", "n2", "def"),
+        running("other", "n3", "4", 9),
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants())) == ["other"]
@@ -102,8 +105,9 @@ def test_an_owner_has_only_so_many_victims_over_all_its_roll_outs():
 def test_a_node_has_only_so_many_victims():
     cluster = spends(
         BudgetScope.NODE,
-        *labelled_crowd(2), guest("more", "n1", "0"),
-        node("n3").cpu("8").label("on", "n3"), guest("big", "n3", "4"), guest("bigger", "n3", "4"),
+        *labelled_crowd(2), running("more", "n1", "0"),
+        node("n3").cpu("8").label("on", "n3"),
+        running("big", "n3", "4"), running("bigger", "n3", "4"),
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants("second").selects(on="n3"))) == ["bigger"]
@@ -134,7 +138,7 @@ def test_a_victim_stops_counting_one_window_after_it_was_counted():
 @row("all-budgets")
 def test_all_budgets_of_a_policy_count():
     both = (*at_most(5), *at_most(1, BudgetScope.NODE))
-    cluster = Cluster(policy(budgets=both), *nodes("n1"), guest("a"), guest("b"))
+    cluster = Cluster(policy(budgets=both), *nodes("n1"), running("a"), running("b"))
 
     said = refused(cluster.schedule(wants()))
 

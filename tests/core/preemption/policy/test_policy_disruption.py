@@ -11,12 +11,12 @@ from scheduler.model.policies import (
 from tests.support.builders import EPOCH, PdbBuilder, at, node, pdb
 from tests.support.cluster import Cluster
 from tests.support.policies import (
-    guest,
     nodes,
     none,
     policy,
     refused,
     row,
+    running,
     shown,
     told,
     victims,
@@ -29,7 +29,7 @@ STRICT = {"disruption_budgets": DisruptionBudgets.STRICT}
 def protected(*others: Any, allows: int = 0, **rules: Any) -> Cluster:
     """Return a cluster in which a disruption budget protects all potential victims."""
     web = [
-        guest(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")
+        running(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")
         for name in ("n1", "n2")
     ]
     return Cluster(
@@ -87,7 +87,7 @@ def test_evictions_in_flight_count_until_the_disruption_budget_counts_them():
     both.delete("web-n2")
     both.add(node("n1").cpu("1"), node("n2").cpu("1"))
     for name in ("a", "b"):
-        both.add(guest(name, "n3").label("app", "web").condition("Ready", "True"))
+        both.add(running(name, "n3").label("app", "web").condition("Ready", "True"))
     assert f"1 {SHORTFALL}" in refused(both.schedule(wants()))
 
 
@@ -125,7 +125,7 @@ def test_a_refused_pod_is_tried_again_when_the_refusal_ends():
     cluster = Cluster(
         policy(victim_min_runtime=600),
         *nodes("n1"),
-        guest("young", "n1", "4").status(start_time="2026-01-01T00:11:40.5Z"),
+        running("young", "n1", "4").status(start_time="2026-01-01T00:11:40.5Z"),
     )
     said = refused(cluster.schedule(wants()))
     assert said.endswith(f"(until {at(1301)}).")
@@ -140,7 +140,9 @@ def test_a_refused_pod_is_tried_again_when_the_refusal_ends():
 
 @row("wake-policy")
 def test_a_refused_pod_is_tried_again_when_a_policy_changes_or_is_deleted():
-    cluster = Cluster(policy(max_victims_per_preemption=0), *nodes("n1"), guest("a"), guest("b"))
+    cluster = Cluster(
+        policy(max_victims_per_preemption=0), *nodes("n1"), running("a"), running("b")
+    )
     cluster.schedule(wants())
     cluster.add(policy(max_victims_per_preemption=1))
     cluster.wait(10)

@@ -15,13 +15,13 @@ from tests.support.policies import (
     app,
     at_most,
     crowd,
-    guest,
     labelled,
     nodes,
     none,
     policy,
     refused,
     row,
+    running,
     told,
     until,
     victims,
@@ -69,10 +69,10 @@ def test_rules_count_the_victims_that_the_policy_selects():
     cluster = Cluster(
         policy(victims=app("web"), max_victims_per_preemption=1),
         *nodes("n1", "n2"),
-        guest("db", "n1").label("app", "db"),
-        guest("web", "n1").label("app", "web"),
-        guest("web-1", "n2", priority=-1).label("app", "web"),
-        guest("web-2", "n2", priority=-1).label("app", "web"),
+        running("db", "n1").label("app", "db"),
+        running("web", "n1").label("app", "web"),
+        running("web-1", "n2", priority=-1).label("app", "web"),
+        running("web-2", "n2", priority=-1).label("app", "web"),
     )
 
     assert victims(cluster.schedule(wants())) == ["db", "web"]
@@ -92,7 +92,7 @@ def test_all_policies_must_allow_a_preemption_and_those_that_refuse_are_named():
         policy("a", max_victims_per_preemption=1),
         policy("b", max_victims_per_preemption=2),
         policy("c", budgets=at_most(1)),
-        *nodes("n1"), guest("x"), guest("y"),
+        *nodes("n1"), running("x"), running("y"),
     )  # fmt: skip
 
     assert refused(cluster.schedule(wants())) == none(
@@ -107,8 +107,8 @@ def test_a_pod_that_terminates_anyway_is_not_counted():
     cluster = Cluster(
         policy(max_victims_per_preemption=1, victim_min_runtime=HOUR, victims=app("web")),
         *nodes("n1"),
-        guest("leaves").label("app", "web").terminating(),
-        guest("stays"),
+        running("leaves").label("app", "web").terminating(),
+        running("stays"),
     )
 
     assert victims(cluster.schedule(wants())) == ["leaves", "stays"]
@@ -119,8 +119,8 @@ def test_a_pod_that_terminates_anyway_is_not_counted():
 def test_a_refused_node_is_skipped_and_the_next_best_is_chosen():
     cluster = Cluster(
         policy(max_victims_per_preemption=1),
-        *nodes("n1", "n2"), guest("a1", "n1"), guest("a2", "n1"),
-        guest("b", "n2", "4", priority=50),
+        *nodes("n1", "n2"), running("a1", "n1"), running("a2", "n1"),
+        running("b", "n2", "4", priority=50),
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants())) == ["b"]
@@ -180,12 +180,12 @@ def test_the_pods_of_one_owner_preempt_only_so_often():
 
 @row("runtime")
 def test_a_pod_that_has_not_run_long_enough_is_not_evicted():
-    def decide(*guests: PodBuilder) -> Any:
-        cluster = Cluster(policy(victim_min_runtime=600), *nodes("n1", "n2"), *guests)
+    def decide(*pods: PodBuilder) -> Any:
+        cluster = Cluster(policy(victim_min_runtime=600), *nodes("n1", "n2"), *pods)
         return cluster.schedule(wants())
 
-    young, old = guest("young", "n1", "4").started(401), guest("old", "n2", "4").started(400)
-    new = guest("new", "n2", "4").not_started()
+    young, old = running("young", "n1", "4").started(401), running("old", "n2", "4").started(400)
+    new = running("new", "n2", "4").not_started()
 
     assert victims(decide(young, old.priority(9))) == ["old"]
     rule = told("victims have run for less than 10m")
@@ -197,8 +197,8 @@ def test_pods_of_other_schedulers_are_not_evicted():
     cluster = Cluster(
         policy(foreign_victims=ForeignVictims.NEVER),
         *nodes("n1", "n2"),
-        guest("theirs", "n1", "4").scheduler("default-scheduler"),
-        guest("ours", "n2", "4", priority=9),
+        running("theirs", "n1", "4").scheduler("default-scheduler"),
+        running("ours", "n2", "4", priority=9),
     )
 
     assert victims(cluster.schedule(wants())) == ["ours"]
@@ -206,7 +206,7 @@ def test_pods_of_other_schedulers_are_not_evicted():
 
 @row("foreign-looping")
 def test_pods_of_other_schedulers_are_not_evicted_when_preempting_such_pods_failed_before():
-    theirs = guest("theirs", "n1", "4").scheduler("default-scheduler").owner("Job", "j")
+    theirs = running("theirs", "n1", "4").scheduler("default-scheduler").owner("Job", "j")
     cluster = Cluster(policy(foreign_victims=ForeignVictims.NON_LOOPING), *nodes("n1"), theirs)
     web = wants().owner("ReplicaSet", "web")
     cluster.machine.ledger.record_failure(
@@ -224,7 +224,7 @@ def test_pods_of_other_schedulers_are_not_evicted_when_preempting_such_pods_fail
 def test_the_scheduler_of_a_victim_does_not_matter():
     cluster = Cluster(
         policy(max_victims_per_preemption=1),
-        *nodes("n1"), guest("theirs", "n1", "4").scheduler("default-scheduler"),
+        *nodes("n1"), running("theirs", "n1", "4").scheduler("default-scheduler"),
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants())) == ["theirs"]

@@ -6,7 +6,7 @@ from scheduler.model.api.objects import Condition
 from scheduler.model.events import ClockAhead
 from tests.support.builders import EPOCH, PodBuilder, at
 from tests.support.cluster import Cluster
-from tests.support.policies import HOUR, guest, nodes, policy, refused, shown, victims, wants
+from tests.support.policies import HOUR, nodes, policy, refused, running, shown, victims, wants
 
 LEAST = 600.0
 
@@ -17,15 +17,15 @@ def bound(pod: PodBuilder, seconds: float) -> PodBuilder:
     return pod.status(conditions=[scheduled])
 
 
-def protected(*guests: PodBuilder, ahead: float = 0.0) -> Cluster:
+def protected(*pods: PodBuilder, ahead: float = 0.0) -> Cluster:
     """Return a cluster whose clock shows 1000 seconds after `EPOCH`."""
-    cluster = Cluster(policy(victim_min_runtime=LEAST), *nodes("n1"), *guests)
+    cluster = Cluster(policy(victim_min_runtime=LEAST), *nodes("n1"), *pods)
     cluster.observe(ClockAhead(ahead))
     return cluster
 
 
 def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_started():
-    cluster = protected(guest("young", cpu="4").started(900), ahead=HOUR)
+    cluster = protected(running("young", cpu="4").started(900), ahead=HOUR)
     cluster.now += HOUR
 
     assert "have run for less than 10m" in refused(cluster.schedule(wants()))
@@ -33,7 +33,7 @@ def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_started():
 
 
 def test_a_refused_pod_is_tried_again_when_the_victim_has_run_long_enough_by_the_servers_clock():
-    cluster = protected(guest("young", cpu="4").started(600), ahead=HOUR)
+    cluster = protected(running("young", cpu="4").started(600), ahead=HOUR)
     cluster.now += HOUR
     said = refused(cluster.schedule(wants()))
     assert said.endswith(f"(until {at(1200 + HOUR)}).")
@@ -48,14 +48,14 @@ def test_a_refused_pod_is_tried_again_when_the_victim_has_run_long_enough_by_the
 
 
 def test_a_slow_clock_does_not_shorten_the_protection():
-    cluster = protected(guest("young", cpu="4").started(900), ahead=0.0)
+    cluster = protected(running("young", cpu="4").started(900), ahead=0.0)
     cluster.now -= HOUR
 
     assert "have run" in refused(cluster.schedule(wants()))
 
 
 def test_that_the_clock_is_ahead_counts_for_cached_results():
-    cluster = protected(guest("young", cpu="4").started(300))
+    cluster = protected(running("young", cpu="4").started(300))
     cluster.now -= 200
     assert "have run" in refused(cluster.schedule(wants()))
 
@@ -68,7 +68,7 @@ def test_that_the_clock_is_ahead_counts_for_cached_results():
 
 
 def test_a_blocked_pod_is_tried_when_the_clock_turns_out_to_be_less_ahead():
-    cluster = protected(guest("old", cpu="4").started(300), ahead=HOUR)
+    cluster = protected(running("old", cpu="4").started(300), ahead=HOUR)
     assert "have run" in refused(cluster.schedule(wants()))
 
     cluster.observe(ClockAhead(0.0))
@@ -85,7 +85,7 @@ def test_a_blocked_pod_is_tried_when_the_clock_turns_out_to_be_less_ahead():
     ],
 )
 def test_a_kubelet_with_a_slow_clock_does_not_shorten_the_protection(scheduled, stays):
-    cluster = protected(bound(guest("a", cpu="4").started(0), scheduled))
+    cluster = protected(bound(running("a", cpu="4").started(0), scheduled))
 
     decision = cluster.schedule(wants())
 
@@ -96,19 +96,19 @@ def test_a_kubelet_with_a_slow_clock_does_not_shorten_the_protection(scheduled, 
 
 
 def test_a_stamp_of_the_binding_does_not_protect_longer_than_the_kubelets():
-    cluster = protected(bound(guest("a", cpu="4").started(900), 0.0))
+    cluster = protected(bound(running("a", cpu="4").started(900), 0.0))
 
     assert "have run" in refused(cluster.schedule(wants()))
 
 
 def test_a_pod_that_is_bound_and_has_not_started_has_not_run():
-    cluster = protected(bound(guest("a", cpu="4").not_started(), 0.0))
+    cluster = protected(bound(running("a", cpu="4").not_started(), 0.0))
 
     assert "have run" in refused(cluster.schedule(wants()))
 
 
 def test_a_stamp_that_cannot_be_read_counts_as_absent():
     odd = Condition("PodScheduled", "True", last_transition_time="yesterday")
-    cluster = protected(guest("a", cpu="4").started(0).status(conditions=[odd]))
+    cluster = protected(running("a", cpu="4").started(0).status(conditions=[odd]))
 
     assert victims(cluster.schedule(wants())) == ["a"]
