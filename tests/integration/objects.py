@@ -127,7 +127,7 @@ def preferred_affinity(key: str, *values: str) -> Json:
 
 
 def is_running(found: Json | None) -> bool:
-    """Tell whether a pod runs and is not terminating."""
+    """Return whether a pod runs and is not terminating."""
     return (
         found is not None
         and found["status"].get("phase") == "Running"
@@ -136,12 +136,12 @@ def is_running(found: Json | None) -> bool:
 
 
 def is_bound(found: Json | None) -> bool:
-    """Tell whether a pod has a node."""
+    """Return whether a pod has a node."""
     return found is not None and bool(found["spec"].get("nodeName"))
 
 
 def is_gone(found: Json | None) -> bool:
-    """Tell whether there is no pod."""
+    """Return whether there is no pod."""
     return found is None
 
 

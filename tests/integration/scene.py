@@ -82,12 +82,12 @@ class Scene:
         self.api.patch(f"/api/v1/nodes/{name}", change)
 
     def remove_node(self, name: str) -> None:
-        """Delete a node and wait until it is gone."""
+        """Delete a node and wait until it is deleted."""
         self.api.delete(f"/api/v1/nodes/{name}")
         self.api.wait_for(f"/api/v1/nodes/{name}", is_gone)
 
     def remove(self, name: str) -> None:
-        """Delete a pod without any grace and wait until it is gone."""
+        """Delete a pod without a grace period and wait until it is deleted."""
         self.api.delete(f"{self._pods}/{name}", gracePeriodSeconds="0")
         self.wait(name, is_gone)
 

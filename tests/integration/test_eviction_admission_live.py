@@ -74,7 +74,7 @@ def guard(scene: Scene, kubeconfig: Path) -> Iterator[None]:
 
 
 def await_denial(scene: Scene, client: ApiClient) -> None:
-    """Wait until the API server enforces the policy, which it tells by no condition."""
+    """Wait until the API server enforces the policy, which no condition shows."""
     probe = pod("probe", by="another")
     probe["metadata"]["labels"] = GUARDED
     scene.create(probe)

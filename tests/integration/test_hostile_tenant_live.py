@@ -79,7 +79,7 @@ class Tenant:
         return json.dumps([self.api.items(self.pods), self.api.items(events)])
 
     def _await_rights(self) -> None:
-        """Wait until the API server has seen the RoleBinding, which it cannot tell by a watch."""
+        """Wait until the API server has seen the RoleBinding, which no watch shows."""
         pause = threading.Event()
         for _ in range(int(PATIENCE_SECONDS / PROBE_SECONDS)):
             with contextlib.suppress(ApiError):

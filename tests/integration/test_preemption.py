@@ -25,7 +25,7 @@ FAILED_HERE = "1 node(s) where preemption has failed for pods of its owner"
 
 
 def wake_all(scene, node):
-    """Let something happen that may help every waiting pod: a tiny pod leaves a node."""
+    """Let something happen that may help every waiting pod: a tiny pod is deleted from a node."""
     scene.run(pod("tiny", cpu="1m", on=node))
     scene.remove("tiny")
 
@@ -148,7 +148,7 @@ def test_preemptors_at_the_same_time_take_no_victim_too_many(scene, schedulers):
 
 def test_a_preemptor_waits_for_victims_that_hang_and_evicts_no_others(scene, schedulers):
     first, second = scene.nodes(2, cpu="3")
-    # It does not wait for capacity alone: any pod that is gone has it tried again.
+    # It does not wait for capacity alone: any deleted pod has it tried again.
     scene.node(taints=({"key": "example.com/only", "value": "batch", "effect": "NoSchedule"},))
     scene.run(
         pod("a", "2", "low", on=first, annotations=HANGS),

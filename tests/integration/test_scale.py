@@ -71,7 +71,7 @@ def test_a_thousand_nodes_and_three_thousand_pods_settle(tmp_path, capsys):
 
 
 class Settled:
-    """Tells whether every pod has a node or says why it has none; looks at each pod once."""
+    """Return whether every pod has a node or says why it has none; looks at each pod once."""
 
     def __init__(self):
         self._settled = 0

@@ -2,7 +2,7 @@
 
     python -m tests.perf.bench_core
 
-Prints for each case what a decision costs, beside what `budgets.yaml` allows.
+Prints for each case what a decision costs, and what `budgets.yaml` allows.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """What the core is timed on, without an API server: cases, and a loop to compare them with.
 
-A figure of a case is CPU time per decision as a multiple of the CPU time of one turn of a fixed
+A figure of a case is CPU time per decision as a multiple of the CPU time of one round of a fixed
 loop, timed right before and after it in the same process: absolute times say more about the
 machine and what else it does. The smallest of several rounds counts.
 
@@ -56,7 +56,7 @@ CHURN: Final = 10_000
 class Figure(NamedTuple):
     """What a decision costs."""
 
-    #: Turns of the loop of comparison.
+    #: Rounds of the loop of comparison.
     turns: float
     #: CPU seconds.
     seconds: float
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 
 
 def comparison() -> float:
-    """Return CPU seconds of a turn of a fixed mix of Python and numpy work."""
+    """Return CPU seconds of a round of a fixed mix of Python and numpy work."""
     numbers = np.arange(2000)
     known: dict[int, str] = {}
     begun = time.process_time()

@@ -196,7 +196,7 @@ class Changing(World):
         return attempt
 
     def _is_awaited(self, uid: str, preemptor: str) -> bool:
-        """Tell whether a plan only waits for a victim, which another plan evicts."""
+        """Return whether a plan only waits for a victim, which another plan evicts."""
         plan = self.machine._plan_runner._plans.get(preemptor)
         return plan is not None and any(each.wait_only for each in plan.victims if each.uid == uid)
 

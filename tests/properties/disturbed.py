@@ -30,7 +30,7 @@ ROUNDS: Final = 40
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong in a world."""
+    """The faults of a world."""
 
     #: Clocks of leaders, the API server and kubelets differ by up to an hour.
     skew: bool = False

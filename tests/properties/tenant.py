@@ -67,7 +67,7 @@ class Besieged(Changing):
         assert len(self.tenants()) <= MAX_PODS
 
     def has_quota(self) -> bool:
-        """Tell whether the tenant may create a pod more."""
+        """Return whether the tenant may create a pod more."""
         return len(self.tenants()) < MAX_PODS
 
     def happen(self, effect: Effect):  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ DEEP = settings.default.max_examples > 100
 
 
 def could_be_helped(view: View, wanted: Pod) -> bool:
-    """Tell whether a pod fits, or could make capacity for itself."""
+    """Return whether a pod fits, or could make capacity for itself."""
     return bool(oracles.feasible(view, wanted)) or not isinstance(
         oracles.preemption(view, wanted), str
     )

@@ -19,7 +19,7 @@ from tests.properties import changes, forged, tenant
 HISTORIES = int(os.environ.get("HISTORIES", "60"))
 SLICES = 4
 #: Effects within an hour in which nothing happens, for each node and pod: a pod that waits is tried
-#: again every five minutes, and every time an Event tells of it.
+#: again every five minutes, and every time an event is recorded for it.
 MAX_EFFECTS = 40
 
 

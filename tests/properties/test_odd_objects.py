@@ -32,7 +32,7 @@ DEVICES: Object = {
     "metadata": {"name": "gpus", "uid": "gpus", "resourceVersion": "1"},
     "spec": {"extendedResourceName": "example.com/gpu"},
 }
-#: An error that no rule has foreseen, as an attempt tells of it.
+#: An error that no rule has foreseen, as an attempt reports it.
 UNFORESEEN = re.compile(r"\w+(Error|Exception): ")
 FAMILIES = ("odd", "everything", "volumes", "budgets", "pod-affinity", "spread", "preemption")
 

@@ -1,7 +1,7 @@
 """A small world in which preemptions are carried out while everything about them goes wrong.
 
 Nodes are full of pods of one cpu that are not important. Preemptors come, effects are carried out
-late, their answers get lost, news comes late, time passes, and the process is killed at any moment.
+late, answers get lost, events arrive late, time passes, and the process is killed at any moment.
 Nothing else interferes, so at the end each victim must have made capacity that is used.
 """
 

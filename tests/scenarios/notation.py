@@ -1,7 +1,7 @@
 """The short notation of the scenarios, spelled out as Kubernetes objects.
 
-Objects are written as words: `cpu=4 zone:a !dedicated=db:NoSchedule`. What words cannot say stands
-beside them, under `is` for the words. README.md of this folder lists all of it.
+Objects are written as words: `cpu=4 zone:a !dedicated=db:NoSchedule`. What words cannot express is
+given next to them, under `is` for the words. README.md of this folder lists all of it.
 """
 
 import uuid

@@ -1,4 +1,4 @@
-"""Whether a node may have the resources for a pod, beside its pods and nominated pods."""
+"""Whether a node may have the resources for a pod, in addition to its pods and nominated pods."""
 
 import numpy as np
 import pytest

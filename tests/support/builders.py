@@ -170,11 +170,11 @@ class PodBuilder:
         return self.spec(affinity=replace(affinity, node_affinity=wanted))
 
     def near(self, key: str, *expressions: Requirement, **labels: str) -> Self:
-        """Require the company of pods, by a node label."""
+        """Require affinity to pods, by a node label."""
         return self._with_term("pod_affinity", key, expressions, labels)
 
     def apart(self, key: str, *expressions: Requirement, **labels: str) -> Self:
-        """Refuse the company of pods, by a node label."""
+        """Require anti-affinity to pods, by a node label."""
         return self._with_term("pod_anti_affinity", key, expressions, labels)
 
     def _with_term(

@@ -290,14 +290,14 @@ class Cluster:
         self._holding = kinds
 
     def done(self, effect: Effect | None = None, *, changed: bool = True) -> None:
-        """Let a held effect happen, the oldest if none is named."""
+        """Let a delayed effect happen, the oldest if none is named."""
         effect = self._released(effect)
         if changed:
             self._happen(effect)
         self.observe(EffectDone(effect, changed=changed))
 
     def fail(self, effect: Effect | None = None, kind: FailureKind = FailureKind.REFUSED) -> None:
-        """Let a held effect fail, the oldest if none is named."""
+        """Let a delayed effect fail, the oldest if none is named."""
         self.observe(EffectFailed(self._released(effect), failure(kind)))
 
     def answer(self, *answers: ExtenderAnswer, ask: Ask | None = None) -> None:

@@ -42,7 +42,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A fresh namespace; its pods are gone when the test ends."""
+    """A fresh namespace; its pods are deleted when the test ends."""
     name = f"test-{next(_numbers)}"
     control_plane.create_namespace(name)
     yield name

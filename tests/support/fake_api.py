@@ -62,7 +62,7 @@ class Unknown(Exception):
 
 @dataclass
 class Fault:
-    """What goes wrong with the next requests that match.
+    """A fault of the next requests that match.
 
     Attributes:
         method: Of the requests that it hits.

@@ -152,7 +152,7 @@ class Scheduler:
 
     def get(self, path: str, token: str = "") -> tuple[int, str]:
         """Read a page that it serves, with a bearer token if one is given: status and text."""
-        self.wait_log("serving")  # its first requests leave before that
+        self.wait_log("serving")  # its first requests are sent before that
         tls = ssl.create_default_context()
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE

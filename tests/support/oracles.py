@@ -213,7 +213,7 @@ def _respected(view: View, pod: Pod, node: str) -> list[Pod]:
 
 
 def judge_with_nominated(view: View, pod: Pod, node: str, node_pods: NodePods) -> Verdict | None:
-    """Judge a node with the nominated pods on it, and then without."""
+    """Evaluate a node with the nominated pods on it, and then without."""
     nominated = _respected(view, pod, node)
     if nominated:
         more = node_pods.copy()

@@ -52,7 +52,7 @@ class Selector(Value, frozen=True):
 
 
 class OpaqueConfig(Value, frozen=True):
-    """What a driver gets with the devices; nobody else reads the parameters."""
+    """What a driver gets with the devices; only the driver reads the parameters."""
 
     driver: str = ""
     parameters: Any = None

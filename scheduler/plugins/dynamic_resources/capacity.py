@@ -46,7 +46,7 @@ class CapacityError(Exception):
 
 
 def is_simple(entry: DeviceEntry) -> bool:
-    """Return whether every request without capacities fits a device that nobody uses."""
+    """Return whether every request without capacities fits the device while it is unused."""
     return not entry.shared and all(
         limit.policy is None and limit.value >= 0 for limit in entry.capacity.values()
     )

@@ -81,7 +81,7 @@ class Taking:
         return (entry.twin, unreachable, self._usage.is_taken(entry.id), holders)
 
     def has_capacity(self, want: Want, entry: DeviceEntry) -> bool:
-        """Return whether a device has what a request needs, if nobody else uses it.
+        """Return whether a device has what a request needs while it is unused.
 
         Raises:
             CapacityError: The capacity cannot be computed.

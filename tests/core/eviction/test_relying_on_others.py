@@ -7,7 +7,7 @@ from tests.support.builders import PodBuilder, node, pod
 from tests.support.refusing import STRICT, Refusing
 
 #: The node is full. Only the eviction of `other` gives `higher` its port, and that of all pods of
-#: low priority gives `lower` its capacity; with `other` gone, one of them may stay.
+#: low priority gives `lower` its capacity; when `other` is deleted, one of them may stay.
 HIGHER = pod("higher").cpu("1").port(80).priority(9)
 LOWER = pod("lower").cpu("5").priority(2)
 
@@ -31,7 +31,7 @@ def both_planned() -> Refusing:
 
 
 def of(cluster: Refusing, kind: type, name: str):
-    """Return the effect that is held about a pod."""
+    """Return the delayed effect about a pod."""
     return next(
         each for each in cluster.held
         if isinstance(each, kind)

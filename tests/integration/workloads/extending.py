@@ -71,7 +71,7 @@ ANSWERS = {"filter": refuse, "prioritize": prefer, "preempt": spare}
 
 
 def asks(pod: Any) -> bool:
-    """Tell whether a pod needs a license."""
+    """Return whether a pod needs a license."""
     return bool(pod["metadata"]["labels"]["app"].startswith("asks"))
 
 

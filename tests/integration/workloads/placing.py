@@ -8,8 +8,8 @@ from tests.integration.stage import Stage
 def resources(stage: Stage) -> None:
     """Resources decide: cpu, memory, storage, devices and the number of pods.
 
-    Each group is tried when the one before is placed. Devices and size leave one kind of node to
-    most of them; the last ones are spread by the scores until all is full.
+    Each group is tried when the one before is placed. Devices and size restrict most of them to one
+    kind of node; the last ones are spread by the scores until all is full.
     """
     stage.nodes("big", 2, "16", memory="64Gi")
     stage.nodes("small", 6, "4", memory="8Gi", pods=4)

@@ -72,7 +72,7 @@ def budgets(stage: Stage, **min_available: int) -> None:
 
 
 def has_counted(stage: Stage, found: Json | None) -> bool:
-    """Tell whether a budget knows of the pods that there are."""
+    """Return whether a budget knows of the pods that there are."""
     assert found is not None
     selector = found["spec"]["selector"]["matchLabels"]["app"]
     path = f"/api/v1/namespaces/{stage.scene.namespace}/pods?labelSelector=app%3D{selector}"
@@ -99,7 +99,7 @@ def preemption_never(stage: Stage) -> None:
     stage.pods("poor", 2, "3", rank=1)
 
 
-def preemption_of_company(stage: Stage) -> None:
+def preemption_by_conflicts(stage: Stage) -> None:
     """Conflicts other than resources decide: ports and pods with anti-affinity."""
     stage.nodes("port", 3, "8")
     port = stage.of("port")

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.integration.objects import Json
 from tests.integration.stage import Stage
-from tests.integration.workloads.company import ZONE
+from tests.integration.workloads.affinity import ZONE
 
 HOSTNAME = "kubernetes.io/hostname"
 CLASSES, VOLUMES = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"

@@ -27,7 +27,7 @@ async def get(http: Http1) -> Reply:
 
 
 async def kept(http: Http1, count: int) -> None:
-    """Leave so many idle connections behind."""
+    """Open so many idle connections."""
     await asyncio.gather(*(get(http) for _ in range(count)))
 
 

@@ -1,4 +1,4 @@
-"""Which effect goes next."""
+"""Which effect is sent next."""
 
 from collections import Counter
 

@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     Differs: the package goes into a folder of its own, and not into the environment of the tests.
     """
     folder = tmp_path_factory.mktemp("example")
-    # Building leaves files beside the sources.
+    # Building creates files next to the sources.
     source = shutil.copytree(EXAMPLE, folder / "source")
     paths = [str(folder / "site"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {

@@ -53,7 +53,7 @@ def reason(cluster: StorageCluster, name: str = "p") -> str:
     return said[-1].message
 
 
-# What goes well ---------------------------------------------------------------------------------
+# Success --------------------------------------------------------------------------------------
 
 
 def test_a_pod_without_claims_is_bound_at_once(cluster):
@@ -132,7 +132,7 @@ def test_what_others_say_about_the_volume_before_the_write_decides_nothing(clust
     cluster.schedule(using(pod("p"), "c"))
     cluster.done(changed=False)
 
-    # The state that was looked at has no reservation yet, and is no sign that it was taken back.
+    # The state that was looked at has no reservation yet, and is no sign that it was released.
     cluster.add(node("n1").cpu("2").label("x", "y"))
 
     assert cluster.phase("p") is QueuePhase.BINDING
@@ -171,7 +171,7 @@ def test_a_volume_that_was_reserved_before_is_waited_for_without_writing(cluster
     assert len(cluster.asked(Bind)) == 1
 
 
-# What goes wrong --------------------------------------------------------------------------------
+# Failures ---------------------------------------------------------------------------------------
 
 
 def test_a_refused_write_releases_every_reservation(cluster):
