@@ -357,7 +357,7 @@ def test_the_series_of_the_cases_exist():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_fires_with_its_trouble_and_ends_with_it(rules: Rules, name: str):
+def test_an_alert_fires_with_its_cause_and_ends_with_it(rules: Rules, name: str):
     case, rule = CASES[name], rules.alert(name)
     said = {
         "exp_labels": {"severity": case.severity, **case.labels},

@@ -179,7 +179,7 @@ def test_default_scheduler_is_served_only_when_the_file_names_it(
     assert named.profile("default-scheduler") is named.profiles[0]
 
 
-def test_the_lease_of_kube_scheduler_is_taken_only_when_the_file_names_it(
+def test_the_lease_of_kube_scheduler_is_used_only_when_the_file_names_it(
     parse: Callable[..., Settings],
 ):
     named = parse("leaderElection: {resourceName: kube-scheduler, resourceNamespace: kube-system}")

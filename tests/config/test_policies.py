@@ -253,7 +253,7 @@ def test_the_error_reads_as_one_line():
     assert str(caught.value).startswith('spec.typo: unknown field "typo"; spec.mode: Unsupported')
 
 
-def test_a_spec_nested_beyond_reason_is_refused():
+def test_a_spec_nested_too_deeply_is_refused():
     nested: dict[str, Any] = {}
     for _ in range(100_000):
         nested = {"a": nested}

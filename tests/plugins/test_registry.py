@@ -74,7 +74,7 @@ def test_a_filter_that_is_off_looks_at_no_node():
     assert isinstance(Cluster(node("n1")).schedule(wanted), Unschedulable)
 
 
-def test_a_pre_filter_still_says_which_nodes_alone_can_take_the_pod():
+def test_a_pre_filter_still_restricts_the_nodes():
     named = pod("p").cpu("1").needs(term(fields=(requirement("metadata.name", "In", "n2"),)))
     cluster = Cluster(node("n1").cpu("64"), node("n2").cpu("1"), config=NO_FILTER)
 

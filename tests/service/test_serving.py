@@ -207,7 +207,7 @@ async def process(tmp_path: Path) -> AsyncIterator[Process]:
     await api.stop()
 
 
-async def test_a_process_serves_its_pages_and_answers_to_the_names_of_kube_schedulers_checks(
+async def test_a_process_serves_its_pages_and_the_checks_of_kube_scheduler(
     process,
 ):
     await process.serves()

@@ -66,7 +66,7 @@ def _come_and_go(machine: Machine, serial: int, kind: str) -> None:
 
 @pytest.mark.parametrize("nodes", [10, 500])
 @pytest.mark.parametrize("kind", KINDS)
-def test_classes_need_about_the_memory_that_they_are_taken_to_need(kind, nodes):
+def test_classes_need_about_the_estimated_memory(kind, nodes):
     machine = core_cases.machine(nodes)
     for each in range(nodes):
         low = core_cases.pod(f"low-{each}", "4", on=f"node-{each}")

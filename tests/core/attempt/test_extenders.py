@@ -120,7 +120,7 @@ def test_any_event_wakes_a_pod_that_an_extender_rejected():
     assert woken == ["p"]
 
 
-def test_what_happens_while_an_extender_is_asked_is_tried_again_if_it_refuses():
+def test_a_pod_is_tried_again_after_an_event_during_a_call_that_refuses_it():
     cluster = Cluster(node("n1"), config=FILTER)
     # Its own condition would wake it, too.
     cluster.hold(Ask, SetCondition)
@@ -137,7 +137,7 @@ def test_what_happens_while_an_extender_is_asked_is_tried_again_if_it_refuses():
     assert cluster.phase("q") is QueuePhase.BACKOFF
 
 
-def test_the_nominated_node_is_asked_about_alone():
+def test_only_the_nominated_node_is_sent_to_the_extender_first():
     cluster = Cluster(node("n1"), node("n2"), config=FILTER)
     cluster.extender = only("n1", "n2")
 
@@ -146,7 +146,7 @@ def test_the_nominated_node_is_asked_about_alone():
 
 
 @pytest.mark.parametrize("says", [Filtered(()), ERROR], ids=["refused", "an error"])
-def test_where_the_nominated_node_is_not_taken_all_are_asked_about(says: ExtenderAnswer):
+def test_all_nodes_are_sent_when_the_extender_refuses_the_nominated_one(says: ExtenderAnswer):
     cluster = Cluster(node("n1"), node("n2"), config=FILTER)
     cluster.extender = lambda question: only("n1")(question) if len(question.nodes) > 1 else says
 

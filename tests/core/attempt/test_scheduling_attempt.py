@@ -113,7 +113,7 @@ def test_a_filter_that_looks_further_is_asked_about_survivors_only():
     )
 
 
-def test_filters_keep_their_order_when_one_that_looks_further_stands_in_front():
+def test_filters_keep_their_order_when_a_cluster_wide_one_is_first():
     own = with_filters()[OURS]
     using = {OURS: replace(own, filters=(OnePodPerNode(), *own.filters))}
     cluster = Cluster(node("n1").taint("a"), pod("q").on("n1"), using=using)

@@ -138,7 +138,7 @@ def test_a_pod_that_finishes_without_a_node_is_not_decided_for():
     assert cluster.step() is None
 
 
-def test_a_pod_is_decided_for_as_it_was_seen_last():
+def test_a_pod_is_decided_with_its_last_observed_state():
     cluster = one_node(pod("p").cpu("9"))
 
     cluster.change("p", lambda own: own.cpu("1"))

@@ -108,7 +108,7 @@ def test_a_pod_that_terminates_is_not_placed():
     assert cluster.step() is None
 
 
-def test_an_answer_for_a_pod_that_was_taken_up_again_is_dropped():
+def test_an_answer_for_a_pod_that_was_deleted_and_recreated_is_dropped():
     cluster = asking(node("n1"), pod("p"))
     old = asked(cluster)
     cluster.delete("p")
@@ -233,7 +233,7 @@ def test_a_pod_is_unschedulable_when_all_nodes_are_deleted_during_the_call():
     assert final(cluster, "p") == Unschedulable("no nodes available to schedule pods")
 
 
-def test_a_node_that_was_not_accepted_is_not_taken_when_it_is_scored():
+def test_a_node_that_an_extender_rejected_is_not_chosen_even_if_it_is_scored():
     cluster = asking(
         node("n1"),
         node("n2"),

@@ -127,7 +127,7 @@ def test_a_plan_that_the_nomination_does_not_belong_to_is_ignored():
     assert len(cluster.asked(Nominate)) == 1
 
 
-def test_a_plan_is_not_taken_up_once_a_more_important_preemptor_has_ended_it():
+def test_a_plan_is_not_resumed_when_a_more_important_preemptor_has_ended_it():
     cluster = two_victims()
     cluster.hold(Nominate, Evict, ClearNomination)
     cluster.schedule(pod("top").cpu("2").priority(200))

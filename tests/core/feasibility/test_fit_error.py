@@ -16,7 +16,7 @@ def test_without_reasons_there_is_no_list():
     assert fit_error.fit_error(3, []) == "0/3 nodes are available:"
 
 
-def test_a_prefilter_reason_stands_for_all_nodes():
+def test_a_prefilter_reason_applies_to_all_nodes():
     text = fit_error.fit_error(
         3, [("Insufficient cpu", 2)], prefilter="pod affinity terms conflict"
     )

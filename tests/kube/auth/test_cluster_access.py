@@ -109,7 +109,7 @@ async def test_a_token_file(tmp_path: Path):
     assert await authorization(found) == "Bearer first"
 
 
-async def test_a_token_file_comes_before_a_literal_token(tmp_path: Path):
+async def test_a_token_file_is_preferred_to_a_literal_token(tmp_path: Path):
     (tmp_path / "token").write_text("fresh")
 
     found = cluster_access.load(

@@ -72,7 +72,7 @@ async def test_all_requests_that_wait_share_one_refresh():
     assert issuer.runs == 2
 
 
-async def test_a_token_that_was_replaced_meanwhile_may_be_refused_as_often_as_it_likes():
+async def test_refusals_of_a_token_that_was_replaced_meanwhile_are_ignored():
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     old = await login.headers()

@@ -204,7 +204,7 @@ def test_settings_that_a_plugin_does_not_like_are_an_error_of_its_package(
     assert str(raised.value).startswith(begin)
 
 
-def test_a_weight_that_turns_a_score_around_is_refused(package: Package, config: Path):
+def test_a_negative_weight_is_refused(package: Package, config: Path):
     package(GOOD + "    def score_node(self, pod, node, pods): return 0\n")
     config.write_text(CONFIG.replace("weight: 3", "weight: -1"))
 

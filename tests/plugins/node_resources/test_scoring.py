@@ -43,14 +43,14 @@ TWO = state_of(
 )
 
 
-def test_least_allocated_likes_the_emptier_node():
+def test_least_allocated_prefers_the_emptier_node():
     assert scored(fit("LeastAllocated"), pod("p").cpu("100m").memory("100Mi"), TWO) == {
         "empty": 90,
         "half": 40,
     }
 
 
-def test_most_allocated_likes_the_fuller_node():
+def test_most_allocated_prefers_the_fuller_node():
     assert scored(fit("MostAllocated"), pod("p").cpu("100m").memory("100Mi"), TWO) == {
         "empty": 10,
         "half": 60,
@@ -97,7 +97,7 @@ def test_an_extended_resource_is_scored_for_pods_that_request_it():
     assert scored(plugin, pod("p").cpu("1"), state) == {"n1": 0}
 
 
-def test_requests_at_pod_level_are_not_seen():
+def test_requests_at_pod_level_are_ignored():
     plugin = fit("LeastAllocated", CPU_ONLY)
     wanted = pod("p").cpu("100m").spec(resources=ResourceRequirements({"cpu": "800m"}))
 

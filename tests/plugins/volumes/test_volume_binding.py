@@ -238,7 +238,7 @@ UNSUITABLE = [
 
 
 @pytest.mark.parametrize("how", UNSUITABLE)
-def test_a_volume_that_does_not_suit_is_not_taken(how):
+def test_a_volume_that_does_not_match_is_not_chosen(how):
     wanted = claim("c").size("5Gi").of_class("local").selects(disk="ssd")
     good = volume("v").size("5Gi").of_class("local").label("disk", "ssd")
     cluster = StorageCluster(A, LOCAL, how(good), wanted, using(pod("p"), "c"))
