@@ -1,4 +1,7 @@
-"""Random selectors and devices: from the signatures of all functions, mostly of the right types."""
+"""Random selectors and devices: from the signatures of all functions, mostly of the right types.
+
+The module is longer than others because the grammar has all functions of both releases.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
