@@ -10,6 +10,7 @@ Source: cel-go v0.26.0 common/types.
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import total_ordering
 from typing import Any, Final, TypeAlias
@@ -356,17 +357,42 @@ def compare(left: Value, right: Value) -> int:
 
 def show(value: Value) -> str:
     """Return a value as messages show it, e.g. the key of `no such key`."""
-    if type(value) is bool:
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return go_double(value)
-    if value is None:
-        return "null"
-    if isinstance(value, Optional):
-        return "optional.none()" if value is NONE else f"optional({show(value.value)})"
-    if isinstance(value, TypeValue):
-        return value.name
-    return str(value)
+    shown = _SHOWN.get(type(value))
+    return str(value) if shown is None else shown(value)
+
+
+def _show_optional(value: Optional) -> str:
+    return "optional.none()" if value is NONE else f"optional({show(value.value)})"
+
+
+def _go_duration(nanos: int) -> str:
+    """Return a duration as Go shows it, e.g. "1h30m0s"."""
+    sign, nanos = ("-" if nanos < 0 else ""), abs(nanos)
+    for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
+        if 0 < nanos < size * 1000:
+            return f"{sign}{_decimal(nanos, size)}{unit}"
+    minutes, rest = divmod(nanos, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    whole = f"{hours}h{minutes}m" if hours else (f"{minutes}m" if minutes else "")
+    return f"{sign}{whole}{_decimal(rest, 10**9)}s"
+
+
+def _go_time(value: Timestamp) -> str:
+    """Return a timestamp as Go shows it."""
+    seconds, nanos = divmod(value.nanos + value.offset * 10**9, 10**9)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    fraction = _decimal(nanos, 10**9).removeprefix("0")
+    hours, minutes = divmod(abs(value.offset) // 60, 60)
+    zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}{minutes:02d}"
+    name = zone if value.offset else "UTC"
+    return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}{fraction} {zone} {name}"
+
+
+def _decimal(number: int, of: int) -> str:
+    """Return a fraction of a power of ten in its shortest form."""
+    whole, rest = divmod(number, of)
+    places = len(str(of)) - 1
+    return f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".") if rest else str(whole)
 
 
 def go_double(value: float) -> str:
@@ -385,6 +411,16 @@ def go_double(value: float) -> str:
     rest = f".{shown[1:]}" if len(shown) > 1 else ""
     return f"{sign}{shown[0]}{rest}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
+
+_SHOWN: Final[dict[type, Callable[[Any], str]]] = {
+    bool: lambda value: "true" if value else "false",
+    float: go_double,
+    type(None): lambda _: "null",
+    Optional: _show_optional,
+    TypeValue: lambda value: str(value.name),
+    Duration: lambda value: _go_duration(value.nanos),
+    Timestamp: _go_time,
+}
 
 _QUOTED: Final = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",

@@ -28,8 +28,11 @@ NAME = "cel-oracle"
 #: Failures that come from defects of upstream: keys of maps that it cannot hash, or a value that
 #: cannot be converted back. What is said instead does not matter.
 _DEFECTS = (
-    "internal error: runtime error", "panic", "unsupported conversion to ref.Val",
-)  # fmt: skip
+    "internal error: runtime error",
+    "internal error: hash of unhashable",
+    "panic",
+    "unsupported conversion to ref.Val",
+)
 
 
 @dataclass(frozen=True)

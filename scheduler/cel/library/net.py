@@ -173,7 +173,7 @@ def _groups(text: str, whole: str, *, last: bool) -> list[int]:
             number = _parse_v4(part, whole)
             found.extend((number >> 16, number & 0xFFFF))
         elif not part or not set(part) <= _HEX:
-            rest = ":".join(parts[at:])
+            rest = ":".join(parts[at:]) if last else whole[len(":".join(parts[:at])) + bool(at) :]
             digits = next((index for index, each in enumerate(rest) if each not in _HEX), 0)
             if digits:
                 raise error(f"unexpected character, want colon (at {go_quote(rest[digits:])})")

@@ -9,10 +9,10 @@ from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.library.overloads import Overload, function, method, one, regex_cost
 from scheduler.cel.regex.matcher import compile_pattern
 from scheduler.cel.regex.syntax import RegexError
-from scheduler.cel.values import Value
+from scheduler.cel.values import NONE, Optional, TypeValue, Value
 from scheduler.model.releases import Reference
 
-__all__ = ["overloads"]
+__all__ = ["native_text", "overloads"]
 
 
 def _matches(text: Value, pattern: Value) -> bool:
@@ -36,6 +36,16 @@ def _find_all(text: str, pattern: str, most: int = -1) -> list[Value]:
         return list(compile_pattern(pattern).find_all(text, most))
     except RegexError as error:
         raise Failure(f"Illegal regex: {error}") from None
+
+
+def native_text(value: Value) -> Value:
+    """Return the text that upstream takes a value for where a pattern is constant.
+
+    It takes types for their names, and optionals for what they hold.
+    """
+    while type(value) is Optional and value is not NONE:
+        value = value.value
+    return value.name if type(value) is TypeValue else value
 
 
 _OVERLOADS: Final = (

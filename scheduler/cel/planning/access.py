@@ -10,6 +10,8 @@ from scheduler.cel.planning.budget import COST, DEVICE, Environment, charge
 from scheduler.cel.planning.calls import Step
 from scheduler.cel.values import (
     EMPTY,
+    INT_MAX,
+    INT_MIN,
     NONE,
     DefaultMap,
     Optional,
@@ -144,7 +146,7 @@ def _position(key: Value) -> int:
     if type(key) in (int, Uint):
         return int(key)
     if type(key) is float:
-        if key.is_integer():
+        if key.is_integer() and INT_MIN <= key <= INT_MAX:
             return int(key)
         raise Failure(f"unsupported index value {show(key)} in list")
     raise Failure(f"unsupported index type '{type_name(key)}' in list")

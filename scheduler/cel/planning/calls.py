@@ -13,6 +13,7 @@ from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
 from scheduler.cel.language.types import Type, is_dyn
 from scheduler.cel.library.overloads import Cost, Implementation, Overload, one
+from scheduler.cel.library.patterns import native_text
 from scheduler.cel.planning.budget import Environment, charge, charge_size
 from scheduler.cel.values import Value, from_key, type_name
 
@@ -147,11 +148,14 @@ def _outcome(implementation: Implementation, values: tuple[Value, ...]) -> Value
 def dispatched(node: Call, arguments: list[Step]) -> tuple[Implementation, Cost]:
     """Return what a call does and what it costs."""
     first, *others = node.overloads
+    constant_pattern = _has_constant_pattern(node, arguments)
     by_name = not others or node.function in _COST_BY_NAME
     cost = node.overloads[-1].cost if by_name else one
-    if not first.guarded or (not others and _is_known(node)):
+    if not others and _is_known(node):
         return first.implementation, cost
-    return _guarded(node, terse=_has_constant_pattern(node, arguments)), cost
+    if constant_pattern:
+        return _with_constant_pattern(node.overloads), cost
+    return _guarded(node) if first.guarded else first.implementation, cost
 
 
 def _is_known(node: Call) -> bool:
@@ -198,15 +202,23 @@ def _has_constant_pattern(node: Call, arguments: list[Step]) -> bool:
     return node.function in _WITH_PATTERN and isinstance(arguments[1], Constant)
 
 
-def _guarded(node: Call, *, terse: bool) -> Implementation:
-    """Return what a call does after a look at the values; a terse failure does not name them."""
+def _with_constant_pattern(candidates: tuple[Overload, ...]) -> Implementation:
+    def implementation(text: Value, *others: Value) -> Value:
+        values = native_text(text), *others
+        overload = _fitting(candidates, values)
+        if overload is None:
+            raise no_such_overload()
+        return overload.implementation(*values)
+
+    return implementation
+
+
+def _guarded(node: Call) -> Implementation:
     name, candidates = node.function, node.overloads
 
     def implementation(*values: Value) -> Value:
         overload = _fitting(candidates, values)
         if overload is None:
-            if terse:
-                raise no_such_overload()
             types = ", ".join(map(type_name, values))
             raise Failure(f"no such overload: {name}({types})")
         return overload.implementation(*values)
