@@ -379,6 +379,7 @@ class _Checker:
                 f"'{shown(of)}.(list({shown(key)}))'"
             )
             raise self._source.error(node.position, message)
+        node.any_key = is_dyn(key)
         if of.name == "list":
             return of
         # Keys of any type fit all overloads, which have different results.

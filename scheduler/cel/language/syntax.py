@@ -139,12 +139,14 @@ class Bind(Node):
         name: the variable.
         value: its value.
         body: where it is visible.
+        any_key: of "sortBy": whether the type of the keys is dyn, set by the checker.
     """
 
     kind: str
     name: str
     value: Node
     body: Node
+    any_key: bool = False
 
 
 def children(node: Node) -> Iterator[Node]:  # noqa: C901 - one case for each kind of node

@@ -115,7 +115,9 @@ def _offset(text: str, part: str) -> int:
 
 def _octet(part: str, text: str, whole: str) -> int:
     if not part:
-        problem = "IPv4 field must have at least one digit"
+        rest = text[_offset(text, part) :]
+        at = f" (at {go_quote(rest)})" if rest else ""
+        problem = f"IPv4 field must have at least one digit{at}"
     elif not (part.isascii() and part.isdigit()):
         wrong = next(at for at, each in enumerate(part) if each not in "0123456789")
         rest = text[_offset(text, part) + wrong :]

@@ -23,7 +23,6 @@ from scheduler.cel.language.syntax import (
     Select,
     children,
 )
-from scheduler.cel.language.types import is_dyn
 from scheduler.cel.library.catalog import TYPES
 from scheduler.cel.library.lists import pairs_cost
 from scheduler.cel.library.optionals import value_of
@@ -360,7 +359,7 @@ class _Planner:
         body = self._with({node.name: reader(slot, self._resolve)}, node.body)
         target = reader(held, as_it_is)
         keys = fold_step("map", target, (slot,), None, body, tracked=True)
-        return sorted_step(value, keys, held, one if is_dyn(node.body.type) else pairs_cost)
+        return sorted_step(value, keys, held, one if node.any_key else pairs_cost)
 
 
 def _is_path(node: Node) -> bool:
