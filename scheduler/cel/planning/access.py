@@ -3,6 +3,7 @@
 Source: cel-go v0.26.0 interpreter/attributes.go.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from scheduler.cel.errors import Failure
@@ -17,14 +18,13 @@ from scheduler.cel.values import (
     Optional,
     Uint,
     Value,
-    contains,
     find,
     go_type,
     show,
     type_name,
 )
 
-__all__ = ["attribute_step", "charged", "check_index", "discounted", "has_step", "index_step"]
+__all__ = ["Path", "attribute_step", "charged", "check_index", "discounted", "has_step"]
 
 _MISSING: Final = object()
 
@@ -65,43 +65,62 @@ def attribute_step(kind: str, domain: str, name: str) -> Step:
     return step
 
 
-def index_step(operand: Step, index: Step, *, optional: bool, apart: bool, tracked: bool) -> Step:
-    """Return the closure for `operand[index]` or `operand[?index]`.
+@dataclass(frozen=True)
+class Path:
+    """A chain of lookups, such as `base.a[key].?b`.
 
-    An optional lookup that finds nothing costs nothing.
+    If the base is an optional, or one of the lookups is, those that follow are optional as well,
+    and so is the result. An optional within is a value like others, in which nothing is found.
 
-    Args:
-        operand: gives what is looked into.
-        index: gives the key or position.
-        optional: whether the result is an optional.
-        apart: whether an optional is taken apart: a map in it has no defaults then.
-        tracked: whether the cost is counted.
+    Attributes:
+        base: gives what is looked into.
+        keys: give fields, keys and positions; the flag says that a lookup is optional.
+        apart: whether an optional base is taken apart: optionals in it and the defaults of a map
+            are lost then.
+        cost: of a lookup; an optional one that finds nothing costs nothing.
     """
-    cost = 1 if tracked else 0
 
-    def present(environment: Environment, found: Optional) -> Optional:
-        if found is not NONE:
-            charge(environment, cost)
-        return found
+    base: Step
+    keys: tuple[tuple[Step, bool], ...]
+    apart: bool
+    cost: int
 
-    def step(environment: Environment) -> Value:
-        value = operand(environment)
-        if type(value) is Optional:
+    def step(self, environment: Environment) -> Value:
+        """Return what is found."""
+        value, is_optional = self.walk(environment)
+        return Optional(value) if is_optional and value is not NONE else value
+
+    def walk(self, environment: Environment) -> tuple[Value, bool]:
+        """Return what is found, NONE if an optional lookup finds nothing, and whether one was."""
+        value = self.base(environment)
+        is_optional = type(value) is Optional
+        if is_optional:
             if value is NONE:
-                return NONE
+                return NONE, True
+            value = _held(value, apart=self.apart)
+        for index, optional in self.keys:
+            is_optional = is_optional or optional
+            if not is_optional:
+                charge(environment, self.cost)
             key = index(environment)
             check_index(key)
-            return present(environment, _held(value, key, apart=apart))
-        if optional:
-            key = index(environment)
-            check_index(key)
-            return present(environment, _present(value, key))
-        charge(environment, cost)
-        key = index(environment)
-        check_index(key)
-        return _required(value, key)
+            if not is_optional:
+                value = _required(value, key)
+                continue
+            found = _present(value, key)
+            if found is NONE:
+                return NONE, True
+            charge(environment, self.cost)
+            value = found.value
+        return value, is_optional
 
-    return step
+
+def _held(optional: Optional, *, apart: bool) -> Value:
+    """Return what an optional holds; taken apart, it is what is in all of its optionals."""
+    held = optional.value
+    while apart and type(held) is Optional:
+        held = held.value
+    return dict(held) if apart and type(held) is DefaultMap else held
 
 
 def _required(value: Value, key: Value) -> Value:
@@ -134,14 +153,6 @@ def _present(value: Value, key: Value) -> Optional:
     return NONE
 
 
-def _held(optional: Optional, key: Value, *, apart: bool) -> Optional:
-    """Return what is under a key of the value that an optional holds, as an optional."""
-    held = optional.value
-    if apart and type(held) is DefaultMap and not contains(held, key):
-        return NONE
-    return _present(held, key)
-
-
 def _position(key: Value) -> int:
     if type(key) in (int, Uint):
         return int(key)
@@ -152,13 +163,11 @@ def _position(key: Value) -> int:
     raise Failure(f"unsupported index type '{type_name(key)}' in list")
 
 
-def has_step(operand: Step, field: str, *, apart: bool) -> Step:
-    """Return the closure for `has(operand.field)`; `apart` as for `index_step`."""
+def has_step(path: Path, field: str) -> Step:
+    """Return the closure for `has(path.field)`."""
 
     def step(environment: Environment) -> bool:
-        value = operand(environment)
-        if type(value) is Optional:
-            return _held(value, field, apart=apart) is not NONE
+        value, _ = path.walk(environment)
         return _present(value, field) is not NONE
 
     return step

@@ -28,12 +28,12 @@ from scheduler.cel.library.lists import pairs_cost
 from scheduler.cel.library.optionals import value_of
 from scheduler.cel.library.overloads import one
 from scheduler.cel.planning.access import (
+    Path,
     attribute_step,
     charged,
     check_index,
     discounted,
     has_step,
-    index_step,
 )
 from scheduler.cel.planning.aggregates import list_step, map_step
 from scheduler.cel.planning.bindings import (
@@ -154,15 +154,32 @@ class _Planner:
         attribute = None if node.test else self._attribute(node)
         if attribute is not None:
             return charged(attribute, 4, tracked=self._tracked)
-        operand = self.step(node.operand)
-        if node.test:
-            step = has_step(operand, node.field, apart=self._apart)
-            return charged(step, self._base_cost(node.operand), tracked=self._tracked)
-        field = Constant(node.field)
-        step = index_step(
-            operand, field, optional=node.optional, apart=self._apart, tracked=self._tracked
-        )
-        return charged(step, self._base_cost(node.operand), tracked=self._tracked)
+        if not node.test:
+            return self._lookup(node)
+        base, path = self._path(node.operand)
+        return self._with_base_cost(base, has_step(path, node.field))
+
+    def _lookup(self, node: Select | Call) -> Step:
+        """Return the closure for a chain of lookups."""
+        base, path = self._path(node)
+        return self._with_base_cost(base, path.step)
+
+    def _path(self, node: Node) -> tuple[Node, Path]:
+        """Return a chain of lookups, and the node that it begins with."""
+        keys: list[tuple[Step, bool]] = []
+        while _is_path(node) and not isinstance(node, Ident) and self._attribute(node) is None:
+            if isinstance(node, Select):
+                keys.append((Constant(node.field), node.optional))
+                node = node.operand
+                continue
+            assert isinstance(node, Call)
+            index = self._unobserved(node.arguments[1])
+            if isinstance(index, Constant):
+                check_index(index.value)
+            keys.append((index, node.function == "_[?_]"))
+            node = node.arguments[0]
+        cost = 1 if self._tracked else 0
+        return node, Path(self.step(node), tuple(reversed(keys)), self._apart, cost)
 
     def _attribute(self, node: Node) -> Step | None:
         """Return the closure for a constant path to an attribute or capacity of the device."""
@@ -179,9 +196,13 @@ class _Planner:
             return None
         return attribute_step(path[2], path[1], path[0])
 
-    def _base_cost(self, operand: Node) -> int:
-        """Return what a selection costs beside the key: from the result of a call, as a name."""
-        return 0 if _is_path(operand) or _is_conditional(operand) else 1
+    def _with_base_cost(self, base: Node, step: Step) -> Step:
+        """Return a closure that counts what looking into something costs beside the keys.
+
+        A name is charged for itself; a call is charged like one.
+        """
+        free = _is_path(base) or _is_conditional(base)
+        return charged(step, 0 if free else 1, tracked=self._tracked)
 
     def _unobserved(self, node: Node) -> Step:
         """Return the closure of a branch or key; upstream does not charge for the name in it."""
@@ -264,14 +285,7 @@ class _Planner:
         attribute = self._attribute(node) if node.function == "_[_]" else None
         if attribute is not None:
             return charged(attribute, 4, tracked=self._tracked)
-        operand, index = self.step(node.arguments[0]), self._unobserved(node.arguments[1])
-        if isinstance(index, Constant):
-            check_index(index.value)
-        optional = node.function == "_[?_]"
-        step = index_step(
-            operand, index, optional=optional, apart=self._apart, tracked=self._tracked
-        )
-        return charged(step, self._base_cost(node.arguments[0]), tracked=self._tracked)
+        return self._lookup(node)
 
     def _or_value(self, node: Call) -> Step:
         """Return the closure for `or` and `orValue`, whose argument may not be evaluated."""
