@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.model.api.devices import AttributeValue, Device
-from scheduler.model.reference import V1_36, V1_37, Reference
-from scheduler.plugins.dynamic_resources.selection import Expressions
+from scheduler.model.releases import V1_36, V1_37, Reference
+from scheduler.plugins.dynamic_resources.device_selectors import Expressions
 from scheduler.state.devices.slices import DeviceKind
 from tests.support.devices import DRIVER
 
