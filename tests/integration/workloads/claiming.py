@@ -90,7 +90,7 @@ def preemption_and_devices(stage: Stage) -> None:
     """Evicting a pod makes room for requests but frees no device.
 
     The first important pods need CPU where devices are left. The last ones need a device: all are
-    taken, so nobody is evicted for them.
+    taken, so no pod is evicted for them.
     """
     stage.nodes("full", 2, "2")
     stage.nodes("taken", 2, "2")

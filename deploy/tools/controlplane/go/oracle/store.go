@@ -37,7 +37,7 @@ func decode(raw json.RawMessage) (runtime.Object, error) {
 	return object, nil
 }
 
-// put writes an object with a new version; kinds that nobody watches are skipped.
+// put writes an object with a new version; kinds without a watch are skipped.
 func (s *store) put(object runtime.Object) error {
 	watched, known := s.informers[reflect.TypeOf(object)]
 	if !known {
