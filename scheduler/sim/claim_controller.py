@@ -58,6 +58,10 @@ class SimulatedClaims:
         """
         self._makes_ready = makes_ready
         self._claims = {item.key: item for item in items if isinstance(item, ResourceClaim)}
+        #: Keys of the claims that have ever been reserved for a pod, by its uid.
+        self._keys_by_consumer: dict[str, dict[str, None]] = {}
+        for claim in self._claims.values():
+            self._index(claim)
         self._changes = 0
         #: The container and its request of the claim for extended resources, by uid of the pod.
         self.mappings: dict[str, tuple[RequestMapping, ...]] = {}
@@ -69,9 +73,17 @@ class SimulatedClaims:
         """Return the allocations of the claims that are reserved for a pod, by key of the claim."""
         return {
             claim.key: claim.status.allocation
-            for claim in self._claims.values()
-            if claim.status.allocation is not None and claim.reserved_by(uid)
+            for claim in self._reserved_for(uid)
+            if claim.status.allocation is not None
         }
+
+    def _reserved_for(self, uid: str) -> list[ResourceClaim]:
+        known = map(self._claims.get, self._keys_by_consumer.get(uid, ()))
+        return [claim for claim in known if claim is not None and claim.reserved_by(uid)]
+
+    def _index(self, claim: ResourceClaim) -> None:
+        for consumer in claim.status.reserved_for:
+            self._keys_by_consumer.setdefault(consumer.uid, {})[claim.key] = None
 
     def get(self, key: str) -> ResourceClaim:
         """Return a claim that exists."""
@@ -136,7 +148,7 @@ class SimulatedClaims:
 
     def pod_gone(self, uid: str) -> Iterator[ResourceClaim]:
         """Take back what a pod has used that is gone; yield the new states of the claims."""
-        for claim in [each for each in self._claims.values() if each.reserved_by(uid)]:
+        for claim in self._reserved_for(uid):
             released = self._without(claim, uid)
             if not released.status.reserved_for:
                 released = self._changed(replace(released, status=ClaimStatus()))
@@ -167,6 +179,7 @@ class SimulatedClaims:
         self._changes += 1
         metadata = replace(claim.metadata, resource_version=f"simulated-{self._changes}")
         changed = self._claims[claim.key] = replace(claim, metadata=metadata)
+        self._index(changed)
         return changed
 
 
