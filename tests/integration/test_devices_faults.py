@@ -13,8 +13,8 @@ from tests.integration.objects import condition, is_gone
 
 pytestmark = pytest.mark.cluster
 
-FINALIZER = ("PUT", "/resourceclaims/c$")
-STATUS = ("PUT", "/resourceclaims/c/status$")
+FINALIZER = ("PATCH", "/resourceclaims/c$")
+STATUS = ("PATCH", "/resourceclaims/c/status$")
 BINDING = ("POST", "/pods/p/binding$")
 
 
@@ -62,7 +62,7 @@ def test_killed_at_any_boundary_the_next_one_finishes(
     held_by = "c" if waiting == "q" else "d"
     assert devices.allocated(held_by) == [(node, "d0")]
     assert devices.allocated({"c": "d", "d": "c"}[held_by]) == []
-    assert len(proxy.passed("PUT", "/resourceclaims/./status$")) == 1
+    assert len(proxy.passed("PATCH", "/resourceclaims/./status$")) == 1
 
 
 def test_an_allocation_without_its_binding_keeps_its_node_and_devices(
@@ -178,13 +178,13 @@ def test_a_claim_that_another_scheduler_allocates_meanwhile_is_used_as_it_is(
     held = proxy.hold(*STATUS)
     scene.create(using("p", "c"))
     held.wait(1)
-    body = json.loads(held.bodies[0])
-    ours = body["status"]["allocation"]["devices"]["results"][0]["pool"]
+    status = json.loads(held.bodies[0])["status"]
+    ours = status["allocation"]["devices"]["results"][0]["pool"]
     (other,) = set(nodes) - {ours}
 
-    body["status"] = json.loads(json.dumps(body["status"]).replace(ours, other))
-    del body["status"]["reservedFor"]
-    scene.api.put(f"{devices.path('c')}/status", body)
+    allocation = json.loads(json.dumps(status["allocation"]).replace(ours, other))
+    claim = scene.api.get(devices.path("c"))
+    scene.api.put(f"{devices.path('c')}/status", {**claim, "status": {"allocation": allocation}})
     held.release()
 
     assert scene.wait_bound("p") == other
@@ -230,7 +230,13 @@ def test_a_pod_that_cannot_be_bound_gives_up_its_reservation_and_keeps_the_alloc
     refused.wait(1)
     assert scene.wait_bound("p") == node
     scheduler.wait_log("pod_bound", attempts=2)
-    assert len(proxy.passed("PATCH", "/resourceclaims/c/status$")) == 1
+    writes = [json.loads(each.body)["status"] for each in proxy.passed(*STATUS)]
+    assert [sorted(each) for each in writes] == [
+        ["allocation", "reservedFor"],
+        ["reservedFor"],
+        ["reservedFor"],
+    ]
+    assert [each["reservedFor"][0].get("$patch") for each in writes] == [None, "delete", None]
     assert devices.wait("c", is_allocated)
     assert devices.allocated("c") == [(node, "d0")]
     assert devices.consumers("c") == ["p"]
