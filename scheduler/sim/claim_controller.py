@@ -194,5 +194,5 @@ def _ready(
             before = told.get(result.id) or AllocatedDevice(
                 result.driver, result.pool, result.device
             )
-            told[result.id] = replace(before, conditions=met)
+            told[result.id] = replace(before, nullable_conditions=met)
     return list(told.values())
