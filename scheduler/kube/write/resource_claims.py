@@ -29,6 +29,7 @@ from scheduler.kube.write.retry import (
     may_have_executed,
 )
 from scheduler.model import times
+from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.devices import DELETE_PROTECTION, ResourceClaim
 from scheduler.model.effects import (
     BindClaims,
@@ -113,7 +114,7 @@ class Claims:
                 raise
             except KubeError:
                 if attempt.uncertain_until is None or not await self._bound_late(
-                    effect.pod, state.claim, attempt
+                    effect.pod, state.claim, write, attempt
                 ):
                     raise
             if write.created_for is not None:
@@ -129,7 +130,7 @@ class Claims:
             try:
                 if not state.claim.version:
                     found = await self._read(claim, attempt)
-                    if found.reserved_by(pod.uid):
+                    if _is_bound(found, pod, write):
                         return  # by an earlier attempt whose answer was lost
                     _check(found, write)
                     state = _state(claim, found)
@@ -176,14 +177,16 @@ class Claims:
             raise
         self._answered(answer, attempt)
 
-    async def _bound_late(self, pod: PodRef, claim: ClaimRef, attempt: RetryAttempt) -> bool:
+    async def _bound_late(
+        self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
+    ) -> bool:
         """Read a claim until no request of ours can change it; return whether one has."""
         patient = RetryAttempt(attempt.job, self._retry.backoff(), None, finishing=True)
 
-        async def is_reserved() -> bool:
-            return (await self._read_patiently(claim, patient, attempt)).reserved_by(pod.uid)
+        async def is_bound() -> bool:
+            return _is_bound(await self._read_patiently(claim, patient, attempt), pod, write)
 
-        return await self._retry.await_outcome(attempt, is_reserved)
+        return await self._retry.await_outcome(attempt, is_bound)
 
     async def _read_patiently(
         self, claim: ClaimRef, patient: RetryAttempt, attempt: RetryAttempt
@@ -303,6 +306,24 @@ class Claims:
 
 #: The reason of conflicts that another try cannot settle.
 _ELSEWHERE: Final = "Elsewhere"
+
+
+def _is_bound(known: ResourceClaim, pod: PodRef, write: ClaimWrite) -> bool:
+    """Return whether a claim is reserved for a pod, with the devices that were decided on.
+
+    An earlier leader may have reserved it for the same pod, with the devices of another node.
+    """
+    found, wanted = known.status.allocation, write.allocation
+    if found is None or not known.reserved_by(pod.uid):
+        return False
+    return wanted is None or _identity(found) == _identity(wanted)
+
+
+def _identity(allocation: Allocation) -> tuple[object, ...]:
+    """Return what tells allocations apart; the API server rewrites quantities, for example."""
+    results = allocation.devices.results
+    devices = [(each.request, each.id, each.share_id) for each in results]
+    return (devices, allocation.node_selector)
 
 
 def _check(known: ResourceClaim, write: ClaimWrite) -> None:

@@ -263,6 +263,18 @@ async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice():
     assert events[-2].claim.status.allocation is not None
 
 
+@pytest.mark.parametrize("decided_on", ["9", "5"], ids=["before", "during the write"])
+async def test_an_earlier_leader_has_reserved_devices_of_another_node_for_the_pod(decided_on):
+    reserved = {"allocation": ELSEWHERE, "reservedFor": [{"uid": "uid-p"}]}
+    theirs = claim("9", reserved, finalizers=[FINALIZER])
+    known = theirs if decided_on == "9" else claim(decided_on, finalizers=[FINALIZER])
+
+    server, events = await write([known], PROTECTED, status=[theirs])
+
+    assert failure(events)[1] == "claim default/c got allocated elsewhere in the meantime"
+    assert server.claims[CLAIM]["status"] == reserved
+
+
 async def test_what_the_api_server_refuses_says_what_was_to_be_written():
     _, events = await write([claim(finalizers=[FINALIZER])], PROTECTED, status=[422])
 
