@@ -11,7 +11,7 @@ version that must match is the same.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,9 +24,11 @@ from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.kube.write.retry import (
     TRANSIENT,
     Abandoned,
+    Replaced,
     RetryAttempt,
     RetryPolicy,
     may_have_executed,
+    raise_permanent,
 )
 from scheduler.model import times
 from scheduler.model.api.device_claims import Allocation
@@ -91,8 +93,7 @@ class Claims:
             case BindClaims():
                 await self._bind(effect, attempt)
             case ReleaseClaims(pod, claims):
-                for claim in claims:
-                    await self._release(claim, pod, attempt)
+                await self._release_all(claims, pod, attempt)
             case DeallocateClaim(claim=claim):
                 await self._deallocate(claim, attempt)
             case DeleteClaim(claim=claim):
@@ -223,9 +224,24 @@ class Claims:
         text = f"update pod {pod.key} ExtendedResourceClaimStatus"
         await self._send(request, text, attempt)
 
+    async def _release_all(
+        self, claims: Iterable[ClaimRef], pod: PodRef, attempt: RetryAttempt
+    ) -> None:
+        """Release each claim; one that is refused does not keep the others."""
+        refused: ApiError | None = None
+        for claim in claims:
+            try:
+                await self._release(claim, pod, attempt)
+            except TRANSIENT:
+                raise
+            except ApiError as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
+
     async def _release(self, claim: ClaimRef, pod: PodRef, attempt: RetryAttempt) -> None:
         request = claim_requests.release(claim, pod)
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotFound, Replaced):
             answer = await self._send(request, f"release claim {claim.key}", attempt)
             self._answered(answer, attempt)
 
@@ -282,6 +298,8 @@ class Claims:
             except (Conflict, NotFound):
                 raise
             except ApiError as error:
+                # Without a version API servers say that the uid of an object cannot be changed.
+                raise_permanent(error)
                 raise classified(error.status, error.reason, f"{text}: {error.message}") from error
 
     def _answered(

@@ -55,6 +55,19 @@ def claim(version: str = "5", status: Any = None, **metadata: Any) -> dict[str, 
     return {"metadata": {**named, **metadata}, "spec": spec, "status": status or {}}
 
 
+def extended(
+    made: str = "true", owner: str = "uid-p", requests: Any = None, status: Any = None
+) -> dict[str, Any]:
+    """Return a claim with the name of the one for the extended resources of the pod."""
+    known = claim(
+        status=status,
+        name="p-extended-resources-uid-p",
+        annotations={"resource.kubernetes.io/extended-resource-claim": made},
+        ownerReferences=[{"kind": "Pod", "name": "p", "uid": owner, "controller": True}],
+    )
+    return {**known, "spec": {"devices": {"requests": requests}}}
+
+
 @dataclass
 class Server:
     """Keeps claims by path; a write must name the version that it was based on."""
@@ -99,9 +112,11 @@ class Server:
         elif method == "PATCH":
             self.bodies.append((path, body))
             metadata = body["metadata"]
-            for name in ("uid", "resourceVersion"):
-                if metadata.get(name, found["metadata"][name]) != found["metadata"][name]:
-                    return refusal(409)
+            version = metadata.get("resourceVersion")
+            if version not in (None, found["metadata"]["resourceVersion"]):
+                return refusal(409)
+            if metadata.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+                return refusal(422, message="metadata.uid: Invalid value: field is immutable")
             found = merged(found, body, path.endswith("/status"))
             version = str(int(found["metadata"]["resourceVersion"]) + 1)
             found = {**found, "metadata": {**found["metadata"], "resourceVersion": version}}
@@ -140,8 +155,8 @@ def merged(found: dict[str, Any], body: dict[str, Any], of_status: bool) -> dict
     return {**found, "status": status}
 
 
-def refusal(status: int, reason: str = "") -> Reply:
-    body = {"kind": "Status", "message": f"no: {status}", "reason": reason}
+def refusal(status: int, reason: str = "", message: str = "") -> Reply:
+    body = {"kind": "Status", "message": message or f"no: {status}", "reason": reason}
     return Reply(status, {}, json.dumps(body).encode())
 
 
@@ -223,7 +238,7 @@ async def test_a_claim_that_others_changed_is_a_conflict(known, effect, problem)
 
 
 async def test_another_claim_of_that_name_is_not_written():
-    another = claim(uid="another")
+    another = claim("6", uid="another")
 
     server, events = await write([another])
 
@@ -285,14 +300,22 @@ async def test_what_the_api_server_refuses_says_what_was_to_be_written():
 
 async def test_the_claim_of_an_earlier_attempt_keeps_its_devices():
     part = ClaimWrite(ClaimRef("default", "", "x"), ALLOCATION, DeviceRequests())
-    earlier = claim(
-        name="p-extended-resources-uid-p", status={"allocation": ELSEWHERE, "reservedFor": []}
-    )
+    earlier = extended(status={"allocation": ELSEWHERE, "reservedFor": []})
 
     server, events = await write([earlier], BindClaims(POD, "n1", (part,)), create=[EXISTS])
 
     assert server.claims[f"{CLAIMS}/p-extended-resources-uid-p"] == earlier
     assert failure(events)[1].endswith("got allocated elsewhere in the meantime")
+
+
+async def test_a_claim_for_extended_resources_whose_answer_was_lost_is_found():
+    part = ClaimWrite(ClaimRef("default", "", "x"), ALLOCATION, DeviceRequests())
+
+    server, events = await write([extended()], BindClaims(POD, "n1", (part,)), create=[EXISTS])
+
+    status = server.claims[f"{CLAIMS}/p-extended-resources-uid-p"]["status"]
+    assert status["reservedFor"][0]["uid"] == "uid-p"
+    assert isinstance(events[-1], EffectDone)
 
 
 async def test_a_claim_for_extended_resources_is_made_and_named_in_the_pod():
@@ -336,6 +359,21 @@ async def test_a_reservation_is_taken_back_by_the_uid_of_the_pod():
         )
     ]
     assert events[-1] == EffectDone(effect)
+
+
+@pytest.mark.parametrize(
+    "first", [ClaimRef("default", "c", "replaced"), ClaimRef("default", "gone", "uid-gone"), REF]
+)
+async def test_a_claim_that_cannot_be_released_does_not_keep_the_next_one(first):
+    reserved = {"allocation": ELSEWHERE, "reservedFor": [{"uid": "uid-p"}]}
+    second = ClaimRef("default", "d", "uid-d")
+    claims = [claim(status=reserved), claim(status=reserved, name="d", uid="uid-d")]
+    faults = {"status": [403]} if first == REF else {}
+
+    server, events = await write(claims, ReleaseClaims(POD, (first, second)), **faults)
+
+    assert server.claims[f"{CLAIMS}/d"]["status"]["reservedFor"] == []
+    assert isinstance(events[-1], EffectFailed if faults else EffectDone)
 
 
 async def test_a_claim_is_deallocated_in_the_state_that_was_decided_on():
