@@ -31,8 +31,12 @@ from scheduler.kube.write.retry import (
     raise_permanent,
 )
 from scheduler.model import times
-from scheduler.model.api.device_claims import Allocation
-from scheduler.model.api.devices import DELETE_PROTECTION, ResourceClaim
+from scheduler.model.api.device_claims import Allocation, DeviceRequests
+from scheduler.model.api.devices import (
+    DELETE_PROTECTION,
+    EXTENDED_RESOURCE_CLAIM,
+    ResourceClaim,
+)
 from scheduler.model.effects import (
     BindClaims,
     ClaimRef,
@@ -215,6 +219,9 @@ class Claims:
                 raise
             earlier = ClaimRef(pod.namespace, name, "")
             found = await self._read(earlier, attempt, created=True)
+            if not _is_made_for(found, pod, write):
+                text = f"{text}: claim {found.key} is not the one that the pod needs"
+                raise Conflict(409, _ELSEWHERE, text) from error
             return _State(ClaimRef(pod.namespace, name, found.uid))
         made = self._answered(answer, attempt, created=True).metadata
         return _State(ClaimRef(pod.namespace, name, made.uid, made.resource_version))
@@ -324,6 +331,18 @@ class Claims:
 
 #: The reason of conflicts that another try cannot settle.
 _ELSEWHERE: Final = "Elsewhere"
+
+
+def _is_made_for(known: ResourceClaim, pod: PodRef, write: ClaimWrite) -> bool:
+    """Return whether a claim is for these extended resources of a pod; its name can be guessed."""
+    owned = any(each.controller and each.uid == pod.uid for each in known.metadata.owner_references)
+    marked = known.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true"
+    wanted = write.created_for
+    return owned and marked and wanted is not None and _asks(known.spec.devices) == _asks(wanted)
+
+
+def _asks(devices: DeviceRequests) -> tuple[object, ...]:
+    return (devices.requests, devices.constraints, devices.config)
 
 
 def _is_bound(known: ResourceClaim, pod: PodRef, write: ClaimWrite) -> bool:

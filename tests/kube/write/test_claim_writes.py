@@ -308,6 +308,23 @@ async def test_the_claim_of_an_earlier_attempt_keeps_its_devices():
     assert failure(events)[1].endswith("got allocated elsewhere in the meantime")
 
 
+@pytest.mark.parametrize(
+    ("made", "owner", "requests"),
+    [("false", "uid-p", []), ("true", "other", []), ("true", "uid-p", [{"name": "more"}])],
+    ids=["not marked", "of another pod", "for more"],
+)
+async def test_a_claim_of_others_with_the_name_of_one_for_extended_resources(made, owner, requests):
+    part = ClaimWrite(ClaimRef("default", "", "x"), ALLOCATION, DeviceRequests())
+    theirs = extended(made, owner, requests)
+
+    server, events = await write([theirs], BindClaims(POD, "n1", (part,)), create=[EXISTS])
+
+    assert server.claims[f"{CLAIMS}/p-extended-resources-uid-p"] == theirs
+    assert failure(events)[1].endswith(
+        "p-extended-resources-uid-p is not the one that the pod needs"
+    )
+
+
 async def test_a_claim_for_extended_resources_whose_answer_was_lost_is_found():
     part = ClaimWrite(ClaimRef("default", "", "x"), ALLOCATION, DeviceRequests())
 
