@@ -166,6 +166,8 @@ class ClaimAnswered(Record, frozen=True):
     """The API server has answered a write of ours with this state of a claim."""
 
     claim: ResourceClaim
+    #: Whether the write may have created it, so that no informer need know it yet.
+    created: bool = False
 
 
 class PolicyObserved(Record, frozen=True):

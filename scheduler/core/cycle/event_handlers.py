@@ -157,7 +157,7 @@ class EventHandlers:
             case DevicesGone(kind, key):
                 before, matters = devices.erase(kind, key)
             case _:
-                before, matters = devices.answer(event.claim)
+                before, matters = devices.answer(event.claim, created=event.created)
                 kind, after = type(event.claim).__name__, event.claim
         if not matters or before == after:
             return

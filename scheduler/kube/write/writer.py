@@ -21,7 +21,6 @@ from scheduler.model.effects import Ask, Effect, RecordEvent
 from scheduler.model.events import (
     Answered,
     ClaimAnswered,
-    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -166,7 +165,7 @@ class Writer:
         self._queue.done(job)
         self._start()
         for claim, created in job.claims:
-            self._sink(DevicesObserved(claim) if created else ClaimAnswered(claim))
+            self._sink(ClaimAnswered(claim, created))
         if failure is None and isinstance(job.effect, Ask):
             self._sink(Answered(job.effect.pod, job.effect.number, job.answers))
         else:

@@ -138,9 +138,11 @@ class Devices:
                 self._restructured(pools)
                 return rule, bool(pools)
 
-    def answer(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
-        """Store the answer to a write of a claim; see `write`."""
-        return self.claims.answer(claim)
+    def answer(
+        self, claim: ResourceClaim, *, created: bool = False
+    ) -> tuple[ResourceClaim | None, bool]:
+        """Store the answer to a write of a claim, which may have created it; see `write`."""
+        return self.claims.answer(claim, created=created)
 
     def erase(self, kind: str, key: str) -> tuple[DeviceObject | None, bool]:
         """Remove an object; return its last state, and whether that matters."""

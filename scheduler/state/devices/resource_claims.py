@@ -19,6 +19,9 @@ __all__ = ["ClaimTable"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
+#: More than are deleted while one write is under way.
+_MOST_GONE: Final = 10_000
+
 #: Takes the allocation of a claim that counted before, and the one that counts now.
 Counted = Callable[[Allocation | None, Allocation | None], None]
 
@@ -37,6 +40,8 @@ class ClaimTable:
         self._forms: dict[str, tuple[ResourceClaim, bytes]] = {}
         #: Keys of the claims that were made for the extended resources of pods, by uid of the pod.
         self._of_extended: dict[str, dict[str, None]] = {}
+        #: The uids of claims that are gone: an answer that comes late does not bring one back.
+        self._gone: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[ResourceClaim]:
         return iter(self._claims.values())
@@ -77,10 +82,16 @@ class ClaimTable:
         self._count(claim.uid)
         return before, True
 
-    def answer(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
-        """Store the answer to a write, unless the claim is gone meanwhile; see `write`."""
+    def answer(self, claim: ResourceClaim, *, created: bool) -> tuple[ResourceClaim | None, bool]:
+        """Store the answer to a write, unless the claim is gone meanwhile; see `write`.
+
+        Args:
+            claim: The answer.
+            created: Whether the write may have created the claim, so that it need not be known.
+        """
         known = self._claims.get(claim.key)
-        if known is None or known.uid != claim.uid:
+        is_new = known is None and created and claim.uid not in self._gone
+        if not is_new and (known is None or known.uid != claim.uid):
             return known, False
         return self.write(claim)
 
@@ -90,9 +101,15 @@ class ClaimTable:
         self._forms.pop(key, None)
         if before is not None:
             self._keys.pop(before.uid, None)
+            self._remember_gone(before.uid)
             self._index(before, None)
             self._count(before.uid)
         return before
+
+    def _remember_gone(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
 
     def begin(self, uid: str, allocation: Allocation) -> None:
         """Record that an allocation of a claim is being written."""

@@ -28,7 +28,6 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import (
     ClaimAnswered,
-    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -358,7 +357,7 @@ async def test_a_claim_for_extended_resources_is_made_and_named_in_the_pod():
             }
         ],
     }
-    assert any(isinstance(event, DevicesObserved) for event in events)
+    assert any(isinstance(event, ClaimAnswered) and event.created for event in events)
 
 
 async def test_a_reservation_is_taken_back_by_the_uid_of_the_pod():

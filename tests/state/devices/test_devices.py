@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.model.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
     DeviceSelection,
     DeviceTaint,
     DeviceTaintRule,
@@ -12,6 +13,7 @@ from scheduler.model.api.devices import (
 )
 from scheduler.model.api.objects import NodeSelector, ObjectMeta
 from scheduler.model.api.quantity import QuantityError
+from scheduler.model.base import OwnerReference
 from scheduler.model.releases import V1_36, V1_37
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.resource_axis import ResourceAxis
@@ -176,6 +178,23 @@ def test_an_allocation_counts_once_in_flight_and_when_it_is_known():
         taken.append(devices.usage.is_taken((DRIVER, "n1", "a")))
 
     assert taken == [False, True, True, True, False]
+
+
+def test_the_answer_to_the_creation_of_a_claim_that_is_gone_does_not_bring_it_back():
+    devices, mark = devices_with(), {EXTENDED_RESOURCE_CLAIM: "true"}
+    owners = [OwnerReference("v1", "Pod", "p", "uid-p", controller=True)]
+    made = claim("c", wants())
+    metadata = replace(made.metadata, annotations=mark, owner_references=owners)
+    made = replace(made, metadata=metadata)
+    _, is_new = devices.answer(made, created=True)
+    devices.erase("ResourceClaim", "default/c")
+
+    _, matters = devices.answer(made, created=True)
+
+    assert is_new
+    assert not matters
+    assert devices.claims.made_for("uid-p") is None
+    devices.check()
 
 
 def test_an_answer_about_a_claim_that_is_gone_does_not_bring_it_back():
