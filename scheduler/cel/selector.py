@@ -10,7 +10,7 @@ from scheduler.cel.language.source import Source
 from scheduler.cel.language.syntax import Node
 from scheduler.cel.language.types import ANY, BOOL, DYN
 from scheduler.cel.language.validators import validate
-from scheduler.cel.planning.budget import is_cheap
+from scheduler.cel.planning.budget import COST, ceiling
 from scheduler.cel.planning.planner import Plan, plan
 from scheduler.cel.values import NONE, Optional, type_name
 from scheduler.model.releases import Reference
@@ -38,11 +38,14 @@ class Selector:
     Source: dynamic-resource-allocation v0.36.3 and v0.37.2 cel.CompilationResult.
     """
 
-    __slots__ = ("_knows_lists", "_plan")
+    __slots__ = ("_ceiling", "_knows_lists", "_plan", "cost")
 
-    def __init__(self, planned: Plan, *, knows_lists: bool) -> None:
+    def __init__(self, planned: Plan, most: int | None, *, knows_lists: bool) -> None:
         self._plan = planned
+        self._ceiling = most
         self._knows_lists = knows_lists
+        #: What the last evaluation has cost; the most that it can cost where that is not counted.
+        self.cost = 0
 
     def evaluate(self, device: Device) -> bool:
         """Return whether the selector selects a device.
@@ -54,7 +57,11 @@ class Selector:
         refused = view.error or (None if self._knows_lists else view.list_error)
         if refused is not None:
             raise EvaluationError(refused)
-        result = self._plan.run(self._plan.environment(view.fields))
+        environment = self._plan.environment(view.fields)
+        try:
+            result = self._plan.run(environment)
+        finally:
+            self.cost = environment[COST] if self._ceiling is None else self._ceiling
         if result is True or result is False:
             return result
         raise EvaluationError(_not_bool(result))
@@ -86,11 +93,12 @@ def compile_selector(expression: str, reference: Reference) -> Selector:
         CompileError: it is not a valid selector.
     """
     tree = typed_tree(expression, reference)
+    most = ceiling(tree, len(expression))
     try:
-        planned = plan(tree, reference, tracked=not is_cheap(tree, len(expression)))
+        planned = plan(tree, reference, tracked=most is None)
     except Failure as error:
         raise CompileError(f"program instantiation failed: {error}") from None
-    return Selector(planned, knows_lists=reference.selectors_know_list_attributes)
+    return Selector(planned, most, knows_lists=reference.selectors_know_list_attributes)
 
 
 def typed_tree(expression: str, reference: Reference) -> Node:

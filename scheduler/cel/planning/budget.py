@@ -25,9 +25,9 @@ __all__ = [
     "DEVICE",
     "SIZE",
     "Environment",
+    "ceiling",
     "charge",
     "charge_size",
-    "is_cheap",
 ]
 
 #: Slots of an environment: the fields of the device, what was spent so far; variables follow.
@@ -88,8 +88,11 @@ def charge_size(environment: Environment, value: Value) -> None:
                 pending.extend(each for each in one.values() if isinstance(each, list | dict))
 
 
-def is_cheap(root: Node, length: int) -> bool:
-    """Return whether an expression cannot reach the limits, so that its cost need not be counted.
+def ceiling(root: Node, length: int) -> int | None:
+    """Return what an evaluation costs at most where that cannot reach the limits, else `None`.
+
+    Such a cost need not be counted. Whether the limits can be reached is told by an upper bound of
+    the cost upstream; what is returned follows the work here instead.
 
     An upper bound: each call costs at most what its longest literal costs, each loop goes over a
     list that is written out or over the attributes of a device.
@@ -100,7 +103,19 @@ def is_cheap(root: Node, length: int) -> bool:
     """
     unit = (2 + length // 8) ** 2 if length < 2000 else 2 + length // 4
     total = _total(root)
-    return total is not None and total * unit < COST_LIMIT
+    if total is None or total * unit >= COST_LIMIT:
+        return None
+    return total * (2 + length // 4) if _has_pattern(root) else total
+
+
+def _has_pattern(root: Node) -> bool:
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call) and node.function == "matches":
+            return True
+        pending.extend(children(node))
+    return False
 
 
 def _total(root: Node) -> int | None:

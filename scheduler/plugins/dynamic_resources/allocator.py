@@ -19,7 +19,10 @@ from scheduler.model.api.device_claims import DeviceRequests
 from scheduler.model.api.objects import Node
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, demand_of
-from scheduler.plugins.dynamic_resources.device_selectors import Expressions
+from scheduler.plugins.dynamic_resources.device_selectors import (
+    EvaluationsExhaustedError,
+    Expressions,
+)
 from scheduler.plugins.dynamic_resources.search import (
     Found,
     Search,
@@ -124,6 +127,7 @@ class Allocator:
     def begin(self) -> None:
         """Begin an attempt, which has steps of its own."""
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
+        self._expressions.begin()
 
     def judge(
         self, claims: Sequence[ToAllocate], rows: Rows, nodes: Sequence[Node | None]
@@ -166,6 +170,8 @@ class Allocator:
         form = self._form(claims)
         try:
             found = self._made(form, claims, node, self._steps).run()
+        except EvaluationsExhaustedError as error:
+            raise PluginError(f"claim allocation failed on {_timed_out(node)}") from error
         except (SearchError, SearchTimeoutError, PoolError) as error:
             raise PluginError(
                 f"claim allocation failed on node {node.metadata.name}: {error}"
@@ -213,6 +219,9 @@ class Allocator:
             return
         try:
             found = search.run()
+        except EvaluationsExhaustedError as error:
+            # This is no result: the next attempt goes on from what was evaluated.
+            raise PluginError(_filter_error(_timed_out(node))) from error
         except (SearchError, SearchTimeoutError):
             form.outcomes[signature] = Outcome.ERROR
             return
@@ -231,7 +240,7 @@ class Allocator:
             self._made(form, claims, node, self._steps).run()
         except (SearchError, PoolError) as error:
             return _filter_error(str(error))
-        except SearchTimeoutError:
+        except (SearchTimeoutError, EvaluationsExhaustedError):
             pass
         return _filter_error(_timed_out(node))
 

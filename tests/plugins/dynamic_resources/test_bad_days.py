@@ -124,3 +124,18 @@ def test_a_class_that_vanishes_rejects_pods_until_it_is_back():
     assert isinstance(gone, Unschedulable)
     assert "request r: device class gpu does not exist" in gone.message
     assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def test_selectors_that_cost_much_are_evaluated_in_several_attempts():
+    numbers = f"[{','.join(map(str, range(36)))}]"
+    costly = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+    slices = gpus("n1", *(device(f"d{at}", model="a", number=at) for at in range(3)), "last")
+    wanted = wants("r", "gpu", costly, f'!("model" in device.attributes["{DRIVER}"])')
+    cluster = Cluster(node("n1"), device_class(), slices, claim("c", wanted))
+
+    first = cluster.schedule(claiming("p", "c"))
+    cluster.wait(60)
+
+    assert isinstance(first, Failed)
+    assert first.message.endswith("node n1: timed out trying to allocate devices")
+    assert cluster.drain()[-1].decision == Placed("n1")
