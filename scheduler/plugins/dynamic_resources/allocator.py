@@ -39,6 +39,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 #: Sets of claims whose results are kept.
 _MAX_FORMS: Final = 512
+#: Bytes of what they ask for; one claim may have more than a megabyte.
+_MAX_FORM_BYTES: Final = 16 * 1024 * 1024
 #: About how many steps of a search Python makes in a second.
 _STEPS_PER_SECOND: Final = 200_000
 #: No search makes more, whatever the configured limit is; large pools may take longer.
@@ -121,6 +123,7 @@ class Allocator:
         )
         self._expressions: Final = Expressions(devices.reference)
         self._forms: OrderedDict[tuple[bytes, ...], _Form] = OrderedDict()
+        self._form_bytes = 0
         self._state: tuple[int, int] | None = None
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
 
@@ -184,6 +187,7 @@ class Allocator:
         state = (self._devices.signature_space[0], self._devices.classes_version)
         if state != self._state:
             self._forms.clear()
+            self._form_bytes = 0
             self._state = state
         key = tuple(claim.form for claim in claims)
         form = self._forms.get(key)
@@ -191,11 +195,18 @@ class Allocator:
             classes, expressions = self._devices.classes, self._expressions
             demands = (demand_of(claim.devices, classes, expressions) for claim in claims)
             form = self._forms[key] = _Form(tuple(demands))
-            if len(self._forms) > _MAX_FORMS:
-                self._forms.popitem(last=False)
+            self._form_bytes += sum(map(len, key))
+            self._forget_oldest()
         else:
             self._forms.move_to_end(key)
         return form
+
+    def _forget_oldest(self) -> None:
+        while len(self._forms) > 1 and (
+            len(self._forms) > _MAX_FORMS or self._form_bytes > _MAX_FORM_BYTES
+        ):
+            oldest, _ = self._forms.popitem(last=False)
+            self._form_bytes -= sum(map(len, oldest))
 
     def _made(
         self, form: _Form, claims: Sequence[ToAllocate], node: Node, most_steps: int
