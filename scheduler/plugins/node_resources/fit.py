@@ -9,7 +9,7 @@ If a device class provides a resource and a node has none of it, DynamicResource
 node, not this plugin.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
 from scheduler.state.columns.pod_footprints import PodFootprint
 from scheduler.state.columns.resource_axis import Coded
+from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["NodeResourcesFit"]
@@ -77,10 +78,13 @@ class NodeResourcesFit:
         self._scored = tuple(scored)
         self._ignored = ignored
         self._ignored_groups = ignored_groups
+        #: Of the cluster of the last attempt.
+        self._device_classes: DeviceClasses | None = None
 
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
+        self._device_classes = cluster.device_classes
         if resources.too_many(pod):
             return _TooManyResources(_too_many_verdict(pod))
         return _FitFilter(self._checked(pod), cluster, self.name, verdicts)
@@ -147,14 +151,23 @@ class NodeResourcesFit:
         if resources.too_many(pod):
             return False
         have = resources.amounts(new.status.allocatable)
-        requests = self._checked(pod)
+        every = self._checked(pod)
+        requests = [each for each in every if not self._comes_from_devices(each[0], have)]
         if have.get(PODS, 0) < 1 or any(have.get(name, 0) < need for name, need in requests):
             return False
-        if old is None:
+        if old is None or len(requests) < len(every):
             return True
         had = resources.amounts(old.status.allocatable)
         names = [PODS, *(name for name, _ in requests)]
         return any(have.get(name, 0) > had.get(name, 0) for name in names)
+
+    def _comes_from_devices(self, name: str, have: Mapping[str, int]) -> bool:
+        """Return whether a node takes a resource from devices, by what the node has.
+
+        Source: kube-scheduler v1.36.3 noderesources.shouldDelegateResourceToDRA.
+        """
+        classes = self._device_classes
+        return have.get(name, 0) <= 0 and classes is not None and name in classes.resources
 
 
 class _TooManyResources(CompiledFilter):

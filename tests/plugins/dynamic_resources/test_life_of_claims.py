@@ -357,3 +357,15 @@ def test_an_older_state_of_a_claim_changes_nothing():
     assert not matters
     assert table.get("default/c") == newer
     table.check()
+
+
+def test_a_node_whose_devices_provide_an_extended_resource_wakes_pods_that_lack_it():
+    cluster = Cluster(node("n1").has({GPU: "1"}), device_class(resource=GPU))
+    cluster.schedule(pod("other").requests({GPU: "1"}))
+    lacking = cluster.schedule(pod("p").requests({GPU: "1"}))
+
+    cluster.add(gpus("n2", "a"), node("n2"))
+    cluster.wait(30)
+
+    assert isinstance(lacking, Unschedulable)
+    assert cluster.drain()[-1].decision == Placed("n2")
