@@ -9,7 +9,7 @@ from scheduler.cel.library.quantity import Quantity, parse_quantity
 from scheduler.cel.library.semver import parse_semver
 from scheduler.cel.values import DefaultMap
 
-__all__ = ["Attribute", "Device", "Version"]
+__all__ = ["Attribute", "Device", "Version", "refusal"]
 
 
 class Version(str):
@@ -107,6 +107,16 @@ class View:
     def _failed(self, message: str) -> None:
         if self.error is None:
             self.error = message
+
+
+def refusal(device: Device, *, knows_lists: bool) -> str | None:
+    """Return why no expression can be evaluated for a device; None for most.
+
+    Args:
+        device: the device.
+        knows_lists: whether the release knows attributes with a list of values.
+    """
+    return device.view.error or (None if knows_lists else device.view.list_error)
 
 
 def _unsupported(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduler.cel.device import Device
+from scheduler.cel.device import Device, refusal
 from scheduler.cel.errors import CompileError, EvaluationError, Failure
 from scheduler.cel.language.checker import check
 from scheduler.cel.language.parser import parse
@@ -10,8 +10,9 @@ from scheduler.cel.language.source import Source
 from scheduler.cel.language.syntax import Node
 from scheduler.cel.language.types import ANY, BOOL, DYN
 from scheduler.cel.language.validators import validate
-from scheduler.cel.planning.budget import COST, ceiling
+from scheduler.cel.planning.budget import COST, WORK, ceiling
 from scheduler.cel.planning.planner import Plan, plan
+from scheduler.cel.planning.reads import Reads, reads
 from scheduler.cel.values import NONE, Optional, type_name
 from scheduler.model.releases import Reference
 
@@ -38,30 +39,40 @@ class Selector:
     Source: dynamic-resource-allocation v0.36.3 and v0.37.2 cel.CompilationResult.
     """
 
-    __slots__ = ("_ceiling", "_knows_lists", "_plan", "cost")
+    __slots__ = ("_ceiling", "_knows_lists", "_plan", "cost", "reads", "work")
 
-    def __init__(self, planned: Plan, most: int | None, *, knows_lists: bool) -> None:
+    def __init__(
+        self, planned: Plan, most: int | None, read: Reads | None, *, knows_lists: bool
+    ) -> None:
         self._plan = planned
         self._ceiling = most
         self._knows_lists = knows_lists
+        #: What of a device the result depends on; None if that is anything.
+        self.reads = read
         #: What the last evaluation has cost; the most that it can cost where that is not counted.
         self.cost = 0
+        #: About how many microseconds it has taken, or can have taken.
+        self.work = 0
 
-    def evaluate(self, device: Device) -> bool:
+    def evaluate(self, device: Device, most_work: int | None = None) -> bool:
         """Return whether the selector selects a device.
+
+        Args:
+            device: what it is evaluated for.
+            most_work: an evaluation that takes more work is cancelled; None for no limit.
 
         Raises:
             EvaluationError: as upstream where the evaluation fails, or costs too much.
         """
-        view = device.view
-        refused = view.error or (None if self._knows_lists else view.list_error)
+        refused = refusal(device, knows_lists=self._knows_lists)
         if refused is not None:
             raise EvaluationError(refused)
-        environment = self._plan.environment(view.fields)
+        environment = self._plan.environment(device.view.fields, most_work)
         try:
             result = self._plan.run(environment)
         finally:
             self.cost = environment[COST] if self._ceiling is None else self._ceiling
+            self.work = environment[WORK] if self._ceiling is None else self._ceiling
         if result is True or result is False:
             return result
         raise EvaluationError(_not_bool(result))
@@ -98,7 +109,8 @@ def compile_selector(expression: str, reference: Reference) -> Selector:
         planned = plan(tree, reference, tracked=most is None)
     except Failure as error:
         raise CompileError(f"program instantiation failed: {error}") from None
-    return Selector(planned, most, knows_lists=reference.selectors_know_list_attributes)
+    knows_lists = reference.selectors_know_list_attributes
+    return Selector(planned, most, reads(tree), knows_lists=knows_lists)
 
 
 def typed_tree(expression: str, reference: Reference) -> Node:

@@ -1,5 +1,6 @@
 """What a tenant can write: everything ends, nothing fills the memory, nothing else is raised."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -114,3 +115,46 @@ def test_patterns_take_linear_time():
     expression = "'" + "a" * 60 + "'.matches('^(a|a)*(a*)*(a+)+b$')"
 
     assert outcome(expression) == "False"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param(f"quantity('{'9' * 5000}').isInteger()", "False", id="of a quantity"),
+        pytest.param(
+            f"quantity('{'0' * 5000}12').compareTo(quantity('12')) == 0", "True", id="with zeros"
+        ),
+        pytest.param(f"quantity('1e{'0' * 5000}1').isInteger()", "True", id="of an exponent"),
+        pytest.param(f"cel.bind(n, '{'0' * 5000}1', int(n) == 1)", "True", id="of a number"),
+        pytest.param(
+            f"cel.bind(d, '{'0' * 5000}1s', duration(d) == duration('1s'))", "True", id="of a time"
+        ),
+    ],
+)
+def test_any_number_of_digits_is_read(expression: str, expected: str):
+    assert outcome(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "expected"),
+    [("abcab", "ab", 3), ("abcab", "b", 4), ("aaaa", "aa", 2), ("abc", "x", -1)],
+)
+def test_the_last_place_of_a_part(text: str, part: str, expected: int):
+    assert outcome(f"'{text}'.lastIndexOf('{part}') == {expected}") == "True"
+
+
+def test_the_last_place_of_a_part_is_found_in_linear_time():
+    text = f"'aa'.replace('', '{'a' * 100}').replace('a', '{'a' * 400}')"
+    begun = time.process_time()
+
+    outcome(f"cel.bind(t, {text}, t.lastIndexOf('ab' + t.substring(0, t.size() / 2)) < 0)")
+
+    assert time.process_time() - begun < 0.1
+
+
+def test_a_class_of_characters_that_is_named_thousands_of_times_counts_once():
+    begun = time.process_time()
+
+    outcome(f"'{'a' * 1000}'.matches('[{'^d' * 2000}]b')".replace("^", "\\\\"))
+
+    assert time.process_time() - begun < 0.1

@@ -21,6 +21,8 @@ EACH: Final = 10
 #: Slices of the large pool, with as many devices as the API server takes: 100,096 in all.
 SLICES: Final = 782
 DEVICES: Final = 128
+#: Devices of a node that have serial numbers.
+GPUS: Final = 8
 
 
 def _with_classes(nodes: int) -> Machine:
@@ -59,6 +61,34 @@ def _large_pool(
     made = _with_classes(NODES)
     for each in _slices(missing, different):
         made.observe(DevicesObserved(each), 0.0)
+    return _claiming(made, request)
+
+
+def _different_devices(request: Callable[[int], Request]) -> Callable[[int], None]:
+    """Return what decides for pods with a claim, where no two devices are equal.
+
+    Args:
+        request: What each claim asks for, by its number.
+    """
+    made = _with_classes(NODES)
+    for index in range(NODES):
+        devices = (
+            device(
+                f"d{each}",
+                capacity={"memory": "80Gi"},
+                uuid=f"GPU-{index:08x}-{each:04x}",
+                productName=f"model {index % 3}",
+                type="gpu",
+                index=each,
+            )
+            for each in range(GPUS)
+        )
+        made.observe(DevicesObserved(gpus(f"node-{index}", *devices)), 0.0)
+    return _claiming(made, request)
+
+
+def _claiming(made: Machine, request: Callable[[int], Request]) -> Callable[[int], None]:
+    """Return what decides for pods with a claim each, by its number."""
     while made.prepare():
         pass
     serial = itertools.count()
@@ -97,8 +127,27 @@ def _slices(missing: int, different: int) -> list[ResourceSlice]:
     ]
 
 
-def _of_model(model: str) -> Request:
-    return wants("r", "gpu", f'device.attributes["{DRIVER}"].model == "{model}"')
+def _common(number: int) -> Request:
+    """Return a request for a model and an amount of memory, with a selector that is new."""
+    own = f'["{DRIVER}"]'
+    model = f'device.attributes{own}.productName != "model {number}"'
+    memory = f'device.capacity{own}.memory.compareTo(quantity("40Gi")) >= 0'
+    return wants("r", "gpu", f"{model} && {memory}")
+
+
+def _dear(number: int) -> Request:
+    """Return a request whose selectors take as long as they may, for each device again."""
+    uuid = f'device.attributes["{DRIVER}"].uuid'
+    # Together they take what an attempt may do, and then what an evaluation may.
+    small, large = (
+        f"lists.range({times}).all(x, !{uuid}.matches('(a?){{30}}b{number}'))"
+        for times in (150, 235)
+    )
+    return wants("r", "gpu", small, large)
+
+
+def _of_model(model: str, attribute: str = "model") -> Request:
+    return wants("r", "gpu", f'device.attributes["{DRIVER}"].{attribute} == "{model}"')
 
 
 CASES: Final[Mapping[str, Case]] = {
@@ -112,6 +161,15 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "100000 devices in a pool, none of them right and no two alike": Case(
         lambda: _large_pool(lambda number: _of_model(str(number)), different=SLICES * DEVICES), 1
+    ),
+    "a new selector, 5000 nodes with 8 devices, no two alike": Case(
+        lambda: _different_devices(_common), 1
+    ),
+    "a new selector that no device satisfies, 5000 nodes with 8 devices, no two alike": Case(
+        lambda: _different_devices(lambda number: _of_model(str(number), "productName")), 1
+    ),
+    "selectors as dear as can be, 5000 nodes with 8 devices, no two alike": Case(
+        lambda: _different_devices(_dear), 1
     ),
     "all of 100000 devices in a pool": Case(
         lambda: _large_pool(lambda _: wants("r", mode="All")), 1

@@ -10,8 +10,12 @@ from scheduler.framework.plugin import PluginError
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.plugins.dynamic_resources.allocator import Allocator, Outcome, ToAllocate
-from scheduler.plugins.dynamic_resources.search import Search, SearchError
+from scheduler.plugins.dynamic_resources.allocation_cache import (
+    AllocationCache,
+    Outcome,
+    ToAllocate,
+)
+from scheduler.plugins.dynamic_resources.allocator import Allocator, SearchError
 from tests.support.builders import node
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -92,14 +96,14 @@ def clusters(draw) -> tuple[Cluster, list[ResourceClaim]]:
     return cluster, [draw(claims(f"c{number}")) for number in range(draw(st.integers(1, 6)))]
 
 
-def slow(cluster: Cluster, allocator: Allocator, wanted: ToAllocate, where: str) -> int:
+def slow(cluster: Cluster, allocator: AllocationCache, wanted: ToAllocate, where: str) -> int:
     """Return the outcome of a search on one node, without anything that nodes share."""
     devices = cluster.machine.cluster.devices
     found = cluster.machine.cluster.columns.node(where)
     assert found is not None
     form = allocator._form([wanted])
     pools = devices.pools(found)
-    search = Search(form.claims, [wanted.label], pools, devices, 1_000_000)
+    search = Allocator(form.claims, [wanted.label], pools, devices, 1_000_000)
     try:
         if search.run() is not None:
             return Outcome.FITS
@@ -113,7 +117,7 @@ def slow(cluster: Cluster, allocator: Allocator, wanted: ToAllocate, where: str)
 def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
     cluster, asked = drawn
     state = cluster.machine.cluster
-    kept, alone = Allocator(state.devices, 10), Allocator(state.devices, 10)
+    kept, alone = AllocationCache(state.devices, 10), AllocationCache(state.devices, 10)
     for number, each in enumerate(asked):
         cluster.add(each)
         wanted = ToAllocate(each.key, each.uid, each.spec.devices, state.devices.claims.form(each))

@@ -1,7 +1,7 @@
 """Static types, how they are written in declarations, and how they are shown."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 __all__ = [
@@ -30,10 +30,22 @@ class Type:
             "dyn", "any", "error" and "type" are as in the language; the names of variables of the
             type checker begin with an upper-case letter or "_".
         parameters: of list, map, optional_type and type.
+        ground: whether no variable is in it.
     """
 
     name: str
     parameters: tuple["Type", ...] = ()
+    ground: bool = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Told once: types are nested deeply, and each level is asked for.
+        ground = not self.variable and all(each.ground for each in self.parameters)
+        object.__setattr__(self, "ground", ground)
+        object.__setattr__(self, "_hash", hash((self.name, self.parameters)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def variable(self) -> bool:

@@ -22,6 +22,8 @@ class Unifier:
         self._bound: dict[Type, Type] = {}
         self._log: list[tuple[Type, Type | None]] = []
         self._fresh = 0
+        #: Results of `substitute`, as long as no variable is bound to another type.
+        self._substituted: dict[tuple[Type, bool], Type] = {}
 
     def variable(self) -> Type:
         """Return a variable that is not used yet."""
@@ -38,19 +40,25 @@ class Unifier:
             if one not in fresh:
                 fresh[one] = self.variable()
             return fresh[one]
-        if not one.parameters:
+        if one.ground:
             return one
         return Type(one.name, tuple(self._instantiated(each, fresh) for each in one.parameters))
 
     def substitute(self, one: Type, *, final: bool = False) -> Type:
         """Return a type with variables replaced; at the end, those that are free are dyn."""
-        found = self._bound.get(one)
-        if found is not None:
-            return self.substitute(found, final=final)
-        if one.variable:
-            return DYN if final else one
-        if not one.parameters:
+        if one.ground:
             return one
+        known = self._substituted.get((one, final))
+        if known is None:
+            known = self._substituted[one, final] = self._substitute(one, final=final)
+        return known
+
+    def _substitute(self, one: Type, *, final: bool) -> Type:
+        if one.variable:
+            found = self._bound.get(one)
+            if found is not None:
+                return self.substitute(found, final=final)
+            return DYN if final else one
         parameters = tuple(self.substitute(each, final=final) for each in one.parameters)
         return one if parameters == one.parameters else Type(one.name, parameters)
 
@@ -62,6 +70,7 @@ class Unifier:
         mark = len(self._log)
         if all(self._assignable(first, second) for first, second in pairs):
             return True
+        self._substituted.clear()
         while len(self._log) > mark:
             key, before = self._log.pop()
             if before is None:
@@ -73,6 +82,7 @@ class Unifier:
     def _bind(self, variable: Type, to: Type) -> None:
         self._log.append((variable, self._bound.get(variable)))
         self._bound[variable] = to
+        self._substituted.clear()
 
     def _assignable(self, first: Type, second: Type) -> bool:
         if second.variable:
@@ -119,12 +129,20 @@ class Unifier:
 
     def _not_within(self, variable: Type, other: Type) -> bool:
         """Return whether a type does not contain a variable."""
-        if variable == other:
-            return False
-        if other.variable:
-            bound = self._bound.get(other)
-            return bound is None or self._not_within(variable, bound)
-        return all(self._not_within(variable, each) for each in other.parameters)
+        pending = [other]
+        while pending:
+            one = pending.pop()
+            if one.ground:
+                continue
+            if one.parameters:
+                pending.extend(one.parameters)
+                continue
+            if one == variable:
+                return False
+            bound = self._bound.get(one)
+            if bound is not None:
+                pending.append(bound)
+        return True
 
 
 def most_general(first: Type, second: Type) -> Type:

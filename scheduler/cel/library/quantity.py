@@ -24,6 +24,7 @@ _NANO: Final = -9
 _LARGEST_EXPONENT: Final = 400
 #: Numbers are not brought to a common exponent when that takes more digits.
 _MAX_DIGITS: Final = 20_000
+_DIGITS_AT_ONCE: Final = 4000
 
 
 class Quantity(Opaque):
@@ -71,9 +72,9 @@ def parse_quantity(text: str) -> Quantity:
     _check_suffix(rest)
     binary = rest in _BINARY
     power = _BINARY[rest] if binary else _exponent(rest)
-    number = int((whole + places)[:_MAX_DIGITS] or "0")
     if len(whole) + len(places) > _MAX_DIGITS:
         raise Cancelled
+    number = _number(whole + places)
     size = max(1, len(whole)) + len(places)
     quantity = (
         _binary(number, power, size, places) if binary else _decimal(number, power, size, places)
@@ -81,6 +82,15 @@ def parse_quantity(text: str) -> Quantity:
     if negative:
         quantity.number = -quantity.number
     return quantity
+
+
+def _number(digits: str) -> int:
+    """Return the number of a text of digits; Python itself converts only so many at once."""
+    number = 0
+    for at in range(0, len(digits), _DIGITS_AT_ONCE):
+        part = digits[at : at + _DIGITS_AT_ONCE]
+        number = number * int(10 ** len(part)) + int(part)
+    return number
 
 
 def _wrong_format() -> Failure:
@@ -111,9 +121,10 @@ def _exponent(suffix: str) -> int:
     digits = suffix[1:].removeprefix("-").removeprefix("+")
     if suffix[0] not in "eE" or not digits or _leading_digits(digits)[1]:
         raise Failure("unable to parse quantity's suffix")
-    if suffix[1:].startswith(("-+", "+-")) or len(digits.lstrip("0")) > 10:
+    significant = digits.lstrip("0") or "0"
+    if suffix[1:].startswith(("-+", "+-")) or len(significant) > 10:
         raise Failure("unable to parse quantity's suffix")
-    number = -int(digits) if suffix[1] == "-" else int(digits)
+    number = -int(significant) if suffix[1] == "-" else int(significant)
     if not -(2**31) <= number < 2**31:
         raise Failure("unable to parse quantity's suffix")
     return number

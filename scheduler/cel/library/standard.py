@@ -244,7 +244,7 @@ def _number(text: str, low: int, high: int, pattern: str = "") -> int | None:
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > 20:
         return None
-    number = int(text)
+    number = -int(digits or "0") if text[0] == "-" else int(digits or "0")
     return number if low <= number <= high else None
 
 

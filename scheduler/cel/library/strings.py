@@ -75,7 +75,13 @@ def _last_index_of(nothing: _Nothing, text: str, part: str, offset: int | None =
         offset = len(text) - 1
     if offset < 0:
         raise _out_of_range(offset)
-    return -1 if offset >= len(text) else text.rfind(part, 0, offset + len(part))
+    return -1 if offset >= len(text) else _last_found(text[: offset + len(part)], part)
+
+
+def _last_found(text: str, part: str) -> int:
+    """Return what `text.rfind(part)` does, which takes quadratic time for some texts."""
+    found = text[::-1].find(part[::-1])
+    return found if found < 0 else len(text) - len(part) - found
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:

@@ -79,10 +79,11 @@ def _nanos(text: str) -> int | None:
         if match is None or not (match[1] or match[2]):
             return None
         unit = _UNITS[match[3]]
-        if len(match[1].lstrip("0")) > 19:
+        whole = match[1].lstrip("0") or "0"
+        if len(whole) > 19:
             return None
         fraction = (match[2] or "")[:18]
-        total += int(match[1] or "0") * unit
+        total += int(whole) * unit
         total += int(fraction or "0") * unit // 10 ** len(fraction)
         at = match.end()
     return sign * total if rest else None

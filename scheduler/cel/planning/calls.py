@@ -7,14 +7,15 @@ Source: cel-go v0.26.0 interpreter/planner.go planCall, common/decls FunctionDec
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
 from scheduler.cel.language.types import Type, is_dyn
 from scheduler.cel.library.overloads import Cost, Implementation, Overload, one
 from scheduler.cel.library.patterns import native_text
-from scheduler.cel.planning.budget import Environment, charge, charge_size
+from scheduler.cel.planning.budget import Environment, charge, charge_size, charge_work
+from scheduler.cel.planning.work import CONSTANT_TIME, of_call
 from scheduler.cel.values import Value, from_key, type_name
 
 __all__ = ["Constant", "Step", "call_step", "dispatched"]
@@ -61,7 +62,8 @@ def call_step(node: Call, arguments: list[Step], *, tracked: bool) -> Step:
     implementation, cost = dispatched(node, arguments)
     if tracked:
         together = _takes_failures(node, arguments)
-        return _tracked(implementation, cost, arguments, together=together)
+        call = _Call(node.function, implementation, cost)
+        return _tracked(call, arguments, together=together)
     if node.function in _PARSERS and all(isinstance(each, Constant) for each in arguments):
         return _parsed(implementation, [each(_NO_ENVIRONMENT) for each in arguments])
     if len(arguments) == 1:
@@ -95,23 +97,32 @@ def _takes_failures(node: Call, arguments: list[Step]) -> bool:
     return len(arguments) == 2 and (operator or single)
 
 
-def _tracked(
-    implementation: Implementation, cost: Cost, arguments: list[Step], *, together: bool
-) -> Step:
+class _Call(NamedTuple):
+    function: str
+    implementation: Implementation
+    cost: Cost
+
+
+def _tracked(call: _Call, arguments: list[Step], *, together: bool) -> Step:
+    function, implementation, cost = call
+    # What only looks at a value makes nothing, however large the value is.
+    sized = function not in CONSTANT_TIME
+
     def step(environment: Environment) -> Value:
         values, failure = _evaluated(environment, arguments, together=together)
         if len(values) < len(arguments):
             raise failure or AssertionError
         result: Value = failure
         if failure is None:
-            for each in values:
-                if isinstance(each, list | dict):
+            charge_work(environment, of_call(function, values))
+            for each in values if sized else ():
+                if isinstance(each, list) or (isinstance(each, dict) and function != "@in"):
                     charge_size(environment, each)
             result = _outcome(implementation, values)
         charge(environment, cost(values, result))
         if isinstance(result, Failure):
             raise result
-        if isinstance(result, str | bytes | list | dict):
+        if sized and isinstance(result, str | bytes | list | dict):
             charge_size(environment, result)
         return result
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from scheduler.cel.errors import Failure, no_such_overload
-from scheduler.cel.planning.budget import Environment, charge, charge_size
+from scheduler.cel.planning.budget import Environment, charge, charge_size, charge_work
 from scheduler.cel.planning.calls import Constant, Step
 from scheduler.cel.values import Value, from_key, go_type, show, to_key, type_name
 
@@ -29,18 +29,21 @@ _Loop: TypeAlias = Callable[[Environment, "_Fold", Sequence[Value]], Value]
 class _Fold:
     """The parts of a comprehension, compiled."""
 
-    __slots__ = ("body", "condition", "slots", "tracked")
+    __slots__ = ("body", "condition", "slots", "tracked", "work")
 
     def __init__(
-        self, slots: tuple[int, ...], condition: Step | None, body: Step, tracked: bool
+        self, slots: tuple[int, ...], condition: Step | None, body: Step, work: int | None
     ) -> None:
         self.slots = slots
         self.condition = condition
         self.body = body
-        self.tracked = tracked
+        self.tracked = work is not None
+        self.work = work or 0
 
     def assign(self, environment: Environment, element: Value) -> None:
-        """Set the variables to an element, or to a pair."""
+        """Set the variables to an element, or to a pair, and charge for the work to come."""
+        if self.work:
+            charge_work(environment, self.work)
         if len(self.slots) == 1:
             environment[self.slots[0]] = element
         else:
@@ -72,7 +75,7 @@ def fold_step(
     condition: Step | None,
     body: Step,
     *,
-    tracked: bool,
+    work: int | None,
 ) -> Step:
     """Return the closure for a comprehension.
 
@@ -82,14 +85,17 @@ def fold_step(
         slots: where the variables are in the environment.
         condition: which elements are transformed; None for all.
         body: the predicate or transformation.
-        tracked: whether the cost is counted.
+        work: of an element; None where the cost is not counted.
     """
     loop = _LOOPS[kind]
-    fold = _Fold(slots, condition, body, tracked)
+    fold = _Fold(slots, condition, body, work)
     two = len(slots) == 2
 
     def step(environment: Environment) -> Value:
         over = target(environment)
+        if work and isinstance(over, list | dict) and (two or type(over) is not list):
+            # All of them are listed, also where the first one decides.
+            charge_work(environment, len(over) // 4)
         elements = _pairs(over) if two else _elements(over)
         return loop(environment, fold, elements)
 

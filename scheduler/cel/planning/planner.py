@@ -46,9 +46,18 @@ from scheduler.cel.planning.bindings import (
     sorted_step,
     taken_apart,
 )
-from scheduler.cel.planning.budget import DEVICE, Environment
+from scheduler.cel.planning.budget import (
+    DEVICE,
+    FIRST_VARIABLE,
+    MOST,
+    UNBOUNDED,
+    WORK,
+    Environment,
+    charge_work,
+)
 from scheduler.cel.planning.calls import Constant, Step, call_step, dispatched
 from scheduler.cel.planning.folds import fold_step
+from scheduler.cel.planning.work import weight
 from scheduler.cel.regex.matcher import compile_pattern
 from scheduler.cel.regex.syntax import RegexError
 from scheduler.cel.values import (
@@ -69,7 +78,6 @@ _CONVERSIONS: Final = frozenset(
 )
 _WITH_PATTERN: Final = frozenset(("matches", "find", "findAll"))
 _PRIMITIVE: Final = (bool, float, int, str, Uint)
-_FIRST_VARIABLE: Final = 3
 _NO_ENVIRONMENT: Final[Environment] = []
 _INDEX: Final = ("_[_]", "_[?_]")
 _LIST_COST: Final = 10
@@ -81,14 +89,23 @@ class Plan:
 
     __slots__ = ("_empty", "run")
 
-    def __init__(self, step: Step, variables: int) -> None:
+    def __init__(self, step: Step, variables: int, work: int) -> None:
         self.run = step
-        self._empty = [None] * (_FIRST_VARIABLE - 1 + variables)
-        self._empty[:2] = [0, 0]  # type: ignore[list-item]
+        self._empty: Environment = [0] * (FIRST_VARIABLE - 1) + [None] * variables
+        self._empty[WORK - 1] = work
+        self._empty[MOST - 1] = UNBOUNDED
 
-    def environment(self, fields: dict[str, Any]) -> Environment:
-        """Return the environment of one evaluation, for the fields of a device."""
-        return [fields, *self._empty]
+    def environment(self, fields: dict[str, Any], most_work: int | None = None) -> Environment:
+        """Return the environment of one evaluation.
+
+        Args:
+            fields: of the device.
+            most_work: an evaluation that takes more work is cancelled; None for no limit.
+        """
+        made = [fields, *self._empty]
+        if most_work is not None:
+            made[MOST] = most_work
+        return made
 
 
 def plan(root: Node, reference: Reference, *, tracked: bool) -> Plan:
@@ -104,7 +121,7 @@ def plan(root: Node, reference: Reference, *, tracked: bool) -> Plan:
     """
     planner = _Planner(reference, tracked=tracked)
     step = planner.step(root)
-    return Plan(step, planner.variables)
+    return Plan(step, planner.variables, weight(root))
 
 
 class _Planner:
@@ -243,7 +260,16 @@ class _Planner:
         if container == []:
             return Constant(False)
         is_set = type(container) is list and all(type(each) in _PRIMITIVE for each in container)
-        return call_step(node, arguments, tracked=self._tracked and not is_set)
+        step = call_step(node, arguments, tracked=self._tracked and not is_set)
+        if not is_set or not self._tracked:
+            return step
+        work = len(container)
+
+        def worked(environment: Environment) -> Value:
+            charge_work(environment, work)
+            return step(environment)
+
+        return worked
 
     def _and(self, node: Call) -> Step:
         return _logical([self.step(each) for each in node.arguments], False)
@@ -335,7 +361,7 @@ class _Planner:
 
     def _slot(self) -> int:
         self.variables += 1
-        return _FIRST_VARIABLE + self.variables - 1
+        return FIRST_VARIABLE + self.variables - 1
 
     def _with(self, names: dict[str, Step], node: Node) -> Step:
         """Return the closure of a node in which some names are visible."""
@@ -353,7 +379,9 @@ class _Planner:
         names = dict(zip(node.names, readers, strict=True))
         condition = None if node.condition is None else self._with(names, node.condition)
         body = self._with(names, node.body)
-        return fold_step(node.kind, target, slots, condition, body, tracked=self._tracked)
+        work = weight(node.body) + (0 if node.condition is None else weight(node.condition))
+        worked = work if self._tracked else None
+        return fold_step(node.kind, target, slots, condition, body, work=worked)
 
     def _bind(self, node: Bind) -> Step:
         value = self.step(node.value)
@@ -372,7 +400,7 @@ class _Planner:
         held = self._slot()
         body = self._with({node.name: reader(slot, self._resolve)}, node.body)
         target = reader(held, as_it_is)
-        keys = fold_step("map", target, (slot,), None, body, tracked=True)
+        keys = fold_step("map", target, (slot,), None, body, work=weight(node.body))
         return sorted_step(value, keys, held, one if node.any_key else pairs_cost)
 
 

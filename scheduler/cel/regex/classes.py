@@ -35,7 +35,8 @@ class CharacterSet:
         ordered = _merged(ranges)
         self._starts = [start for start, _ in ordered]
         self._ends = [end for _, end in ordered]
-        self._members = tuple(members)
+        # A pattern may name the same class thousands of times.
+        self._members = tuple(dict.fromkeys(members))
         self._categories = categories
         self._negated = negated
         self.folded = folded

@@ -6,7 +6,7 @@ threads have precedence, so the match is the one that a backtracking matcher wou
 Source: Go 1.26 regexp/syntax compile.go, regexp/exec.go.
 """
 
-from functools import lru_cache
+from collections import OrderedDict
 from typing import Final, TypeAlias
 
 from scheduler.cel.errors import Cancelled
@@ -26,6 +26,8 @@ __all__ = ["Pattern", "compile_pattern"]
 
 #: The largest program.
 _LARGEST: Final = 20_000
+#: Instructions and characters of all patterns that are kept; an instruction takes 150 bytes.
+_MOST_KEPT: Final = 60_000
 #: How many steps one search may take.
 _MAX_STEPS: Final = 2_000_000
 
@@ -40,14 +42,33 @@ _Instruction: TypeAlias = tuple[int, CharacterSet | str | None, tuple[int, ...]]
 _Threads: TypeAlias = list[tuple[int, int]]
 
 
-@lru_cache(maxsize=512)
+class _Patterns:
+    """The patterns that were used last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Pattern] = OrderedDict()
+        self._size = 0
+
+    def get(self, pattern: str) -> "Pattern":
+        known = self._known.get(pattern)
+        if known is not None:
+            self._known.move_to_end(pattern)
+            return known
+        made = self._known[pattern] = Pattern(parse_pattern(pattern), pattern)
+        self._size += made.size + len(pattern)
+        while self._size > _MOST_KEPT and len(self._known) > 1:
+            text, oldest = self._known.popitem(last=False)
+            self._size -= oldest.size + len(text)
+        return made
+
+
 def compile_pattern(pattern: str) -> "Pattern":
     """Return the compiled form of a pattern.
 
     Raises:
         RegexError: it is malformed or too large.
     """
-    return Pattern(parse_pattern(pattern), pattern)
+    return _PATTERNS.get(pattern)
 
 
 class _Compiler:
@@ -131,6 +152,8 @@ class Pattern:
         compiler = _Compiler(pattern)
         self._start = compiler.compile(expression, 0)
         self._program = compiler.program
+        #: How many instructions it has.
+        self.size: Final = len(self._program)
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern matches somewhere in a text."""
@@ -209,6 +232,9 @@ class Pattern:
             elif what == _SPLIT or _holds(str(needs), text, at):
                 pending.extend(reversed(to))
         return False
+
+
+_PATTERNS: Final = _Patterns()
 
 
 def _holds(kind: str, text: str, at: int) -> bool:

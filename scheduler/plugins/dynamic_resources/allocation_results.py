@@ -20,8 +20,8 @@ from scheduler.model.api.devices import (
 from scheduler.model.api.objects import NodeSelector, NodeSelectorTerm, Requirement
 from scheduler.model.api.selectors import NAME_FIELD
 from scheduler.model.releases import Reference
+from scheduler.plugins.dynamic_resources.allocator import Found
 from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
-from scheduler.plugins.dynamic_resources.search import Found
 from scheduler.plugins.dynamic_resources.taken_devices import TakenDevice
 
 __all__ = ["allocations"]

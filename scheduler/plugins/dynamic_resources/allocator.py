@@ -1,269 +1,348 @@
-"""Whether the claims of a pod can be allocated, for many nodes at once; `search` allocates them.
+"""The search for devices: depth first, the first solution counts.
 
-Pods that ask for the same share the results, whatever their claims are called. A search runs once
-for each state of devices that some node is in; see `state/devices/signatures`.
+Pools, slices, devices, requests and claims are tried in a fixed order, which is visible in the
+allocation. Within a request only combinations of devices are tried, between requests everything.
 
-Axes: n rows of a view, S signatures.
+A device that cannot be told apart from one that failed in the same place is skipped: it would fail,
+too. This changes how soon a failure is known, and not which solution is found.
+
+Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.Allocator.Allocate.
+Differs: the time limit is a number of steps, as nothing here reads a clock.
 """
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-import msgspec
-import numpy as np
-
-from scheduler.framework.plugin import PluginError
-from scheduler.model.api.device_claims import DeviceRequests
-from scheduler.model.api.objects import Node
-from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, demand_of
-from scheduler.plugins.dynamic_resources.device_selectors import (
-    EvaluationsExhaustedError,
-    Expressions,
+from scheduler.model.api.devices import EXACT_COUNT, MAX_RESULTS
+from scheduler.plugins.dynamic_resources.capacity import CapacityError
+from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
+from scheduler.plugins.dynamic_resources.device_selectors import Expression, explained
+from scheduler.plugins.dynamic_resources.taken_devices import (
+    ConstraintViolatedError,
+    TakenDevice,
+    Taking,
+    Undo,
 )
-from scheduler.plugins.dynamic_resources.search import (
-    Found,
-    Search,
-    SearchError,
-    SearchTimeoutError,
-)
-from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.devices import Devices
-from scheduler.state.devices.pools import PoolError
+from scheduler.state.devices.pools import NodePool
+from scheduler.state.devices.slices import DeviceEntry
 
-__all__ = ["Allocator", "Judged", "Outcome", "ToAllocate"]
+__all__ = ["Allocator", "Found", "SearchError", "SearchTimeoutError"]
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-
-#: Sets of claims whose results are kept.
-_MAX_FORMS: Final = 512
-#: Bytes of what they ask for; one claim may have more than a megabyte.
-_MAX_FORM_BYTES: Final = 16 * 1024 * 1024
-#: About how many steps of a search Python makes in a second.
-_STEPS_PER_SECOND: Final = 200_000
-#: No search makes more, whatever the configured limit is; large pools may take longer.
-_MAX_STEPS: Final = 50_000
-_STEPS_PER_DEVICE: Final = 4
-#: All searches of an attempt together make no more.
-_MAX_STEPS_OF_ATTEMPT: Final = 400_000
+#: A search calls itself, four times for each device; pods that need more are refused.
+_MAX_DEPTH: Final = 720
 
 
-class Outcome(IntEnum):
-    """What came of a search."""
-
-    UNKNOWN = -1
-    FITS = 0
-    CANNOT = 1
-    INVALID_POOLS = 2
-    #: It ends the attempt.
-    ERROR = 3
+class SearchError(Exception):
+    """The search cannot go on: the attempt ends with this text."""
 
 
-class ToAllocate(NamedTuple):
-    """A claim that has to be allocated."""
-
-    #: Namespace and name, joined by a slash.
-    label: str
-    uid: str
-    devices: DeviceRequests
-    #: Equal for claims that ask for the same.
-    form: bytes
-
-    @classmethod
-    def made(cls, label: str, uid: str, devices: DeviceRequests) -> "ToAllocate":
-        """Return a claim that exists in memory only."""
-        return cls(label, uid, devices, _encode(devices))
+class SearchTimeoutError(Exception):
+    """The search took too many steps."""
 
 
-class Judged(NamedTuple):
-    """The results for some nodes; (n,) each."""
-
-    #: Values of `Outcome`, never an error or an unknown one.
-    outcomes: Int
-    #: The sum over the choices that were taken: the earlier a choice, the more.
-    scores: Int
+class _Outcome(IntEnum):
+    FAILED = 0
+    FOUND = 1
+    #: No solution has few enough devices for the claim.
+    TOO_MANY = 2
 
 
-class _Form:
-    """The results for one set of claims, by signature; (S,) each."""
+class Found(NamedTuple):
+    """A solution."""
 
-    __slots__ = ("claims", "outcomes", "scores")
+    #: The devices of each claim, in the order in which they were taken.
+    devices: tuple[tuple[TakenDevice, ...], ...]
+    #: The choice of each request with choices, by index of the claim and of the request.
+    chosen: Mapping[tuple[int, int], int]
 
-    def __init__(self, claims: tuple[ClaimDemand, ...]) -> None:
-        self.claims = claims
-        self.outcomes: Int = np.zeros(0, dtype=np.int64)
-        self.scores: Int = np.zeros(0, dtype=np.int64)
 
-    def grow(self, size: int) -> None:
-        missing = size - self.outcomes.shape[0]
-        if missing > 0:
-            room = missing + size // 2
-            unknown = np.full(room, Outcome.UNKNOWN, dtype=np.int64)
-            self.outcomes = np.concatenate((self.outcomes, unknown))
-            self.scores = np.concatenate((self.scores, np.zeros(room, dtype=np.int64)))
+#: Position of a device: pool, index in the pool.
+_Start = tuple[int, int]
+_FIRST: Final[_Start] = (0, 0)
+
+
+class _Spot(NamedTuple):
+    """A request that is being placed."""
+
+    claim: int
+    request: int
+    #: The choice that is tried, if it has choices.
+    choice: int | None
 
 
 class Allocator:
-    """Allocates devices for sets of claims."""
+    """One search on one node."""
 
-    def __init__(self, devices: Devices, filter_timeout_seconds: Seconds) -> None:
-        """Start without results.
-
-        Args:
-            devices: What is known of devices.
-            filter_timeout_seconds: How long a search on one node may take; 0 for no limit.
-        """
-        self._devices: Final = devices
-        self._steps: Final = (
-            min(_MAX_STEPS, max(1, int(filter_timeout_seconds * _STEPS_PER_SECOND)))
-            if filter_timeout_seconds
-            else _MAX_STEPS
-        )
-        self._expressions: Final = Expressions(devices.reference)
-        self._forms: OrderedDict[tuple[bytes, ...], _Form] = OrderedDict()
-        self._form_bytes = 0
-        self._state: tuple[int, int] | None = None
-        self._steps_left = _MAX_STEPS_OF_ATTEMPT
-
-    def begin(self) -> None:
-        """Begin an attempt, which has steps of its own."""
-        self._steps_left = _MAX_STEPS_OF_ATTEMPT
-        self._expressions.begin()
-
-    def judge(
-        self, claims: Sequence[ToAllocate], rows: Rows, nodes: Sequence[Node | None]
-    ) -> Judged:
-        """Return whether the claims can be allocated on some rows.
-
-        Args:
-            claims: The claims, in their order.
-            rows: (n,) the rows.
-            nodes: The node of each row of the cluster.
-
-        Raises:
-            PluginError: A search on one of the rows met an error.
-        """
-        signatures = self._devices.signatures()[rows]
-        form = self._form(claims)
-        form.grow(self._devices.signature_space[1])
-        unknown = signatures[form.outcomes[signatures] == Outcome.UNKNOWN]
-        for signature in np.unique(unknown).tolist():
-            row = int(rows[int(np.argmax(signatures == signature))])
-            node = nodes[row]
-            if node is not None:
-                self._search(form, claims, signature, node)
-        outcomes = form.outcomes[signatures]
-        failed = np.flatnonzero(outcomes == Outcome.ERROR)
-        if failed.shape[0]:
-            node = nodes[int(rows[int(failed[0])])]
-            if node is not None:
-                raise PluginError(self._error(claims, form, node))
-        return Judged(outcomes, form.scores[signatures])
-
-    def find(
-        self, claims: Sequence[ToAllocate], node: Node
-    ) -> tuple[tuple[ClaimDemand, ...], Found]:
-        """Return the devices for the claims on one node, with what was asked for.
-
-        Raises:
-            PluginError: There are none.
-        """
-        form = self._form(claims)
-        try:
-            found = self._made(form, claims, node, self._steps).run()
-        except EvaluationsExhaustedError as error:
-            raise PluginError(f"claim allocation failed on {_timed_out(node)}") from error
-        except (SearchError, SearchTimeoutError, PoolError) as error:
-            raise PluginError(
-                f"claim allocation failed on node {node.metadata.name}: {error}"
-            ) from error
-        if found is None:
-            raise PluginError(f"claim allocation not found for node {node.metadata.name}")
-        return form.claims, found
-
-    def _form(self, claims: Sequence[ToAllocate]) -> _Form:
-        state = (self._devices.signature_space[0], self._devices.classes_version)
-        if state != self._state:
-            self._forms.clear()
-            self._form_bytes = 0
-            self._state = state
-        key = tuple(claim.form for claim in claims)
-        form = self._forms.get(key)
-        if form is None:
-            classes, expressions = self._devices.classes, self._expressions
-            demands = (demand_of(claim.devices, classes, expressions) for claim in claims)
-            form = self._forms[key] = _Form(tuple(demands))
-            self._form_bytes += sum(map(len, key))
-            self._forget_oldest()
-        else:
-            self._forms.move_to_end(key)
-        return form
-
-    def _forget_oldest(self) -> None:
-        while len(self._forms) > 1 and (
-            len(self._forms) > _MAX_FORMS or self._form_bytes > _MAX_FORM_BYTES
-        ):
-            oldest, _ = self._forms.popitem(last=False)
-            self._form_bytes -= sum(map(len, oldest))
-
-    def _made(
-        self, form: _Form, claims: Sequence[ToAllocate], node: Node, most_steps: int
-    ) -> Search:
-        pools = self._devices.pools(node)
-        in_pools = sum(len(pool.devices) for pool in pools)
-        most_steps = max(most_steps, _STEPS_PER_DEVICE * in_pools)
-        labels = [claim.label for claim in claims]
-        return Search(form.claims, labels, pools, self._devices, most_steps)
-
-    def _search(
-        self, form: _Form, claims: Sequence[ToAllocate], signature: int, node: Node
+    def __init__(
+        self,
+        claims: Sequence[ClaimDemand],
+        labels: Sequence[str],
+        pools: Sequence[NodePool],
+        devices: Devices,
+        most_steps: int,
     ) -> None:
-        """Store the result of a search for one signature."""
-        if self._steps_left <= 0:
-            raise PluginError(_filter_error(_timed_out(node)))
-        try:
-            search = self._made(form, claims, node, self._steps)
-        except PoolError:
-            form.outcomes[signature] = Outcome.ERROR
-            return
-        try:
-            found = search.run()
-        except EvaluationsExhaustedError as error:
-            # This is no result: the next attempt goes on from what was evaluated.
-            raise PluginError(_filter_error(_timed_out(node))) from error
-        except (SearchError, SearchTimeoutError):
-            form.outcomes[signature] = Outcome.ERROR
-            return
-        finally:
-            self._steps_left -= search.steps
-        if found is not None:
-            form.outcomes[signature] = Outcome.FITS
-            form.scores[signature] = sum(_PRIORITY - choice for choice in found.chosen.values())
+        """Prepare a search.
+
+        Args:
+            claims: What is asked for.
+            labels: The names of the claims in errors.
+            pools: Of the node.
+            devices: What is known of devices.
+            most_steps: The search is given up after so many.
+        """
+        self._claims = claims
+        self._labels = labels
+        self._pools = pools
+        self._usable = [pool for pool in pools if not pool.incomplete and not pool.invalid]
+        self._reference = devices.reference
+        self._most_steps = most_steps
+        #: How many were made.
+        self.steps = 0
+        self._needs: dict[Want, tuple[int, tuple[tuple[NodePool, DeviceEntry], ...]]] = {}
+        self._taking = Taking(claims, devices)
+        self._chosen: dict[tuple[int, int], int] = {}
+
+    @property
+    def has_invalid_pool(self) -> bool:
+        """Whether some pool of the node is invalid."""
+        return any(pool.invalid for pool in self._pools)
+
+    def run(self) -> Found | None:
+        """Return the first solution; `None` if there is none.
+
+        Raises:
+            SearchError: The search met an error before a solution.
+            SearchTimeoutError: There were too many steps.
+        """
+        depth = 0
+        for index in range(len(self._claims)):
+            depth += self._check(index) * 4 + len(self._claims[index].requests) * 4 + 1
+        if depth > _MAX_DEPTH:
+            raise SearchError(
+                "the claims of the pod ask for more devices than preemptive-scheduler searches for"
+            )
+        if self._place(0, 0, None, 0, _FIRST) is not _Outcome.FOUND:
+            return None
+        return Found(tuple(map(tuple, self._taking.taken)), dict(self._chosen))
+
+    # Before the search ------------------------------------------------------------------------
+
+    def _check(self, index: int) -> int:
+        """Find out how many devices a claim needs at least, and at most; return the latter.
+
+        Raises:
+            SearchError: The claim cannot be allocated at all.
+        """
+        claim, label, total, most = self._claims[index], self._labels[index], 0, 0
+        for request in claim.requests:
+            needs = [self._need(want, label) for want in request.wants]
+            least = min(needs, default=0)
+            if self._reference.limits_devices_by_request and total + least > MAX_RESULTS:
+                raise SearchError(
+                    f"claim {label}, request {request.name}: adding {least} devices exceeds the "
+                    f"claim limit of {MAX_RESULTS}, with {total} already accounted for"
+                )
+            total += least
+            most += min(max(needs, default=0), MAX_RESULTS)
+        if total > MAX_RESULTS:
+            raise SearchError(
+                f"claim {label}: number of requested devices {total} exceeds the claim limit of "
+                f"{MAX_RESULTS}"
+            )
+        for position, constraint in enumerate(claim.constraints):
+            if constraint.match_attribute is None and constraint.distinct_attribute is None:
+                raise SearchError(
+                    f"claim {label}, constraint #{position}: empty constraint (unsupported "
+                    "constraint type?)"
+                )
+        return min(most, MAX_RESULTS)
+
+    def _need(self, want: Want, label: str) -> int:
+        where = f"claim {label}, request {want.shown}"
+        if want.api.derived_attributes and self._reference.refuses_derived_attributes:
+            raise SearchError(
+                f"{where}: cannot handle request with derived attributes, the feature is disabled"
+            )
+        for position, selector in enumerate(want.api.selectors):
+            if selector.cel is None:
+                raise SearchError(
+                    f"{where}, selector #{position}: CEL expression empty (unsupported selector "
+                    "type?)"
+                )
+        name = want.api.device_class_name
+        if not name:
+            raise SearchError(f"{where}: missing device class name (unsupported request type?)")
+        if want.device_class is None:
+            missing = f'deviceclass.resource.k8s.io "{name}" not found'
+            raise SearchError(f"{where}: could not retrieve device class {name}: {missing}")
+        if want.all:
+            every = self._every(want, where, label)
+            self._needs[want] = (len(every), every)
+        elif want.api.allocation_mode == EXACT_COUNT:
+            self._needs[want] = (want.api.count, ())
         else:
-            invalid = search.has_invalid_pool
-            form.outcomes[signature] = Outcome.INVALID_POOLS if invalid else Outcome.CANNOT
+            raise SearchError(f"{where}: unsupported count mode {want.api.allocation_mode}")
+        return self._needs[want][0]
 
-    def _error(self, claims: Sequence[ToAllocate], form: _Form, node: Node) -> str:
-        """Return the text of the error that the search on a node meets; it has names in it."""
+    def _every(
+        self, want: Want, where: str, label: str
+    ) -> tuple[tuple[NodePool, DeviceEntry], ...]:
+        """Return all devices that can be selected, for the mode `All`."""
+        every = []
+        for pool in self._pools:
+            if pool.incomplete or pool.invalid:
+                state = "being updated" if pool.incomplete else "invalid"
+                raise SearchError(
+                    f"{where}: asks for all devices, but resource pool {pool.name} is currently "
+                    f"{state}"
+                )
+            for entry in pool.devices:
+                self._step()
+                if not self._is_selectable(want, pool, entry, label):
+                    continue
+                try:
+                    if self._taking.has_capacity(want, entry):
+                        every.append((pool, entry))
+                except CapacityError as error:
+                    name = entry.device.name
+                    text = f"{where}: checking capacity for device {name}: {error}"
+                    raise SearchError(text) from error
+        return tuple(every)
+
+    # The search -------------------------------------------------------------------------------
+
+    def _place(
+        self, index: int, position: int, choice: int | None, number: int, start: _Start
+    ) -> _Outcome:
+        """Place everything from a device of a request on.
+
+        Args:
+            index: Of the claim.
+            position: Of the request in the claim.
+            choice: The choice of the request that is tried, if it has choices.
+            number: How many devices the request has already.
+            start: Where to go on, so that only combinations are tried.
+        """
+        self._step()
+        if index >= len(self._claims):
+            return _Outcome.FOUND
+        requests = self._claims[index].requests
+        if position >= len(requests):
+            done = self._place(index + 1, 0, None, 0, _FIRST)
+            return _Outcome.FAILED if done is _Outcome.TOO_MANY else done
+        request = requests[position]
+        if request.optional and choice is None:
+            return self._place_choice(index, position)
+        return self._place_want(_Spot(index, position, choice), number, start)
+
+    def _place_choice(self, index: int, position: int) -> _Outcome:
+        """Try the choices of a request in their order."""
+        too_many = True
+        for choice in range(len(self._claims[index].requests[position].wants)):
+            done = self._place(index, position, choice, 0, _FIRST)
+            if done is _Outcome.FOUND:
+                self._chosen[index, position] = choice
+                return done
+            too_many = too_many and done is _Outcome.TOO_MANY
+        return _Outcome.TOO_MANY if too_many else _Outcome.FAILED
+
+    def _place_want(self, spot: _Spot, number: int, start: _Start) -> _Outcome:
+        """Place the next device of a request, or what comes after the request."""
+        index, position, choice = spot
+        want = self._claims[index].requests[position].wants[choice or 0]
+        need, every = self._needs[want]
+        if want.all and not every:
+            return _Outcome.FAILED
+        if number >= need:
+            return self._place(index, position + 1, None, 0, _FIRST)
+        if len(self._taking.taken[index]) + need - number > MAX_RESULTS:
+            return _Outcome.TOO_MANY
+        if not want.all:
+            return self._place_device(spot, want, number, start)
+        undo = self._take(index, want, *every[number], must=True)
+        if undo is None:
+            return _Outcome.FAILED
+        return self._go_on(spot, undo, number, _FIRST)
+
+    def _go_on(self, spot: _Spot, undo: Undo, number: int, start: _Start) -> _Outcome:
+        """Place what comes after a device that was taken; give it back if that fails."""
+        index, position, choice = spot
+        done = self._place(index, position, choice, number + 1, start)
+        if done is not _Outcome.FOUND:
+            self._taking.give_back(index, undo)
+        return done
+
+    def _place_device(self, spot: _Spot, want: Want, number: int, start: _Start) -> _Outcome:
+        """Try the devices of all pools, from a position on."""
+        first_pool, first_device = start
+        for at_pool in range(first_pool, len(self._usable)):
+            pool = self._usable[at_pool]
+            failed: set[Hashable] = set()
+            for at_device in range(first_device, len(pool.devices)):
+                entry = pool.devices[at_device]
+                self._step()
+                if self._taking.is_in_use(spot.claim, want, entry):
+                    continue
+                twin = self._taking.twin(want, pool, entry)
+                if twin is not None and twin in failed:
+                    continue
+                undo = self._selected(spot.claim, want, pool, entry)
+                if undo is not None:
+                    done = self._go_on(spot, undo, number, (at_pool, at_device + 1))
+                    if done is not _Outcome.FAILED:
+                        return done
+                failed.add(twin)
+            first_device = 0
+        return _Outcome.FAILED
+
+    def _selected(self, index: int, want: Want, pool: NodePool, entry: DeviceEntry) -> Undo | None:
+        """Take a device that can be selected; `None` if that is not possible."""
+        if not self._is_selectable(want, pool, entry, self._labels[index]):
+            return None
+        return self._take(index, want, pool, entry, must=False)
+
+    def _take(
+        self, index: int, want: Want, pool: NodePool, entry: DeviceEntry, *, must: bool
+    ) -> Undo | None:
         try:
-            self._made(form, claims, node, self._steps).run()
-        except (SearchError, PoolError) as error:
-            return _filter_error(str(error))
-        except (SearchTimeoutError, EvaluationsExhaustedError):
-            pass
-        return _filter_error(_timed_out(node))
+            return self._taking.take(index, want, pool, entry, must=must)
+        except ConstraintViolatedError as error:
+            raise SearchError(
+                f"claim {self._labels[index]}, request {want.shown}: cannot add device "
+                f"{'/'.join(entry.id)} because a claim constraint would not be satisfied"
+            ) from error
+        except CapacityError as error:
+            raise SearchError(
+                f"claim {self._labels[index]}, request {want.shown}: checking capacity for device "
+                f"{'/'.join(entry.id)}: {error}"
+            ) from error
 
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > self._most_steps:
+            raise SearchTimeoutError
 
-#: The score of the first choice of a request.
-#: Source: api v0.36.3 resource/v1.FirstAvailableDeviceRequestMaxSize.
-_PRIORITY: Final = 8
+    def _is_selectable(self, want: Want, pool: NodePool, entry: DeviceEntry, label: str) -> bool:
+        """Return whether the class and the request select a device, and the node can reach it."""
+        name = want.api.device_class_name
+        return (
+            self._match(want.class_selectors, f"class {name}", entry)
+            and self._match(want.selectors, f"claim {label}", entry)
+            and entry.id not in pool.unreachable
+        )
 
-
-def _timed_out(node: Node) -> str:
-    return f"node {node.metadata.name}: timed out trying to allocate devices"
-
-
-def _filter_error(text: str) -> str:
-    return f'running "DynamicResources" filter plugin: {text}'
+    def _match(self, selectors: Sequence[Expression], where: str, entry: DeviceEntry) -> bool:
+        for position, selector in enumerate(selectors):
+            result = selector.result(entry.kind)
+            if isinstance(result, str):
+                at = f"{where}: selector #{position}"
+                if selector.refusal:
+                    raise SearchError(f"{at}: CEL compile error: {selector.refusal}")
+                named = self._reference.selector_errors_name_devices
+                on, cure = explained(result, "/".join(entry.id), named=named)
+                raise SearchError(f"{at}{on}: CEL runtime error: {result}{cure}")
+            if not result:
+                return False
+        return True

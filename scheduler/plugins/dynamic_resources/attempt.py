@@ -10,7 +10,7 @@ from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.dynamic_resources import extended_resources
-from scheduler.plugins.dynamic_resources.allocator import ToAllocate
+from scheduler.plugins.dynamic_resources.allocation_cache import ToAllocate
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, claims_of
 from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices

@@ -45,7 +45,7 @@ class DeviceTotals:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
-        self._expressions: Final = Expressions(cluster.devices.reference)
+        self._expressions: Final = Expressions(cluster.devices.reference, bounded=False)
         self._classes: dict[str, _OfClass] = {}
 
     def of(self, resource: str, nodes: NodeView) -> tuple[Int, Int] | None:
@@ -82,6 +82,7 @@ class DeviceTotals:
         return np.where(by_devices, taken, used), np.where(by_devices, total, capacity)
 
     def _refresh(self, known: _OfClass) -> None:
+        self._expressions.begin()
         columns, version = self._cluster.columns, self._cluster.devices.version
         size = columns.size
         news = [cursor.take_changed(size) for cursor in known.seen]

@@ -26,7 +26,12 @@ from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import binding_conditions
-from scheduler.plugins.dynamic_resources.allocator import Allocator, Judged, Outcome, ToAllocate
+from scheduler.plugins.dynamic_resources.allocation_cache import (
+    AllocationCache,
+    Judged,
+    Outcome,
+    ToAllocate,
+)
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod, resolve
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.node_affinity.node_terms import NodeTerms
@@ -56,7 +61,7 @@ class Attempts:
         self, cluster: Cluster, filter_timeout_seconds: Seconds, binding_timeout_seconds: Seconds
     ) -> None:
         self.cluster: Final = cluster
-        self.allocator: Final = Allocator(cluster.devices, filter_timeout_seconds)
+        self.allocation_cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
         self.binding_timeout_seconds: Final = binding_timeout_seconds
         #: The claims of the pod that is being scheduled; `None` where it needs no devices.
         self.claims: ClaimsOfPod | None = None
@@ -68,7 +73,7 @@ class Attempts:
             UnusableClaimError: A claim rejects the pod on all nodes.
         """
         self.claims = None
-        self.allocator.begin()
+        self.allocation_cache.begin()
         self.claims = resolve(pod, self.cluster.devices)
         return self.claims
 
@@ -90,7 +95,7 @@ class Attempts:
             if not wanted:
                 continue
             rows = nodes.rows[positions]
-            judged = self.allocator.judge(wanted, rows, nodes.columns.nodes)
+            judged = self.allocation_cache.judge(wanted, rows, nodes.columns.nodes)
             outcomes[positions], scores[positions] = judged
             anything[positions] = True
         return Judged(outcomes, scores), anything

@@ -62,7 +62,7 @@ def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[C
         extended = claims.backed_by(names) if len(wanted) > len(claims.to_allocate) else None
     made: dict[str, Allocation] = {}
     if wanted:
-        demands, found = attempts.allocator.find(wanted, node)
+        demands, found = attempts.allocation_cache.find(wanted, node)
         uids = [claim.uid for claim in wanted]
         reference = attempts.cluster.devices.reference
         each = allocations(demands, found, uids, node.metadata.name, reference)

@@ -76,7 +76,8 @@ class Taking:
             return None
         unreachable = entry.id in pool.unreachable
         if not want.admin:
-            return (entry.twin, unreachable)
+            # Most are reachable; a pool may have 100,000 devices that have no twin.
+            return (entry.twin, unreachable) if unreachable else entry.twin
         holders = tuple(sorted(self._holders.get(entry.id, ())))
         return (entry.twin, unreachable, self._usage.is_taken(entry.id), holders)
 

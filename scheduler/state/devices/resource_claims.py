@@ -49,6 +49,11 @@ class ClaimTable:
     def __len__(self) -> int:
         return len(self._claims)
 
+    @property
+    def in_flight(self) -> int:
+        """How many allocations are being written."""
+        return len(self._in_flight)
+
     def get(self, key: str) -> ResourceClaim | None:
         """Return the newest known state of a claim."""
         return self._claims.get(key)

@@ -5,9 +5,6 @@ Source: dynamic-resource-allocation v0.36.3 resourceslice/tracker.
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from weakref import WeakValueDictionary
-
-import msgspec
 
 from scheduler.model.api import quantity
 from scheduler.model.api.devices import (
@@ -18,25 +15,13 @@ from scheduler.model.api.devices import (
     ResourceSlice,
 )
 from scheduler.model.releases import Reference
+from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from scheduler.state.devices.usage import DeviceId
 
-__all__ = ["CapacityLimit", "DeviceEntry", "DeviceKind", "PoolId", "SliceEntry", "SliceTable"]
+__all__ = ["CapacityLimit", "DeviceEntry", "PoolId", "SliceEntry", "SliceTable"]
 
 #: Driver and name.
 PoolId = tuple[str, str]
-
-_encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
-
-
-class DeviceKind:
-    """What selectors read of a device; equal devices share one."""
-
-    __slots__ = ("__weakref__", "device", "driver")
-
-    def __init__(self, driver: str, device: Device) -> None:
-        self.driver: Final = driver
-        #: Any device of the kind.
-        self.device: Final = device
 
 
 class CapacityLimit(NamedTuple):
@@ -122,7 +107,7 @@ class SliceTable:
         self._reference: Final = reference
         self._slices: dict[str, SliceEntry] = {}
         self._taint_rules: dict[str, DeviceTaintRule] = {}
-        self._kinds: WeakValueDictionary[bytes, DeviceKind] = WeakValueDictionary()
+        self._kinds: Final = DeviceKinds(reference)
         #: By pool, then by name of the slice.
         self.pools: Final[dict[PoolId, dict[str, SliceEntry]]] = {}
         #: By node, then by name: slices with a node name.
@@ -150,7 +135,8 @@ class SliceTable:
         entry = SliceEntry(item)
         driver = item.spec.driver
         entry.devices = tuple(
-            DeviceEntry(entry, device, self._kind(driver, device)) for device in item.spec.devices
+            DeviceEntry(entry, device, self._kinds.of(driver, device))
+            for device in item.spec.devices
         )
         for device in entry.devices:
             self._taint(device)
@@ -184,14 +170,6 @@ class SliceTable:
 
     def _place(self, entry: SliceEntry) -> tuple[dict[Any, dict[str, SliceEntry]], Any]:
         return (self.by_node, entry.node) if entry.node else (self.elsewhere, entry.pool)
-
-    def _kind(self, driver: str, device: Device) -> DeviceKind:
-        read = (driver, device.attributes, device.capacity, bool(device.allow_multiple_allocations))
-        key = _encode(read)
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = DeviceKind(driver, device)
-        return kind
 
     def _taint(self, entry: DeviceEntry) -> None:
         taints = list(entry.device.taints)

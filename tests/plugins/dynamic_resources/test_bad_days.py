@@ -127,8 +127,9 @@ def test_a_class_that_vanishes_rejects_pods_until_it_is_back():
 
 
 def test_selectors_that_cost_much_are_evaluated_in_several_attempts():
-    numbers = f"[{','.join(map(str, range(36)))}]"
-    costly = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+    numbers = f"[{','.join(map(str, range(15)))}]"
+    own = f'device.attributes["{DRIVER}"].?model.orValue("")'
+    costly = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, string(c) != {own})))"
     slices = gpus("n1", *(device(f"d{at}", model="a", number=at) for at in range(3)), "last")
     wanted = wants("r", "gpu", costly, f'!("model" in device.attributes["{DRIVER}"])')
     cluster = Cluster(node("n1"), device_class(), slices, claim("c", wanted))
@@ -139,3 +140,18 @@ def test_selectors_that_cost_much_are_evaluated_in_several_attempts():
     assert isinstance(first, Failed)
     assert first.message.endswith("node n1: timed out trying to allocate devices")
     assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def test_a_selector_beyond_the_limit_fails_the_attempt_and_the_pod_backs_off():
+    endless = f'lists.range(60000).all(a, device.attributes["{DRIVER}"].model != string(a))'
+    slices = gpus("n1", device("d", model="m"), "other")
+    claims = [claim("c", wants("r", "gpu", endless)), claim("d", wants())]
+    cluster = Cluster(node("n1"), device_class(), slices, *claims)
+
+    first = cluster.schedule(claiming("p", "c"))
+    other = cluster.schedule(claiming("q", "d"))
+
+    assert isinstance(first, Failed)
+    assert "operation cancelled: actual cost limit exceeded" in first.message
+    assert cluster.phase("p") is not QueuePhase.ACTIVE
+    assert other == Placed("n1")

@@ -1,17 +1,26 @@
 """Selectors see a device as its ResourceSlice says it."""
 
+import time
+
 import pytest
 
+from scheduler.cel import Device as CelDevice
+from scheduler.cel import compile_selector
 from scheduler.model.api.devices import AttributeValue, Device
 from scheduler.model.releases import V1_36, V1_37, Reference
-from scheduler.plugins.dynamic_resources.device_selectors import Expressions
-from scheduler.state.devices.slices import DeviceKind
+from scheduler.plugins.dynamic_resources import device_selectors
+from scheduler.plugins.dynamic_resources.device_selectors import (
+    EvaluationsExhaustedError,
+    Expressions,
+)
+from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support.devices import DRIVER
 
 
 def result(attribute: AttributeValue, expression: str, reference: Reference) -> bool | str:
     device = Device("d", {"a": attribute}, {})
-    return Expressions(reference).get(expression).result(DeviceKind(DRIVER, device))
+    kind = DeviceKinds(reference).of(DRIVER, device)
+    return Expressions(reference).get(expression).result(kind)
 
 
 @pytest.mark.parametrize(
@@ -34,3 +43,127 @@ def test_lists_are_values_since_the_newer_release(attribute: AttributeValue, tes
 
 def test_an_attribute_without_a_known_value_fails_every_selector():
     assert result(AttributeValue(), "true", V1_37) == "attribute a: unsupported attribute value"
+
+
+CANCELLED = "operation cancelled: actual cost limit exceeded"
+OWN = f'device.attributes["{DRIVER}"]'
+
+
+def different(count: int) -> list[DeviceKind]:
+    """Return devices of one model, each with a number of its own."""
+    kinds = DeviceKinds(V1_37)
+    values = (
+        {"model": AttributeValue(string="a"), "uuid": AttributeValue(string=f"GPU-{number:08}")}
+        for number in range(count)
+    )
+    return [kinds.of(DRIVER, Device("d", attributes, {})) for attributes in values]
+
+
+@pytest.mark.parametrize(
+    ("expression", "results"),
+    [
+        pytest.param(f'{OWN}.model == "a"', 1, id="what all have"),
+        pytest.param(f'cel.bind(own, {OWN}, own.model == "a")', 1, id="by another name"),
+        pytest.param(f'{OWN}.uuid != "b"', 50, id="what each has"),
+        pytest.param(f'{OWN}.exists(name, name == "model")', 50, id="anything"),
+    ],
+)
+def test_devices_share_results_as_far_as_they_are_read(expression: str, results: int):
+    expressions = Expressions(V1_37)
+    one, kinds = expressions.get(expression), different(50)
+
+    assert one.result(kinds[0]) is True
+    kept = expressions.kept
+    assert all(one.result(kind) is True for kind in kinds)
+    assert expressions.kept == kept * results
+
+
+#: What costs little upstream, and would take from a second to hours here.
+HOSTILE = (
+    pytest.param(
+        f"lists.range(40000).all(x, !({'||'.join(['false'] * 1400)}))", id="terms without a cost"
+    ),
+    pytest.param(
+        f"lists.range(40000).all(x, !(x in [{','.join(['-1'] * 3300)}]))", id="a constant set"
+    ),
+    pytest.param(
+        f"'{'a' * 300}'.matches('(a?){{1000}}(a?){{1000}}(a?){{1000}}(b?){{1000}}c$')",
+        id="repetitions",
+    ),
+    pytest.param(f"'{'a' * 9000}'.findAll('a.*b|a').size() > 0", id="searches that begin again"),
+    pytest.param(
+        f"lists.range(5000).all(x, [[{'1,' * 2000}1]] == [[{'1,' * 2000}1]])", id="nested lists"
+    ),
+    pytest.param(
+        "cel.bind(l, lists.range(30000), lists.range(9000).all(x, l.exists(i, y, true)))",
+        id="a list of pairs",
+    ),
+    pytest.param(
+        "cel.bind(l, lists.range(300).map(x, lists.range(300)), sets.contains(l, l))",
+        id="sets of lists",
+    ),
+    pytest.param(
+        "cel.bind(l, lists.range(20000), lists.range(9000).all(x, '%s'.format([l]) != ''))",
+        id="lists as texts",
+    ),
+)
+
+
+@pytest.mark.parametrize("expression", HOSTILE)
+@pytest.mark.parametrize("reference", [V1_36, V1_37])
+def test_an_evaluation_is_bounded_in_time(expression: str, reference: Reference):
+    expressions, kind = Expressions(reference), DeviceKinds(reference).of(DRIVER, Device())
+    begun = time.process_time()
+
+    assert expressions.get(expression).result(kind) == CANCELLED
+    assert time.process_time() - begun < 0.5
+
+
+def test_the_compiler_itself_has_the_limit_of_kubernetes_alone():
+    expression = "lists.range(600).all(x, lists.range(100).all(y, x + y >= 0))"
+    kind = DeviceKinds(V1_37).of(DRIVER, Device())
+
+    assert compile_selector(expression, V1_37).evaluate(CelDevice(DRIVER, {}, {})) is True
+    assert Expressions(V1_37).get(expression).result(kind) == CANCELLED
+
+
+def test_an_attempt_evaluates_so_much_and_the_next_one_goes_on():
+    expressions, kinds = Expressions(V1_37), different(30_000)
+    one = expressions.get(f'{OWN}.uuid != "b"')
+
+    def is_done() -> bool:
+        expressions.begin()
+        try:
+            return all(one.result(kind) is True for kind in kinds)
+        except EvaluationsExhaustedError:
+            return False
+
+    assert not is_done()
+    assert any(is_done() for _ in range(10))
+
+
+def test_results_that_were_looked_up_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(device_selectors, "_MAX_RESULT_BYTES", 40_000)
+    expressions, kinds = Expressions(V1_37), different(100)
+    held = [expressions.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
+    for one in held:
+        expressions.begin()
+        assert all(one.result(kind) is True for kind in kinds)
+    expressions.begin()
+
+    assert expressions.kept <= 40_000
+    assert held[-1].kept > 0
+    assert held[0].kept == 0
+
+
+def test_few_expressions_are_kept_compiled(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(device_selectors, "_MAX_COMPILED", 200)
+    expressions, kinds = Expressions(V1_37), different(2)
+    held = [expressions.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
+    for one in held:
+        expressions.begin()
+        assert one.result(kinds[0]) is True
+    expressions.begin()
+
+    assert sum(one.compiled for one in held) <= 200
+    assert all(one.result(kinds[1]) is True for one in held)
