@@ -2,7 +2,7 @@
 
 Each class names the plugin that it belongs to; its kind in the file is that name followed by
 `Args`. `TYPES` lists them all. Defaults are those of upstream; the rules that values must satisfy
-are in `args_rules`.
+are in `args_validation`.
 
 Source: kube-scheduler v1.36.3 k8s.io/kube-scheduler/config/v1 types_pluginargs.go;
 pkg/scheduler/apis/config/v1/defaults.go SetDefaults_*Args.

@@ -1,7 +1,7 @@
 """Reads and writes the whole configuration: the entry point of this package.
 
-`parse` runs all stages (document, codecs, rules, profiles) and either returns complete settings or
-raises all errors at once. `read` is the only function of the package that reads a file.
+`parse` runs all stages (document, codecs, validation, profiles) and either returns complete
+settings or raises all errors at once. `read` is the only function of the package that reads a file.
 
 Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options LoadConfigFromFile,
 ApplyLeaderElectionTo, ApplyDeprecated.
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from scheduler.config import document, plugin_catalogue, profiles, rules
+from scheduler.config import document, plugin_catalogue, profiles, validation
 from scheduler.config.codecs import BOOLEAN, optional
 from scheduler.config.document import Json, Mapping, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
@@ -130,7 +130,7 @@ def parse(
     tree = document.read(text, report)
     _check_type(tree, report)
     manifest = _with_election(_MANIFEST.read(tree, "", report), leader_election)
-    rules.check(manifest, report)
+    validation.check(manifest, report)
     ignored = tuple(
         resource.name
         for extender in manifest.extenders
@@ -213,7 +213,7 @@ def override(
     changed = dataclasses.replace(settings, client_connection=client, **profiling)
     changed = _with_election(changed, leader_election)
     report = ErrorReport("command line")
-    rules.check(changed, report)
+    validation.check(changed, report)
     report.finish()
     return changed
 
@@ -231,7 +231,14 @@ def dump(settings: Settings) -> dict[str, Json]:
 
 
 def render(settings: Settings) -> str:
-    """Return the effective configuration as the YAML text of a file; see `dump`."""
+    """Return the effective configuration as the YAML text of a file; see `dump`.
+
+    A file that follows the release of the API server can be read by each release: it does not name
+    the extension points without an effect that only some releases have.
+    """
+    if settings.follows_server:
+        named = tuple(map(profiles.without_points_of_one_release, settings.profiles))
+        settings = dataclasses.replace(settings, profiles=named)
     return document.write(dump(settings))
 
 

@@ -107,6 +107,9 @@ IN_TREE: Final[Mapping[str, frozenset[Point]]] = {
     "VolumeZone": frozenset({Point.PRE_FILTER, Point.FILTER}),
 }  # fmt: skip
 
+#: The plugins that have the point preFilter where `Reference.node_plugins_have_prefilters` is set.
+PREFILTERS_OF_NODES: Final = ("NodeName", "NodeUnschedulable", "TaintToleration")
+
 #: The first plugins for nodes in each order of `Reference.checks_node_name_first`.
 _BY_NODE: Final = {
     False: (("NodeUnschedulable", 0), ("NodeName", 0)),
@@ -145,6 +148,14 @@ REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCE
 def default_plugins(reference: Reference) -> tuple[tuple[str, int], ...]:
     """Return the plugins that `multiPoint` enables by default, in the order of a release."""
     return (*_FIRST, *_BY_NODE[reference.checks_node_name_first], *_LAST)
+
+
+def with_points_of(
+    reference: Reference, catalog: Mapping[str, frozenset[Point]]
+) -> dict[str, frozenset[Point]]:
+    """Return a catalogue with the extension points that the plugins have in a release."""
+    added = PREFILTERS_OF_NODES if reference.node_plugins_have_prefilters else ()
+    return {**catalog, **{name: catalog[name] | {Point.PRE_FILTER} for name in added}}
 
 
 def merged(extra: Mapping[str, frozenset[str]]) -> dict[str, frozenset[Point]]:

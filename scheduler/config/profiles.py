@@ -1,8 +1,8 @@
 """Profiles: converts profiles of the file to expanded settings.
 
-This is the fourth stage of reading, after `rules`. Profiles are validated as kube-scheduler does
-when it builds its frameworks: each must have one queue sort plugin, the same in all profiles, and a
-bind plugin.
+This is the fourth stage of reading, after `validation`. Profiles are validated as kube-scheduler
+does when it builds its frameworks: each must have one queue sort plugin, the same in all profiles,
+and a bind plugin.
 
 Source: kube-scheduler v1.36.3 pkg/scheduler/apis/config/v1/defaults.go
 setDefaults_KubeSchedulerProfile; pkg/scheduler/apis/config/validation/validation.go
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from scheduler.config import args_rules, document, rules
+from scheduler.config import args_validation, document, validation
 from scheduler.config.args import (
     CODECS,
     TYPES,
@@ -33,7 +33,12 @@ from scheduler.config.codecs import INT32, STRING, TREE, Codec, array, is_null, 
 from scheduler.config.document import Json, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
 from scheduler.config.object_codec import Record, wire
-from scheduler.config.plugin_catalogue import REMOVED, Point
+from scheduler.config.plugin_catalogue import (
+    PREFILTERS_OF_NODES,
+    REMOVED,
+    Point,
+    with_points_of,
+)
 from scheduler.config.plugin_sets import (
     API_VERSION,
     MULTI_POINT,
@@ -146,7 +151,7 @@ class _Draft:
         self.percentage = entry.percentage_of_nodes_to_score
         self._report = report
         self._entry = entry
-        rules.check_percentage(f"{path}.percentageOfNodesToScore", self.percentage, report)
+        validation.check_percentage(f"{path}.percentageOfNodesToScore", self.percentage, report)
         self.args = {
             config.name: self._read(config, f"{path}.pluginConfig[{i}]")
             for i, config in self._distinct(entry.plugin_config)
@@ -163,7 +168,7 @@ class _Draft:
         }
         self.queue_sort = sets[Point.QUEUE_SORT].meaning
         sets[MULTI_POINT] = merge(defaults(reference), sets[MULTI_POINT])
-        self.expansion = Expansion(sets, catalog, self._report)
+        self.expansion = Expansion(sets, with_points_of(reference, catalog), self._report)
         path = f"{self.path}.plugins.{POD_GROUPS}"
         for_groups = written.get(POD_GROUPS, empty).placed(path)
         if not reference.has_plugins_for_pod_groups and for_groups != empty:
@@ -235,7 +240,7 @@ class _Draft:
         for name, plugin_args in args.items():
             if name == NodeResourcesFitArgs.plugin and name not in mentioned:
                 continue  # upstream the plugin checks them, and it is not enabled here
-            args_rules.check(plugin_args, self.args_path(name), self._report, self._reference)
+            args_validation.check(plugin_args, self.args_path(name), self._report, self._reference)
 
     def _check_points(self) -> None:
         path = f"{self.path}.plugins"
@@ -301,6 +306,12 @@ def _check_queue_sort(drafts: Sequence[_Draft], report: ErrorReport) -> None:
             theirs, ours = first.args.get(name, _NO_ARGS), draft.args.get(name, _NO_ARGS)
             if theirs != ours:
                 report.say(draft.args_path(name), "queueSort must be the same for all profiles")
+
+
+def without_points_of_one_release(profile: ProfileSettings) -> ProfileSettings:
+    """Return a profile that decides the same, and that each release accepts."""
+    kept = tuple(name for name in profile.pre_filter if name not in PREFILTERS_OF_NODES)
+    return dataclasses.replace(profile, pre_filter=kept)
 
 
 def write(profile: ProfileSettings) -> Json:

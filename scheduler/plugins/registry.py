@@ -21,6 +21,7 @@ from scheduler.framework.plugin import (
     PreEnqueue,
     Score,
 )
+from scheduler.framework.prefilter_only import with_prefilters
 from scheduler.framework.profile import PREEMPTION, Profile, build_queueing_hints
 from scheduler.model.releases import OLDEST, Reference
 from scheduler.plugins.default_binder import DefaultBinder
@@ -43,7 +44,6 @@ from scheduler.plugins.node_resources.scoring_strategies import (
 )
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.pod_topology_spread.pod_topology_spread import PodTopologySpread
-from scheduler.plugins.prefilter_only import with_prefilters
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration

@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import load, plugin_catalogue
 from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Weighted
-from scheduler.model.releases import REFERENCES
+from scheduler.model.releases import REFERENCES, V1_36, V1_37
 
 _USUAL = load.defaults().profiles[0]
 _SORT_AND_BIND = "{name: PrioritySort}, {name: DefaultBinder}"
@@ -379,3 +379,17 @@ def test_every_default_plugin_exists():
     for reference in REFERENCES.values():
         names = {name for name, _ in plugin_catalogue.default_plugins(reference)}
         assert names <= plugin_catalogue.IN_TREE.keys()
+
+
+@pytest.mark.parametrize("name", ["NodeName", "NodeUnschedulable", "TaintToleration"])
+def test_plugins_for_nodes_have_a_prefilter_as_of_v1_37(
+    name: str,
+    profile: Callable[..., ProfileSettings],
+    problems: Callable[..., list[str]],
+):
+    fields = f"{{plugins: {{preFilter: {{enabled: [{{name: {name}}}]}}}}}}"
+
+    assert profile(fields, server=V1_37).pre_filter[0] == name
+    assert problems(f"profiles: [{fields}]", server=V1_36) == [
+        f'{_SETS}.preFilter.enabled[0]: plugin "{name}" does not extend PreFilterPlugin plugin'
+    ]

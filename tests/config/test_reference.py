@@ -137,3 +137,10 @@ def test_plugins_for_pod_groups_must_exist(problems: Callable[..., list[str]]):
     assert problems(body, server=V1_37) == [
         'profiles[0].plugins.podGroupPostFilter.enabled[0].name: plugin "Nothing" does not exist'
     ]
+
+
+def test_a_written_configuration_that_names_no_release_suits_each(parse: Parse):
+    text = load.render(parse("", server=V1_37))
+
+    for server in (V1_36, V1_37):
+        assert load.parse(text, source="written", server=server).reference is server

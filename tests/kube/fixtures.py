@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.kube.client.backoff import Sleeper
-from scheduler.kube.client.hooks import ClientHooks
+from scheduler.kube.instrumentation import Instrumentation
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.write.writer import Writer
 from scheduler.model.effects import Bind, Evict, PodRef
@@ -18,7 +18,7 @@ NOW = 1_767_225_600.25
 
 
 @dataclass
-class Heard(ClientHooks):
+class Heard(Instrumentation):
     """An observer that records reports."""
 
     requests: list[tuple[str, str, str]] = field(default_factory=list)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler.config.settings import Extender, ExtenderTLS
-from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.errors import ConnectionSettingsError, NotFound
 from scheduler.kube.extenders import ExtenderError, Extenders
+from scheduler.kube.instrumentation import Instrumentation
 from scheduler.model.effects import Ask, Bind, NodeVictims, PodRef, Question, Verb
 from scheduler.model.extender_answers import (
     ExtenderAnswer,
@@ -44,7 +44,7 @@ class KnownPods:
         return json.dumps({"metadata": {"name": pod.name}}).encode()
 
 
-class Heard(ClientHooks):
+class Heard(Instrumentation):
     """Remembers which extenders failed."""
 
     def __init__(self) -> None:

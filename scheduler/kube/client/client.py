@@ -8,11 +8,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.client.rate_limiter import RateLimiter
 from scheduler.kube.client.transport import Reply, Stream, StreamingTransport
 from scheduler.kube.errors import Unreachable, refusal
 from scheduler.kube.http.connection import BUFFER_BYTES
+from scheduler.kube.instrumentation import Instrumentation
 from scheduler.model.base import Record
 
 __all__ = ["JSON", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "Client", "Request", "body_of"]
@@ -69,11 +69,11 @@ class Client:
     def __init__(
         self,
         transport: StreamingTransport,
-        observer: ClientHooks | None = None,
+        observer: Instrumentation | None = None,
         limiter: RateLimiter | None = None,
     ) -> None:
         #: Gets each request; informers and the writer report their own work to it, too.
-        self.observer = observer or ClientHooks()
+        self.observer = observer or Instrumentation()
         self._transport = transport
         self._limiter = limiter
 

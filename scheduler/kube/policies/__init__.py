@@ -1,1 +1,1 @@
-"""Preemption policies: informer, kopf operator, registry and status."""
+"""Preemption policies: informer, kopf watcher, registry and status."""

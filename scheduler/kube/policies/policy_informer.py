@@ -3,7 +3,7 @@
 The CRD may be missing, be added later, and be removed again. So the policies are listed
 periodically with the scheduler's own client: a cheap request that shows whether the CRD exists,
 that gives the first policies before any decision, and that finds changes a watch has missed. While
-the CRD exists, kopf watches (`kube/policies/operator`), so that changes take effect at once.
+the CRD exists, kopf watches (`kube/policies/kopf_watcher`), so that changes take effect at once.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from scheduler.kube.watch.decoding import UNREADABLE, check_list, without_depths
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer import WatchHealth
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
-from scheduler.model.policies import PolicyFigures
+from scheduler.model.policies import PolicyFigures, PolicyState
 from scheduler.model.times import Seconds
 
 if TYPE_CHECKING:
-    from scheduler.kube.policies.operator import PolicyOperator
+    from scheduler.kube.policies.kopf_watcher import PolicyWatcher
 
 __all__ = ["PolicyInformer", "PolicySettings"]
 
@@ -84,7 +84,7 @@ class PolicyInformer:
         self._settings = settings
         self._observer = client.observer
         self._registry = PolicyRegistry(settings.wall)
-        self._operator: PolicyOperator | None = None
+        self._watcher: PolicyWatcher | None = None
         self._backoff = ExponentialBackoff(sleeper, 0.5, settings.period_seconds)
         self._restarts = ExponentialBackoff(sleeper, 1.0, settings.period_seconds)
         self._changed = asyncio.Event()
@@ -116,6 +116,10 @@ class PolicyInformer:
             undecodable=len(self._refused),
             objects=len(self._registry),
         )
+
+    def states(self) -> list[PolicyState]:
+        """Return the state of each policy, in name order."""
+        return self._registry.states()
 
     def count_by_state(self) -> dict[str, int]:
         """Return the number of policies by state: see `PolicyRegistry.count_by_state`."""
@@ -216,20 +220,18 @@ class PolicyInformer:
 
     def _open(self) -> None:
         # It imports aiohttp, for which the first requests must not wait.
-        from scheduler.kube.policies.operator import PolicyOperator  # noqa: PLC0415
+        from scheduler.kube.policies.kopf_watcher import PolicyWatcher  # noqa: PLC0415
 
-        if self._operator is None:
+        if self._watcher is None:
             settings = self._settings
-            self._operator = PolicyOperator(
-                settings.where, settings.user_agent, settings.wall, self
-            )
-            self._operator.start()
+            self._watcher = PolicyWatcher(settings.where, settings.user_agent, settings.wall, self)
+            self._watcher.start()
 
     async def _close(self) -> None:
-        operator, self._operator = self._operator, None
+        watcher, self._watcher = self._watcher, None
         self._writing = False
-        if operator is not None:
-            await operator.close(self._settings.patience_seconds)
+        if watcher is not None:
+            await watcher.close(self._settings.patience_seconds)
 
     # Called by kopf
 
@@ -256,9 +258,9 @@ class PolicyInformer:
         """Record that a status could not be written."""
         self._problem("status", f"status of {name}: {problem}")
 
-    def statuses_written(self, operator: "PolicyOperator") -> None:
+    def statuses_written(self, watcher: "PolicyWatcher") -> None:
         """Record that all requested statuses were written, or could not be."""
-        if operator is self._operator:
+        if watcher is self._watcher:
             self._writing = False
             if self._overtaken:
                 self._changed.set()
@@ -267,10 +269,10 @@ class PolicyInformer:
         """Return whether this process leads now."""
         return self._settings.may_write()
 
-    def ended(self, operator: "PolicyOperator", problem: str) -> None:
+    def ended(self, watcher: "PolicyWatcher", problem: str) -> None:
         """Handle the end of kopf; the next list, soon, starts it again."""
-        if operator is self._operator:
-            self._operator, self._writing = None, False
+        if watcher is self._watcher:
+            self._watcher, self._writing = None, False
             self._problem("watch", f"cannot watch {RESOURCE}: {problem}")
             asyncio.get_running_loop().call_later(self._restarts.delay(), self._list_soon.set)
 
@@ -312,11 +314,11 @@ class PolicyInformer:
                     await self._changed.wait()
             await self._sleeper.sleep(DEBOUNCE_SECONDS)
             self._changed.clear()
-            if self._operator is None or not self._settings.may_write():
+            if self._watcher is None or not self._settings.may_write():
                 continue
             self._overtaken = self._writing
             if not self._writing and (due := self._registry.due(self._settings.figures())):
-                self._writing = self._operator.write(due)
+                self._writing = self._watcher.write(due)
 
 
 class _Page(msgspec.Struct):

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
-from scheduler.model.policies import PolicyFigures, PreemptionPolicy
+from scheduler.model.policies import PolicyFigures, PolicyState, PreemptionPolicy
 from scheduler.model.times import Seconds
 
 __all__ = [
@@ -271,6 +271,18 @@ class PolicyRegistry:
         """Return the reason why the newest generation of a policy is refused, by name."""
         problems = ((name, self._problem(entry)) for name, entry in self._entries.items())
         return {name: problem for name, problem in problems if problem}
+
+    def states(self) -> list[PolicyState]:
+        """Return the state of each policy, in name order."""
+        return [
+            PolicyState(
+                name,
+                entry.seen.generation,
+                self._problem(entry)[:MAX_MESSAGE],
+                self._published.get(name),
+            )
+            for name, entry in sorted(self._entries.items())
+        ]
 
     def count_by_state(self) -> dict[str, int]:
         """Return the number of policies, by the generation that is in force.

@@ -1,7 +1,7 @@
 """Writes the statuses of policies, and an Event where one is refused.
 
-It runs in the thread of `kube/policies/operator`, with the session of kopf. Before each request it
-checks whether this process still leads: a status may have waited behind others.
+It runs in the thread of `kube/policies/kopf_watcher`, with the session of kopf. Before each request
+it checks whether this process still leads: a status may have waited behind others.
 """
 
 import os

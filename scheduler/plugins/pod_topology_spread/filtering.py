@@ -2,6 +2,9 @@
 
 Source: kube-scheduler v1.36.3 podtopologyspread/filtering.go.
 
+The counts come from `state/views/counters`; `constraints.Inclusion` says which nodes and pods
+count.
+
 Axes: n rows of a view, D values of a label and *absent*.
 """
 

@@ -120,6 +120,11 @@ class NodeColumns:
         """Return the non-zero requests, for scores: 0 for milli-cpu, 1 for bytes of memory."""
         return self._non_zero[index]
 
+    @property
+    def free_rows(self) -> tuple[int, ...]:
+        """The rows without a name; the last one is used next."""
+        return tuple(self._free)
+
     def ensure(self, name: str) -> int:
         """Return the row of a name, a new one for an unknown name."""
         row = self._rows.get(name)

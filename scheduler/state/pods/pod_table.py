@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.runtime import runs_since
+from scheduler.model.api.start_time import runs_since
 from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.columns.change_log import ChangeLog
@@ -172,6 +172,14 @@ class PodTable:
     def pods_on(self, row: int) -> Iterator[Pod]:
         """Yield the pods of a row, in NodeInfo order."""
         return map(self.pod, self.on_row(row))
+
+    def by_slot(self) -> list[Pod | None]:
+        """Return the pods by slot; `None` for free slots."""
+        return [*self._pods]
+
+    def rows(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the rows that have pods, each with its slots in NodeInfo order."""
+        return ((row, tuple(slots)) for row, slots in self._on_row.items())
 
     def priorities(self, slots: Int) -> Int:
         """Return the priorities of the pods in some slots; at -1 one that no pod has."""

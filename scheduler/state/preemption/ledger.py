@@ -7,6 +7,8 @@ entries are merged, always conservatively: see `ledger_entries`.
 The writer of effects saves the ledger as text (`ledger_codec`); `revision` shows whether there are
 changes that were not saved. More is kept here than fits into the text: entries that are merged only
 in the text still count one by one during the life of this process.
+
+The module is longer than others because every count, query and bound is about the same entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,8 +18,9 @@ from typing import Final, TypeVar
 from scheduler.model.policies import BudgetScope
 from scheduler.model.times import Seconds
 from scheduler.state.preemption import ledger_codec
+from scheduler.state.preemption.event_times import EventTimes
 from scheduler.state.preemption.ledger_arrays import LedgerArrays
-from scheduler.state.preemption.ledger_codec import LedgerError, Written
+from scheduler.state.preemption.ledger_codec import MAX_BYTES, LedgerError, Written
 from scheduler.state.preemption.ledger_entries import (
     ANY,
     EvictionEntry,
@@ -26,7 +29,6 @@ from scheduler.state.preemption.ledger_entries import (
     merged,
     merged_owners,
 )
-from scheduler.state.preemption.moments import Moments
 from scheduler.state.preemption.preemption_backoff import PreemptionBackoff
 from scheduler.state.preemption.wasted_evictions import WastedEvictions, WasteEntry, WastePause
 
@@ -44,8 +46,6 @@ __all__ = [
 MAX_ENTRIES: Final = 8192
 #: Entries are also merged beyond this number of counts, one for each policy of each entry.
 MAX_COUNTS: Final = 4 * MAX_ENTRIES
-#: A ConfigMap holds 1 MiB, its other fields included.
-MAX_BYTES: Final = 900_000
 
 _EntryT = TypeVar("_EntryT", EvictionEntry, PreemptionEntry)
 
@@ -72,8 +72,8 @@ class Ledger:
         #: The evictions as arrays; `None` if that is out of date.
         self._table: LedgerArrays | None = None
         #: By policy and scope, and by key.
-        self._victims: dict[tuple[str, BudgetScope], dict[str, Moments]] = {}
-        self._by_owner: dict[tuple[str, str], Moments] = {}
+        self._victims: dict[tuple[str, BudgetScope], dict[str, EventTimes]] = {}
+        self._by_owner: dict[tuple[str, str], EventTimes] = {}
         #: Whether the text of another process was merged.
         self._loaded = False
         #: The number of policies of all entries together.
@@ -200,6 +200,18 @@ class Ledger:
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
         return _since(map(by_key.get, keys), since)
 
+    def spent(self, policy: str, scope: BudgetScope, since: Seconds) -> dict[str, int]:
+        """Return how many victims count for each key of a budget since a moment.
+
+        For the arguments see `victims`. Victims that were merged count for `ANY`.
+        """
+        return _spent(self._victims.get((policy, scope), {}).items(), since)
+
+    def spent_by_owner(self, policy: str, since: Seconds) -> dict[str, int]:
+        """Return how many preemptions count for each owner since a moment; as `spent`."""
+        own = ((owner, at) for (name, owner), at in self._by_owner.items() if name == policy)
+        return _spent(own, since)
+
     def victim_arrays(self) -> LedgerArrays:
         """Return all counted victims as arrays, for callers that need `victims` for many keys."""
         if self._table is None:
@@ -220,15 +232,16 @@ class Ledger:
         failed and wasted preemptions, are left out.
         """
         self.prune(now)
-        evictions, preemptions = self._in_order()
-        written = Written(
-            evictions, preemptions, list(self.backoff), *self.wasted_evictions.written()
-        )  # fmt: skip
-        text = ledger_codec.encoded(written, now)
-        while len(text) > MAX_BYTES:
-            written = written.smaller()
-            text = ledger_codec.encoded(written, now)
-        return text.decode()
+        return ledger_codec.text(self.contents(), now)
+
+    def contents(self) -> Written:
+        """Return all entries, in no order; this takes less than a millisecond."""
+        return Written(
+            [*self._evictions.values()],
+            [*self._preemptions.values()],
+            [*self.backoff],
+            *self.wasted_evictions.written(),
+        )
 
     def merge(self, text: str, now: Seconds | None = None) -> int:
         """Add the entries of a text to those of this ledger.
@@ -351,7 +364,7 @@ class Ledger:
         self._counts += len(eviction.policies)
         for policy, scope, key in counted_for(eviction):
             by_key = self._victims.setdefault((policy, scope), {})
-            by_key.setdefault(key, Moments()).add(eviction.at, eviction.count)
+            by_key.setdefault(key, EventTimes()).add(eviction.at, eviction.count)
 
     def _drop_eviction(self, key: object) -> EvictionEntry:
         self._table = None
@@ -370,7 +383,7 @@ class Ledger:
         self._preemptions[_key(preemption)] = preemption
         self._counts += len(preemption.policies)
         for policy in preemption.policies:
-            moments = self._by_owner.setdefault((policy, preemption.owner), Moments())
+            moments = self._by_owner.setdefault((policy, preemption.owner), EventTimes())
             moments.add(preemption.at, preemption.count)
 
     def _drop_preemption(self, key: object) -> None:
@@ -387,6 +400,11 @@ def _key(preemption: PreemptionEntry) -> object:
     return (preemption.uid, preemption.at) if preemption.uid else preemption
 
 
-def _since(counted: Iterable[Moments | None], since: Seconds) -> list[Seconds]:
+def _spent(counted: Iterable[tuple[str, EventTimes]], since: Seconds) -> dict[str, int]:
+    numbers = ((key, moments.count_since(since)) for key, moments in counted)
+    return {key: number for key, number in numbers if number}
+
+
+def _since(counted: Iterable[EventTimes | None], since: Seconds) -> list[Seconds]:
     lists = [moments.since(since) for moments in counted if moments]
     return lists[0] if len(lists) == 1 else sorted(at for times in lists for at in times)

@@ -10,8 +10,8 @@ import numpy as np
 
 from scheduler.model.policies import BudgetScope
 from scheduler.state.columns.arrays import Bool, Float, Int
+from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger_entries import ANY, EvictionEntry
-from scheduler.state.preemption.moments import MAX_RETURNED
 
 __all__ = ["LedgerArrays"]
 

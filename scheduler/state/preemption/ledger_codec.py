@@ -12,6 +12,7 @@ import msgspec
 
 from scheduler.model.api.owners import MAX_LENGTH, bounded
 from scheduler.model.times import Seconds
+from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger_entries import (
     ANY,
     EvictionEntry,
@@ -19,13 +20,14 @@ from scheduler.state.preemption.ledger_entries import (
     merged,
     merged_owners,
 )
-from scheduler.state.preemption.moments import MAX_RETURNED
 from scheduler.state.preemption.preemption_backoff import FailureRecord
 from scheduler.state.preemption.wasted_evictions import NodePause, WasteEntry
 
-__all__ = ["VERSION", "LedgerError", "Written", "decoded", "encoded"]
+__all__ = ["MAX_BYTES", "VERSION", "LedgerError", "Written", "decoded", "encoded", "text"]
 
 VERSION: Final = 1
+#: A ConfigMap holds 1 MiB, its other fields included.
+MAX_BYTES: Final = 900_000
 
 #: The longest text, in characters; no ConfigMap holds more.
 _MAX_TEXT: Final = 2_000_000
@@ -100,6 +102,23 @@ class _Names:
 
     def all(self, names: Iterable[str]) -> list[int]:
         return [self.index(name) for name in sorted(names)]
+
+
+def text(written: Written, now: Seconds) -> str:
+    """Return the text of a ledger, with at most `MAX_BYTES` bytes; see `Ledger.text`.
+
+    Args:
+        written: The content; victims and preemptions are in any order.
+        now: The time.
+    """
+    evictions = sorted(written.evictions, key=lambda entry: entry.at)
+    preemptions = sorted(written.preemptions, key=lambda entry: entry.at)
+    ordered = written._replace(evictions=evictions, preemptions=preemptions)
+    found = encoded(ordered, now)
+    while len(found) > MAX_BYTES:
+        ordered = ordered.smaller()
+        found = encoded(ordered, now)
+    return found.decode()
 
 
 def encoded(written: Written, now: Seconds) -> bytes:

@@ -16,10 +16,12 @@ without any wasted victim: no tenant can stop preemption for all others. Preempt
 way when a limit is reached continue.
 
 `now` is always the time of this machine. Later times from another process are replaced by now.
+
+The module is longer than others because all limits and pauses are about the same entries.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -35,6 +37,7 @@ __all__ = [
     "WasteEntry",
     "WastePause",
     "WasteScope",
+    "WasteUse",
     "WasteView",
     "WastedEvictions",
 ]
@@ -129,6 +132,30 @@ class NodePause:
         """When the back-off of the node ends."""
         growth = math.pow(2.0, min(self.times - 1, 16))
         return self.last + min(MAX_PAUSE, FIRST_PAUSE * growth)
+
+
+class WasteUse(NamedTuple):
+    """What counts for one limit."""
+
+    scope: WasteScope
+    #: The uid of a pod, an owner, a namespace or a node; empty for the cluster.
+    key: str
+    #: Of the preemptor of the last entry.
+    owner: str
+    #: Wasted victims; for a pod without those of its largest preemption.
+    spent: int
+    #: Whether preemption is stopped for the key.
+    stopped: bool
+
+
+#: The key of an entry in each scope.
+_KEYS: Final[Mapping[WasteScope, Callable[[WasteEntry], str]]] = {
+    WasteScope.POD: lambda entry: entry.uid,
+    WasteScope.OWNER: lambda entry: entry.owner,
+    WasteScope.NAMESPACE: lambda entry: entry.namespace,
+    WasteScope.NODE: lambda entry: entry.node,
+    WasteScope.CLUSTER: lambda _: "",
+}
 
 
 class _Limit(NamedTuple):
@@ -327,6 +354,20 @@ class WastedEvictions:
             ),
             uid if scopes[WasteScope.POD] else "",
         )
+
+    def usage(self, now: Seconds) -> Iterator[WasteUse]:
+        """Yield what counts for each limit now, by scope and key."""
+        recent = [entry for entry in self._entries if entry.at > now - WINDOW]
+        for scope, key in _KEYS.items():
+            groups: dict[str, list[WasteEntry]] = {}
+            for entry in recent:
+                if entry.certain or scope is WasteScope.POD:
+                    groups.setdefault(key(entry), []).append(entry)
+            for name, entries in groups.items():
+                victims = [entry.victims for entry in entries]
+                spent = sum(victims) - (max(victims) if scope is WasteScope.POD else 0)
+                stopped = _Limit(scope, tuple(entries)).pause(1) is not None
+                yield WasteUse(scope, name, entries[-1].owner, spent, stopped)
 
     def prune(self, now: Seconds) -> None:
         """Drop entries and pauses that do not count any more."""

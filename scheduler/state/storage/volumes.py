@@ -102,6 +102,11 @@ class Volumes:
         yield from self.claims
         yield from self._attachments
 
+    @property
+    def assumed(self) -> int:
+        """How many volumes and claims have an assumed state."""
+        return self.volumes.assumed + self.claims.assumed
+
     def capacities(self, class_name: str) -> Sequence[CSIStorageCapacity]:
         """Return the known storage capacities for volumes of a class."""
         return list(self._capacities.get(class_name, {}).values())

@@ -12,6 +12,7 @@ from scheduler.plugins import registry
 from scheduler.plugins.external import entry_points
 from scheduler.plugins.external.entry_points import PackageError
 from tests.support.packages import install
+from tests.support.recordings import RecordedMachine
 
 GOOD = """
 class Plugin:
@@ -241,7 +242,7 @@ def test_check_config_names_the_package_of_a_plugin(
         (["check-config"], 1),
         (["run", "--config"], 2),
         (["plan", "-f", "/dev/null", "--config"], 2),
-        (["replay", "/dev/null", "--config"], 2),
+        (["replay", "RECORDING", "--config"], 2),
     ],
     ids=["check-config", "run", "plan", "replay"],
 )
@@ -250,8 +251,12 @@ def test_every_command_refuses_a_broken_package(
     code: int,
     package: Package,
     config: Path,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ):
+    recording = tmp_path / "incident.rec"
+    RecordedMachine(recording)
+    arguments = [str(recording) if each == "RECORDING" else each for each in arguments]
     name = package("raise OSError('gone')\n")
 
     assert main([*arguments, str(config)]) == code

@@ -4,10 +4,10 @@ The calls come from the event loop and must return at once. Gauges, such as queu
 age of a watch, are not reported but read: `Writer.lengths`, `Informer.health`.
 """
 
-__all__ = ["ClientHooks"]
+__all__ = ["Instrumentation"]
 
 
-class ClientHooks:
+class Instrumentation:
     """Gets the events between this process and the API server; this one ignores them all."""
 
     def request_ended(self, verb: str, resource: str, code: str, seconds: float) -> None:

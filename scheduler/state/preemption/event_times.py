@@ -1,17 +1,17 @@
-"""Moments in order, each with a count of events."""
+"""EventTimes in order, each with a count of events."""
 
 import bisect
 from typing import Final
 
 from scheduler.model.times import Seconds
 
-__all__ = ["MAX_RETURNED", "Moments"]
+__all__ = ["MAX_RETURNED", "EventTimes"]
 
 #: How many of the last events are returned. No policy has a greater limit.
 MAX_RETURNED: Final = 10_000
 
 
-class Moments:
+class EventTimes:
     """The times of events; many events at the same moment take as much space as one."""
 
     __slots__ = ("_at", "_counts", "_several")
@@ -39,6 +39,11 @@ class Moments:
             index += 1
         del self._at[index], self._counts[index]
         self._several -= count > 1
+
+    def count_since(self, since: Seconds) -> int:
+        """Return how many events there were after a moment."""
+        first = bisect.bisect_right(self._at, since)
+        return sum(self._counts[first:]) if self._several else len(self._at) - first
 
     def since(self, since: Seconds) -> list[Seconds]:
         """Return the times of events after a moment, oldest first: the last `MAX_RETURNED`."""

@@ -34,7 +34,7 @@ from scheduler.kube.policies.registry import (
 from scheduler.kube.policies.status_writer import ANSWER_SECONDS, PolicyWriter, error_text
 from scheduler.model.times import Seconds
 
-__all__ = ["PolicyListener", "PolicyOperator"]
+__all__ = ["PolicyListener", "PolicyWatcher"]
 
 #: As in the informers: the server is asked to end a watch after that long, because there may be no
 #: bookmark before; a connection without a byte for longer than that is dead.
@@ -43,7 +43,7 @@ SILENCE_SECONDS: Final = 100.0
 
 
 class PolicyListener(Protocol):
-    """Gets the events of the operator; always called in the scheduler's event loop."""
+    """Gets the events of the watcher; always called in the scheduler's event loop."""
 
     def watched(self) -> None:
         """Handle the start of a watch; earlier changes may have been missed."""
@@ -60,17 +60,17 @@ class PolicyListener(Protocol):
     def not_written(self, name: str, problem: str) -> None:
         """Record that a status could not be written."""
 
-    def statuses_written(self, operator: "PolicyOperator") -> None:
+    def statuses_written(self, watcher: "PolicyWatcher") -> None:
         """Record that all requested statuses were written, or could not be."""
 
     def may_write(self) -> bool:
         """Return whether this process leads now."""
 
-    def ended(self, operator: "PolicyOperator", problem: str) -> None:
+    def ended(self, watcher: "PolicyWatcher", problem: str) -> None:
         """Handle the end of kopf: policies are not watched any more."""
 
 
-class PolicyOperator:
+class PolicyWatcher:
     """kopf in its thread; made and called in the scheduler's event loop."""
 
     def __init__(

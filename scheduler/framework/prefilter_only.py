@@ -31,6 +31,7 @@ class PreFilterOnly:
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
+        """Return the PreFilter of the plugin for a pod; `None` if it has none."""
         inner = self._plugin.compile_filter(pod, cluster, verdicts)
         if inner is None or (
             type(inner).prepare is CompiledFilter.prepare and inner.node_names is None
@@ -39,6 +40,7 @@ class PreFilterOnly:
         return _PrepareOnly(inner)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Return no event: the point `preFilter` alone registers none."""
         return ()
 
 
