@@ -77,6 +77,9 @@ class Reference:
     has_plugins_for_pod_groups: bool
     #: NodeName stands before NodeUnschedulable, so its reason is the one that is reported.
     checks_node_name_first: bool
+    #: NodeName, NodeUnschedulable and TaintToleration have the point preFilter, without an effect
+    #: on pending pods.
+    node_plugins_have_prefilters: bool
     #: DeviceTaintRules taint devices (feature gate DRADeviceTaintRules).
     applies_device_taint_rules: bool
     #: A DeviceTaintRule without a selector taints all devices; otherwise none.
@@ -155,6 +158,7 @@ V1_36: Final = Reference(
     has_scale_up_events=False,
     has_plugins_for_pod_groups=False,
     checks_node_name_first=False,
+    node_plugins_have_prefilters=False,
     applies_device_taint_rules=False,
     rules_without_selector_taint_all=True,
     counters_concern_every_node=True,
@@ -202,6 +206,7 @@ V1_37: Final = Reference(
     has_scale_up_events=True,
     has_plugins_for_pod_groups=True,
     checks_node_name_first=True,
+    node_plugins_have_prefilters=True,
     applies_device_taint_rules=True,
     rules_without_selector_taint_all=False,
     counters_concern_every_node=False,

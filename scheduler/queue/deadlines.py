@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Final, Generic, TypeVar
 
 from scheduler.model.times import Seconds
@@ -30,7 +29,8 @@ class Deadlines(Generic[Item]):
         """
         self._is_valid = is_valid
         self.entries: list[tuple[Seconds, int, Item]] = []
-        self._numbers = count()
+        #: Of the next entry.
+        self._number = 0
         #: How many entries there may be before the void ones are dropped.
         self._most = _FEW
 
@@ -40,7 +40,8 @@ class Deadlines(Generic[Item]):
 
     def put(self, item: Item, moment: Seconds) -> None:
         """Add an item that is due at a moment."""
-        heapq.heappush(self.entries, (moment, next(self._numbers), item))
+        heapq.heappush(self.entries, (moment, self._number, item))
+        self._number += 1
         if len(self.entries) > self._most:
             self.entries = [entry for entry in self.entries if self._is_valid(entry[2], entry[0])]
             heapq.heapify(self.entries)

@@ -22,7 +22,7 @@ from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.waiting_groups import WaitingGroup, WaitingGroups
 
-__all__ = ["NoLongerEquivalent", "Representatives", "Wake"]
+__all__ = ["GroupRetry", "NoLongerEquivalent", "Representative", "Representatives", "Wake"]
 
 #: How many followers are searched for one whose back-off is over.
 _FRONT: Final = 16
@@ -34,7 +34,7 @@ NoLongerEquivalent = Callable[[Collection[QueuedPod]], list[QueuedPod]]
 
 
 @dataclass(frozen=True, slots=True)
-class _GroupRetry:
+class GroupRetry:
     """Why the pods of a group are tried again, and which of them were not tried yet."""
 
     plugin: str
@@ -44,11 +44,11 @@ class _GroupRetry:
 
 
 @dataclass(slots=True)
-class _Representative:
+class Representative:
     """The pod that is tried for an equivalence group, and which unschedulable pods depend on it."""
 
     uid: str = ""
-    retries: dict[WaitingGroup, _GroupRetry] = field(default_factory=dict)
+    retries: dict[WaitingGroup, GroupRetry] = field(default_factory=dict)
 
 
 class Representatives:
@@ -65,7 +65,7 @@ class Representatives:
         self._backoff = backoff
         self._wake = wake
         self._no_longer_equivalent = no_longer_equivalent
-        self._representatives: dict[bytes, _Representative] = {}
+        self._representatives: dict[bytes, Representative] = {}
 
     def __iter__(self) -> Iterator[tuple[bytes, str]]:
         """Yield the key of each equivalence group with the uid of its representative."""
@@ -80,8 +80,8 @@ class Representatives:
     def start(self, group: WaitingGroup, plugin: str, event: str, now: Seconds) -> None:
         """Try the pods of a group again, after a representative that is tried already."""
         under_way = group.key in self._representatives
-        first = self._representatives.setdefault(group.key, _Representative())
-        first.retries[group] = _GroupRetry(plugin, event, deque(self._unschedulable.of(group)))
+        first = self._representatives.setdefault(group.key, Representative())
+        first.retries[group] = GroupRetry(plugin, event, deque(self._unschedulable.of(group)))
         if not under_way:
             self._wake_next(group.key, now)
 

@@ -17,9 +17,8 @@ def compare(ours: Answer, theirs: Answer) -> list[str]:
     if ours.error or theirs.error:
         sides = (("here", ours.error), ("upstream", theirs.error))
         return [f"{side}: {error}" for side, error in sides if error]
-    for number, (our, their) in enumerate(
-        zip_longest(ours.attempts, theirs.attempts, fillvalue=None), 1
-    ):
+    others = differences.without_repeats(theirs.attempts)
+    for number, (our, their) in enumerate(zip_longest(ours.attempts, others, fillvalue=None), 1):
         if our is None or their is None:
             return [f"attempt {number}: {_brief(our)}, upstream {_brief(their)}"]
         if (

@@ -1,6 +1,7 @@
-"""What v1.36.3 does wrong about devices, and v1.37.2 does not, is not compared with v1.36.3.
+"""What a release of kube-scheduler does wrong is not compared with it; docs/differences.md has it.
 
-Here devices are allocated as by v1.37.2 in both cases; docs/differences.md says so.
+v1.36.3 has errors in the allocation of devices; here they are allocated as by v1.37.2 in both
+cases. v1.37.2 panics when it scores a CSIStorageCapacity that has a `maximumVolumeSize` only.
 """
 
 import copy
@@ -13,11 +14,14 @@ from tests.oracle.generating.dice import Object
 __all__ = ["comparable"]
 
 _DEFECTIVE = "v1.36"
+_PANICS = "v1.37"
 _ODD = ("1e19", "9223372036854775807", "-1Gi")
 
 
 def comparable(cluster: Cluster, reference: str) -> Cluster:
     """Return a cluster without what a release of kube-scheduler is known to do wrong."""
+    if reference == _PANICS:
+        return _with_capacities(cluster)
     if reference != _DEFECTIVE or all(each["kind"] != "ResourceSlice" for each in cluster.objects):
         return cluster
     objects = copy.deepcopy(cluster.objects)
@@ -33,6 +37,22 @@ def comparable(cluster: Cluster, reference: str) -> Cluster:
     for item in objects:
         if item["kind"] == "ResourceClaim" and "devices" in item["spec"]:
             _mend(item["spec"]["devices"], shares=bool(shared))
+    return replace(cluster, objects=objects)
+
+
+def _with_capacities(cluster: Cluster) -> Cluster:
+    """Return a cluster in which each CSIStorageCapacity has a capacity.
+
+    It does not count in the filter, which compares with `maximumVolumeSize` where there is one.
+    """
+    objects = [
+        {**item, "capacity": item["maximumVolumeSize"]}
+        if item["kind"] == "CSIStorageCapacity"
+        and "maximumVolumeSize" in item
+        and "capacity" not in item
+        else item
+        for item in cluster.objects
+    ]
     return replace(cluster, objects=objects)
 
 

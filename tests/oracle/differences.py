@@ -5,13 +5,14 @@ Everything that is not excused here must be equal.
 
 import copy
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.oracle.verdicts import Attempt
 
 __all__ = [
     "another_error", "chosen_differently", "configured_once", "frees_another", "incomparable",
-    "is_given_up", "is_paused", "rejection", "text",
+    "is_given_up", "is_paused", "rejection", "text", "without_repeats",
 ]  # fmt: skip
 
 _INSUFFICIENT = "NodeResourcesFit: "
@@ -28,6 +29,9 @@ _INVALID = re.compile(
 _PRE_BIND = 'running PreBind plugin "DynamicResources": '
 _TIMED_OUT = ": timed out trying to allocate devices"
 _OF_DEVICES = 'running "DynamicResources" filter plugin: '
+#: Several errors of a dry run; each of them begins with the plugin.
+_ERRORS = re.compile(r"(?<=preemption: \[)(running .*)(?=\])")
+_NEXT_ERROR = re.compile(r', (?=running ")')
 
 
 def incomparable(ours: Attempt, theirs: Attempt) -> bool:
@@ -121,11 +125,35 @@ def text(attempt: Attempt) -> str:
     """Return the message of an attempt in a form that is the same on both sides.
 
     An error is told in the words of the language that it happened in, and the message of a gated
-    pod is the API server's: upstream's scheduler has none.
+    pod is the API server's: upstream's scheduler has none. Several errors of a dry run come in the
+    order of the nodes upstream, which begins anywhere.
     """
     if attempt.decision in ("Error", "Gated"):
         return ""
-    return _PARSING.sub(r"\1\2", attempt.message)
+    return _ERRORS.sub(_sorted, _PARSING.sub(r"\1\2", attempt.message))
+
+
+def without_repeats(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+    """Yield upstream's attempts but those that repeat the errors of a dry run in another order.
+
+    An attempt with the same message as before is not reported on either side.
+    """
+    last: dict[str, Attempt] = {}
+    for attempt in attempts:
+        before = last.get(attempt.pod)
+        last[attempt.pod] = attempt
+        repeated = (
+            before is not None
+            and before.decision == attempt.decision == "Unschedulable"
+            and before.message != attempt.message
+            and text(before) == text(attempt)
+        )
+        if not repeated:
+            yield attempt
+
+
+def _sorted(errors: re.Match[str]) -> str:
+    return ", ".join(sorted(_NEXT_ERROR.split(errors[0])))
 
 
 def another_error(ours: Attempt, theirs: Attempt) -> bool:

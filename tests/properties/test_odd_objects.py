@@ -15,7 +15,7 @@ from scheduler.core.machine import Machine
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.watch.decoding import PageDecoder, UndecodableObject, WatchDecoder
 from scheduler.kube.watch.resources import RESOURCES
-from scheduler.model import capture_codec
+from scheduler.model import recording_lines
 from scheduler.model.decisions import Failed
 from scheduler.model.events import EffectDone, Event
 from scheduler.queue.backoff_duration import PodBackoff
@@ -84,7 +84,7 @@ class Feed:
 
     def observe(self, event: Event) -> None:
         """Have the machine observe something, and carry out its effects."""
-        capture_codec.decode(capture_codec.encode(event, self.now))
+        recording_lines.decode(recording_lines.encode(event, self.now))
         reaction = self.machine.observe(event, self.now)
         self.counts["refused" if reaction.problem else "observed"] += 1
         for effect in reaction.effects:

@@ -15,7 +15,7 @@ from scheduler.model.times import Seconds
 from scheduler.queue.deadlines import Deadlines
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
-__all__ = ["BlockedByPolicy"]
+__all__ = ["Block", "BlockedByPolicy"]
 
 #: What moves pods, as the queue's metric names it.
 _TIME: Final = "PreemptionPolicyTimeout"
@@ -27,7 +27,7 @@ _TAKEN_BACK: Final = "PreemptionGivenBack"
 _COUNTING: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS})
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """What blocks a pod."""
 
     #: The rules of policies; none where wasted evictions block it.
@@ -44,7 +44,7 @@ class BlockedByPolicy:
     def __init__(self, queue: SchedulingQueue) -> None:
         self._queue = queue
         #: By uid.
-        self._pods: dict[str, _Block] = {}
+        self._pods: dict[str, Block] = {}
         #: Uids of the pods that each disruption budget blocks, by its key.
         self._by_pdb: dict[str, set[str]] = {}
         self._ends: Final[Deadlines[str]] = Deadlines(self._is_blocked_until)
@@ -68,7 +68,7 @@ class BlockedByPolicy:
             pdbs: The disruption budgets that block it, by namespace and name.
         """
         self.unblock(uid)
-        self._pods[uid] = _Block(rules, until, pdbs)
+        self._pods[uid] = Block(rules, until, pdbs)
         for key in pdbs:
             self._by_pdb.setdefault(key, set()).add(uid)
         if until is not None:
