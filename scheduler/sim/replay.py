@@ -1,68 +1,98 @@
-"""Runs a new machine on a capture, and compares its decisions with the recorded ones."""
+"""Makes a machine decide a recording again, and compares its decisions with the recorded ones."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-
-import msgspec
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from scheduler.core.machine import Machine
-from scheduler.framework.profile import Profile
-from scheduler.model import capture_codec
-from scheduler.model.capture_codec import WireError
-from scheduler.model.releases import OLDEST, REFERENCES, Reference
-from scheduler.observe.capture import Decided, Followed, decided
-from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.core.snapshot.encoding import SnapshotError, restore
+from scheduler.model.decisions import Attempt
+from scheduler.model.recording_lines import Decided, Flushed, Line, decided
+from scheduler.model.times import Seconds
+from scheduler.observe.recorder.header import SegmentHeader
+from scheduler.observe.recorder.reading import Entry, Notice, RecordingError, SegmentStart
 
-__all__ = ["Replayed", "followed", "replay"]
+__all__ = ["Replayed", "Replayer"]
 
-_DECIDED = re.compile(rb'\s*\{"kind":"Decided"')
-_FOLLOWED = re.compile(rb'\s*\{"kind":"Followed"')
+#: Returns a fresh machine for a segment.
+NewMachine = Callable[[SegmentHeader], Machine]
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One decision of a capture, and the one that the new machine made."""
+    """One decision of a recording, and the one that was made again."""
 
-    line: int
+    place: str
+    at: Seconds
     then: Decided
-    #: `None` if the active queue was empty.
+    #: `None` if no pod was ready.
     now: Decided | None
+    #: The decision that was made again, with its trace if that was requested.
+    attempt: Attempt | None = None
+    #: Why the two may differ: what the snapshot lacks from which the machine went on.
+    lacks: tuple[str, ...] = ()
 
 
-def followed(line: bytes) -> Reference:
-    """Return the release of kube-scheduler that the first line of a capture names.
+@dataclass(slots=True)
+class Replayer:
+    """Replays one recording.
 
-    Captures of older versions begin with an event; the oldest release was followed then.
-
-    Raises:
-        WireError: The line names a release that is not known.
+    Args:
+        parts: What the recording has.
+        new_machine: Returns a fresh machine.
+        explain: Returns whether to explain the decision with this number, counted from 0.
     """
-    if not _FOLLOWED.match(line):
-        return OLDEST
-    try:
-        return REFERENCES[msgspec.json.decode(line, type=Followed).reference]
-    except (msgspec.DecodeError, KeyError) as error:
-        raise WireError(f"line 1: no known release: {error}") from error
 
+    parts: Iterable[SegmentStart | Entry | Notice]
+    new_machine: NewMachine
+    explain: Callable[[int], bool] = lambda _: False
+    #: As it is after the last part; `None` before the first segment, and after damage.
+    machine: Machine | None = None
+    _lacks: tuple[str, ...] = ()
+    _number: int = field(default=0)
 
-def replay(
-    lines: Iterable[bytes], profiles: Mapping[str, Profile], backoff: PodBackoff
-) -> Iterator[Replayed]:
-    """Replay a capture with a new machine and yield the decisions.
+    def run(self) -> Iterator[Replayed | Notice]:
+        """Yield each decision, and each part that is missing.
 
-    Raises:
-        WireError: A line is neither an event nor a decision; the message names it.
-    """
-    machine = Machine(profiles, backoff)
-    for number, line in enumerate(lines, start=1):
-        try:
-            if _DECIDED.match(line):
-                then = msgspec.json.decode(line, type=Decided)
-                attempt = machine.step(then.at)
-                again = None if attempt is None else decided(attempt, then.at)
-                yield Replayed(number, then, again)
-            elif line.strip() and not _FOLLOWED.match(line):
-                machine.observe(*capture_codec.decode(line))
-        except (WireError, msgspec.DecodeError) as error:
-            raise WireError(f"line {number}: {error}") from error
+        Raises:
+            RecordingError: A part cannot be read.
+            OSError: The recording cannot be read.
+        """
+        for part in self.parts:
+            match part:
+                case SegmentStart():
+                    self._start(part)
+                case Notice():
+                    self.machine = None
+                    yield part
+                case Entry(place, line, at):
+                    replayed = self._replay(place, line, at)
+                    if replayed is not None:
+                        yield replayed
+
+    def _start(self, start: SegmentStart) -> None:
+        if start.continues and self.machine is not None:
+            return
+        self.machine = self.new_machine(start.header)
+        self._lacks = start.header.lacks
+        if not start.header.fresh:
+            try:
+                restore(self.machine, start.snapshot)
+            except SnapshotError as error:
+                text = f"{start.place}: recorded by version {start.header.scheduler}: {error}"
+                raise RecordingError(text) from error
+
+    def _replay(self, place: str, line: Line, at: Seconds) -> Replayed | None:
+        machine = self.machine
+        if machine is None:
+            return None
+        if isinstance(line, Decided):
+            attempt = machine.step(at, explain=self.explain(self._number))
+            self._number += 1
+            now = None if attempt is None else decided(attempt)
+            return Replayed(place, at, line, now, attempt, self._lacks)
+        if isinstance(line, Flushed):
+            machine.flush(at)
+            machine.flushed_effects()
+        else:
+            machine.observe(line, at)
+        return None

@@ -1,0 +1,164 @@
+"""Which attributes of the machine a snapshot copies, and of which classes the objects in them are.
+
+The cluster is not among them: its columns and indices are derived from observed objects, so those
+are copied and written again (`cluster_copy`). What depends on the past in another way is copied
+attribute by attribute: the queue, the preemptions, the ledger, what blocks a pod. An attribute that
+is neither here nor derived makes the property test of replays fail.
+
+Not copied are attempts that wait for extenders, and reservations of volumes and devices: these are
+running code. `not_copied` names them, and a recording says so.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from scheduler.core.eviction.freed_resources import WasteReason
+from scheduler.core.eviction.phases import PreemptionOutcome, PreemptionPhase
+from scheduler.core.eviction.plan import PolicyInputs, PreemptionPlan, Victim
+from scheduler.core.machine import Machine
+from scheduler.core.preemption.policy.charge import Charge
+from scheduler.core.preemption.policy.in_flight import InFlightEviction
+from scheduler.core.requeue.blocked_by_policy import Block
+from scheduler.model.api.objects import LabelSelector, Pod
+from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.effects import Bind, Effect, Evict, Nominate, PodRef, SaveLedger
+from scheduler.model.policies import BudgetScope, LastVictim, PreemptionPolicy
+from scheduler.model.policy_refusals import Rule
+from scheduler.queue.phases import QueuePhase
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.representatives import GroupRetry, Representative
+from scheduler.queue.waiting_groups import WaitingGroup
+from scheduler.state.preemption.event_times import EventTimes
+from scheduler.state.preemption.ledger_entries import EvictionEntry, PreemptionEntry
+from scheduler.state.preemption.preemption_backoff import FailureRecord
+from scheduler.state.preemption.wasted_evictions import NodePause, WasteEntry
+
+__all__ = [
+    "ENUMS",
+    "PARTS",
+    "RECORDS",
+    "VALUES",
+    "awaited",
+    "effect_key",
+    "fields_of",
+    "not_copied",
+    "part",
+]
+
+#: The attributes by the path of their object, which begins at the machine.
+PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("queue", ("_pods", "_suspended", "_gated", "unreported", "_sequence", "_next_flush")),
+    ("queue._active", ("_entries",)),
+    ("queue._backoff_pods", ("_entries",)),
+    ("queue._error_backoff_pods", ("_entries",)),
+    ("queue._unschedulable", ("_groups",)),
+    ("queue._preempting", ("_groups",)),
+    ("queue._representatives", ("_representatives",)),
+    (
+        "ledger",
+        (
+            "revision", "version", "horizon", "_windows", "_evictions", "_preemptions", "_victims",
+            "_by_owner", "_loaded", "_counts",
+        ),
+    ),
+    ("ledger.backoff", ("version", "_pairs", "_count", "_bytes")),
+    ("ledger.wasted_evictions", ("version", "_entries", "_pauses")),
+    ("policies", ("_names", "_refusals", "_last", "_planned_victims")),
+    (
+        "policies.in_flight",
+        (
+            "evictions", "_by_namespace", "_by_preemptor", "_by_row", "_charged", "_watched",
+            "_terminated", "_selectors", "_broad", "relieved", "version",
+        ),
+    ),
+    ("_wakeups.blocked", ("_pods", "_by_pdb")),
+    ("_wakeups.blocked._ends", ("entries", "_number", "_most")),
+    ("_binding", ("in_flight",)),
+    ("_plan_runner", ("_last_decision", "_ended_plans")),
+    ("_plan_runner._plans", ("_plans", "_on_node")),
+    (
+        "_plan_runner._ledger_writer",
+        ("unwritten", "_writing", "wanted", "_next_write", "_interval", "_written"),
+    ),
+    ("_plan_runner.tracking", ("wasted_evictions", "failed_preemptions", "stops")),
+    ("_plan_runner.tracking._due", ("entries", "_number", "_most")),
+    ("_plan_runner.tracking._freed", ("pending", "_on_node")),
+    ("_suspended", ("_number",)),
+    ("", ("_is_leader",)),
+    (
+        "cluster",
+        (
+            "_assumed", "_evicting", "_overdue", "overdue_version", "clock_ahead",
+            "namespaces_version",
+        ),
+    ),
+    ("cluster.policies", ("version",)),
+)  # fmt: skip
+
+#: Objects that change, or that others refer to: there is one copy of each.
+RECORDS: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        QueuedPod, PreemptionPlan, InFlightEviction, EventTimes, Representative, GroupRetry,
+    )
+}  # fmt: skip
+#: Values that never change.
+VALUES: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        Block, Charge, ClassifiedPod, Evict, EvictionEntry, FailureRecord, LabelSelector,
+        LastVictim, NodePause, Pod, PodRef, PolicyInputs, PreemptionEntry, PreemptionPolicy,
+        SaveLedger, Victim, WaitingGroup, WasteEntry,
+    )
+}  # fmt: skip
+#: Names of fixed sets.
+_ENUMS: Final = (
+    BudgetScope, PreemptionOutcome, PreemptionPhase, QueuePhase, Rule, WasteReason,
+)  # fmt: skip
+ENUMS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in _ENUMS}
+
+#: The last moves of a pod or plan are only for messages about defects. Positions in the change logs
+#: mean nothing to another machine: whether a log has changed since then is noted instead.
+_LEFT_OUT: Final = frozenset({"history", "log_positions"})
+
+
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
+    """Return the attributes of a record that are copied, sorted."""
+    return tuple(sorted(name for name in kind.__slots__ if name not in _LEFT_OUT))
+
+
+def part(machine: Machine, path: str) -> Any:
+    """Return an object of the machine by its path."""
+    found: Any = machine
+    for name in filter(None, path.split(".")):
+        found = getattr(found, name)
+    return found
+
+
+def effect_key(effect: Effect) -> tuple[str, str]:
+    """Return the type of an effect and the uid of its pod, which its outcome has, too."""
+    pod = effect.victim if isinstance(effect, Evict) else getattr(effect, "pod", None)
+    return type(effect).__name__, pod.uid if isinstance(pod, PodRef) else ""
+
+
+def awaited(machine: Machine) -> Counter[tuple[str, str]]:
+    """Return the effects whose outcomes change something and are yet to come, by `effect_key`."""
+    found = Counter((Bind.__name__, uid) for uid in machine.binding)
+    for plan in machine.plans():
+        found.update((Evict.__name__, uid) for uid in plan.outstanding)
+        if plan.phase is PreemptionPhase.NOMINATING:
+            found[Nominate.__name__, plan.uid] += 1
+    if part(machine, "_plan_runner._ledger_writer._writing") is not None:
+        found[SaveLedger.__name__, ""] += 1
+    return found
+
+
+def not_copied(machine: Machine) -> tuple[str, ...]:
+    """Return what a snapshot taken now would lack; nothing in most moments."""
+    lacking = {
+        "attempts that wait for extenders": len(part(machine, "_suspended")),
+        "pods that wait for volumes or devices": len(part(machine, "_binding")),
+        "volumes and claims in an assumed state": machine.cluster.volumes.assumed,
+        "allocations of devices that are being written": machine.cluster.devices.claims.in_flight,
+    }
+    return tuple(f"{name}: {number}" for name, number in lacking.items() if number)

@@ -1,0 +1,188 @@
+"""The lines of a recording: what the machine was called with, and what it decided, as JSON.
+
+    1767225600.25                                           time passed: `flush`
+    [1767225600.25, "PodObserved", {...}]                   an event with its fields
+    [1767225600.25, "StorageObserved", "CSINode", {...}]    an object of one of several kinds
+    [1767225600.25, "EffectDone", "Bind", {...}, true]      an outcome with its effect
+    [1767225600.25, "EffectDone"]                           an outcome without a consequence
+    [1767225600.25, "Decided", {...}]                       a decision
+
+A recording must cost little, so what no replay needs is left out: effects whose outcome changes
+nothing, and the text of a ledger that was saved.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.model import events
+from scheduler.model.api.devices import DeviceObject
+from scheduler.model.api.objects import Workload
+from scheduler.model.api.storage import Storage
+from scheduler.model.decisions import Attempt, Placed, Preempting, Waiting
+from scheduler.model.effects import (
+    ClearNomination,
+    DeallocateClaim,
+    Effect,
+    PodRef,
+    RecordEvent,
+    ReleaseClaims,
+    SaveLedger,
+    SetCondition,
+)
+from scheduler.model.events import EffectDone, EffectFailed, Event, Failure
+from scheduler.model.times import Seconds
+
+__all__ = ["Decided", "Flushed", "Line", "LineError", "decided", "decode", "encode"]
+
+_EFFECTS: Final[dict[str, type[Effect]]] = {kind.__name__: kind for kind in get_args(Effect)}
+_EVENTS: Final[dict[str, type[Event]]] = {
+    kind.__name__: kind for kind in get_args(Event) if kind not in (EffectDone, EffectFailed)
+}
+#: Observations of objects of several kinds: the field of the object, and the kinds by name.
+_OF_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    observation.__name__: (field, {kind.__name__: kind for kind in get_args(kinds)})
+    for observation, field, kinds in (
+        (events.StorageObserved, "item", Storage),
+        (events.DevicesObserved, "item", DeviceObject),
+        (events.WorkloadObserved, "workload", Workload),
+    )
+}
+#: Effects whose success changes nothing, and those whose failure changes nothing either.
+_BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent, ReleaseClaims})
+_WITHOUT_CONSEQUENCE: Final = _BEST_EFFORT | {DeallocateClaim, SetCondition}
+_NOTHING_DONE: Final = EffectDone(ClearNomination(PodRef("", "", "")))
+
+_encode = msgspec.json.Encoder().encode
+_parts = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_name = msgspec.json.Decoder(str).decode
+_time = msgspec.json.Decoder(float).decode
+
+
+class LineError(ValueError):
+    """A line that is not part of a recording."""
+
+
+class Flushed(msgspec.Struct, frozen=True):
+    """Time passed, and the machine did what was due."""
+
+
+class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One decision."""
+
+    #: Key of the pod.
+    pod: str
+    #: Name of the decision's type.
+    decision: str
+    node: str = ""
+    #: Keys of the victims.
+    victims: tuple[str, ...] = ()
+    #: Why the pod fits nowhere, or why the attempt failed.
+    message: str = ""
+
+
+#: What a line says.
+Line = Event | Flushed | Decided
+
+_FLUSHED: Final = Flushed()
+
+
+def decided(attempt: Attempt) -> Decided:
+    """Return the record of an attempt."""
+    decision = attempt.decision
+    node = decision.node if isinstance(decision, Placed | Preempting) else ""
+    victims = decision.victims if isinstance(decision, Preempting) else ()
+    message = "" if isinstance(decision, Placed | Waiting) else decision.message
+    keys = tuple(victim.key for victim in victims)
+    return Decided(attempt.pod.key, type(decision).__name__, node, keys, message)
+
+
+def encode(happened: Event | Attempt | None, at: Seconds) -> bytes:
+    """Return what happened as one line, without the newline.
+
+    Args:
+        happened: An event, a decision, or `None` for `flush`.
+        at: When it happened.
+    """
+    encoder = _ENCODERS.get(type(happened))
+    if encoder is not None:
+        return encoder(happened, at)
+    return _encode((at, type(happened).__name__, happened))
+
+
+def _encode_time(_happened: None, at: Seconds) -> bytes:
+    return _encode(at)
+
+
+def _encode_attempt(attempt: Attempt, at: Seconds) -> bytes:
+    return _encode((at, "Decided", decided(attempt)))
+
+
+def _encode_done(event: EffectDone, at: Seconds) -> bytes:
+    effect = event.effect
+    if type(effect) in _WITHOUT_CONSEQUENCE:
+        return _encode((at, "EffectDone"))
+    return _encode((at, "EffectDone", type(effect).__name__, _short(effect), event.changed))
+
+
+def _encode_failed(event: EffectFailed, at: Seconds) -> bytes:
+    effect = event.effect
+    if type(effect) in _BEST_EFFORT:
+        return _encode((at, "EffectDone"))
+    return _encode((at, "EffectFailed", type(effect).__name__, _short(effect), event.failure))
+
+
+def _encode_of_kind(event: Any, at: Seconds) -> bytes:
+    name = type(event).__name__
+    item = getattr(event, _OF_KINDS[name][0])
+    return _encode((at, name, type(item).__name__, item))
+
+
+def _short(effect: Effect) -> Effect:
+    return replace(effect, text="") if isinstance(effect, SaveLedger) else effect
+
+
+#: Most lines are events without an entry here.
+_ENCODERS: Final[dict[type, Callable[[Any, Seconds], bytes]]] = {
+    type(None): _encode_time,
+    Attempt: _encode_attempt,
+    EffectDone: _encode_done,
+    EffectFailed: _encode_failed,
+    **{_EVENTS[name]: _encode_of_kind for name in _OF_KINDS},
+}
+
+
+def decode(line: bytes) -> tuple[Line, Seconds]:
+    """Return what a line says, and when it happened.
+
+    Raises:
+        LineError: The line is not part of a recording.
+    """
+    try:
+        if not line.startswith(b"["):
+            return _FLUSHED, _time(line)
+        at, kind, *raw = _parts(line)
+        return _decoded(_name(kind), raw), _time(at)
+    except (msgspec.DecodeError, LookupError, ValueError, TypeError, RecursionError) as error:
+        raise LineError(f"not part of a recording: {error}") from error
+
+
+def _decoded(kind: str, raw: list[msgspec.Raw]) -> Line:
+    if kind == "Decided":
+        return msgspec.json.decode(raw[0], type=Decided)
+    if kind == "EffectDone" and not raw:
+        return _NOTHING_DONE
+    if kind in ("EffectDone", "EffectFailed"):
+        name, fields, last = raw
+        effect: Effect = msgspec.json.decode(fields, type=_EFFECTS[_name(name)])
+        if kind == "EffectDone":
+            return EffectDone(effect, msgspec.json.decode(last, type=bool))
+        return EffectFailed(effect, msgspec.json.decode(last, type=Failure))
+    if kind in _OF_KINDS:
+        made: Any = _EVENTS[kind]
+        event: Event = made(msgspec.json.decode(raw[1], type=_OF_KINDS[kind][1][_name(raw[0])]))
+        return event
+    found: Event = msgspec.json.decode(raw[0], type=_EVENTS[kind])
+    return found

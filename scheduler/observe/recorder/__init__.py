@@ -1,0 +1,1 @@
+"""The flight recorder: what happened lately, in bounded files that can be decided again."""

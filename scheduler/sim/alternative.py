@@ -1,0 +1,206 @@
+"""Decides a recording otherwise: with other policies, or with another configuration.
+
+Up to the first decision that differs, both histories are the same. From there on the machine goes
+on by itself (`own_history`). With other policies it begins in the recorded state; with another
+configuration as if the scheduler had been restarted with it when the recording begins. What the
+recorded scheduler saved of its ledger is not what this one has to save, so a write of the ledger
+succeeds at once.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.core.machine import Machine
+from scheduler.core.snapshot.encoding import SnapshotError, restore
+from scheduler.core.snapshot.parts import awaited, effect_key
+from scheduler.model.api import pod_changes
+from scheduler.model.api.objects import LocalObject, ObjectMeta
+from scheduler.model.effects import Effect, SaveLedger
+from scheduler.model.events import (
+    BudgetObserved,
+    ClockAhead,
+    DeviceClassObserved,
+    DevicesObserved,
+    EffectDone,
+    EffectFailed,
+    Event,
+    LedgerLoaded,
+    NamespaceObserved,
+    NodeObserved,
+    PodObserved,
+    PolicyGone,
+    PolicyObserved,
+    StorageObserved,
+    WorkloadObserved,
+)
+from scheduler.model.policies import PreemptionPolicy
+from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.recording_lines import Decided, Flushed, Line, decided
+from scheduler.model.times import Seconds
+from scheduler.observe.recorder.reading import Entry, Notice, RecordingError, SegmentStart
+from scheduler.queue.phases import QueuePhase
+from scheduler.sim.own_history import OwnHistory
+from scheduler.sim.replay import NewMachine
+
+__all__ = ["Alternative", "Otherwise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """A decision of the other history."""
+
+    at: Seconds
+    #: `None` where the recorded scheduler has decided and this one has no pod to decide for.
+    now: Decided | None
+    #: The recorded decision at this point; `None` after the histories have parted.
+    then: Decided | None
+    #: Policies that refused evictions.
+    refusals: tuple[PolicyRefusal, ...] = ()
+
+    @property
+    def parts(self) -> bool:
+        """Whether the histories part here: the recorded decision is another one."""
+        return self.then is not None and not alike(self.then, self.now)
+
+
+def alike(one: Decided, other: Decided | None) -> bool:
+    """Return whether two decisions have the same consequences; their words may differ."""
+    return other is not None and _consequences(one) == _consequences(other)
+
+
+def _consequences(decision: Decided) -> tuple[str, str, str, tuple[str, ...]]:
+    return decision.pod, decision.decision, decision.node, decision.victims
+
+
+@dataclass(slots=True)
+class Alternative:
+    """Decides one recording otherwise.
+
+    Args:
+        parts: What the recording has.
+        new_machine: Returns a fresh machine with the other configuration.
+        policies: They replace recorded policies of the same names.
+        restarted: Whether the configuration differs from the recorded one.
+    """
+
+    parts: Iterable[SegmentStart | Entry | Notice]
+    new_machine: NewMachine
+    policies: Sequence[PreemptionPolicy] = ()
+    restarted: bool = False
+    machine: Machine | None = None
+    #: `None` before the histories part.
+    own: OwnHistory | None = None
+    _names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._names = frozenset(policy.name for policy in self.policies)
+
+    def run(self) -> Iterator[Otherwise | Notice]:
+        """Yield each decision of this history; it ends where the recording has a gap.
+
+        Raises:
+            RecordingError: A part cannot be read.
+            OSError: The recording cannot be read.
+        """
+        for part in self.parts:
+            match part:
+                case SegmentStart() if self.machine is None:
+                    self._start(part)
+                case SegmentStart() if not part.continues:
+                    yield Notice(part.place, "the recording has a gap; this history ends here")
+                    return
+                case Notice():
+                    yield part
+                    if self.machine is not None:
+                        return
+                case Entry(_, line, at) if self.machine is not None:
+                    yield from self._entry(self.machine, line, at)
+
+    def _start(self, start: SegmentStart) -> None:
+        header = start.header
+        machine = self.new_machine(header)
+        if not header.fresh:
+            try:
+                restore(machine, start.snapshot)
+            except SnapshotError as error:
+                text = f"{start.place}: recorded by version {header.scheduler}: {error}"
+                raise RecordingError(text) from error
+            if self.restarted:
+                events = [*_relisted(machine, header.at)]
+                machine = self.new_machine(header)
+                for event in events:
+                    machine.observe(event, header.at)
+        for policy in self.policies:
+            machine.observe(PolicyObserved(policy), header.at)
+        self.machine = machine
+
+    def _entry(self, machine: Machine, line: Line, at: Seconds) -> Iterator[Otherwise]:
+        if self.own is not None:
+            event = None if isinstance(line, Flushed | Decided) else line
+            for attempt in self.own.go_on(event, at):
+                yield Otherwise(at, decided(attempt), None, attempt.refusals)
+        elif isinstance(line, Decided):
+            yield from self._decide(machine, line, at)
+        elif isinstance(line, Flushed):
+            machine.flush(at)
+            _save_ledger(machine, machine.flushed_effects(), at)
+        elif not self._is_replaced(line):
+            _save_ledger(machine, machine.observe(line, at).effects, at)
+
+    def _decide(self, machine: Machine, then: Decided, at: Seconds) -> Iterator[Otherwise]:
+        attempt = machine.step(at)
+        now = None if attempt is None else decided(attempt)
+        found = Otherwise(at, now, then, () if attempt is None else attempt.refusals)
+        yield found
+        effects = () if attempt is None else attempt.effects
+        if not found.parts:
+            _save_ledger(machine, effects, at)
+        else:
+            expected = awaited(machine)
+            expected.subtract(map(effect_key, effects))
+            self.own = OwnHistory(machine, expected, self._names)
+            self.own.carry_out(effects, at)
+
+    def _is_replaced(self, event: Event) -> bool:
+        """Return whether an event is about a policy that was replaced, or a write of the ledger."""
+        match event:
+            case EffectDone(SaveLedger()) | EffectFailed(SaveLedger()):
+                return True
+            case PolicyObserved(policy):
+                return policy.name in self._names
+            case PolicyGone(name):
+                return name in self._names
+            case _:
+                return False
+
+
+def _save_ledger(machine: Machine, effects: Iterable[Effect], at: Seconds) -> None:
+    """Answer writes of the ledger; the outcomes of all other effects are recorded."""
+    writes = deque(effect for effect in effects if isinstance(effect, SaveLedger))
+    while writes:
+        further = machine.observe(EffectDone(writes.popleft()), at).effects
+        writes.extend(effect for effect in further if isinstance(effect, SaveLedger))
+
+
+def _relisted(machine: Machine, at: Seconds) -> Iterator[Event]:
+    """Yield what a scheduler observes that is started in the state of a machine."""
+    cluster = machine.cluster
+    for name, labels in cluster.namespaces.items():
+        yield NamespaceObserved(LocalObject(ObjectMeta(name=name, labels=labels)))
+    yield from map(PolicyObserved, cluster.policies)
+    yield from (NodeObserved(node) for node in cluster.columns.nodes if node is not None)
+    yield from map(BudgetObserved, cluster.pdbs)
+    yield from map(WorkloadObserved, cluster.workloads)
+    yield from map(StorageObserved, cluster.volumes)
+    yield from map(DeviceClassObserved, cluster.device_classes)
+    slices = cluster.devices.slices
+    yield from map(DevicesObserved, (*slices, *slices.taint_rules, *cluster.devices.claims))
+    waiting = [queued for queued in machine.queue if queued.phase is not QueuePhase.BINDING]
+    ours = {queued.uid for queued in waiting}
+    yield from (PodObserved(pod) for pod in cluster.pods if pod.uid not in ours)
+    for queued in sorted(waiting, key=lambda queued: (queued.timestamp, queued.sequence)):
+        node = cluster.nominations.node(queued.uid) or ""
+        yield PodObserved(pod_changes.nominated(queued.pod, node))
+    yield ClockAhead(cluster.clock_ahead)
+    yield LedgerLoaded(machine.ledger.text(at))

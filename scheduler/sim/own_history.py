@@ -1,0 +1,234 @@
+"""What would have happened from a moment of a recording on, if the scheduler had decided otherwise.
+
+The machine decides for itself, and its effects are carried out in memory: a bound pod runs at once,
+a victim terminates within `TERMINATES_AFTER`. What others did is taken from the recording: nodes,
+budgets, new pods, pods that finish or that users delete. What the recorded scheduler did is left
+out: its bindings, nominations and evictions. Two things are therefore not certain, and no
+simulation could know them: pods that replace victims still come although their victim may run on,
+and a pod that waits here may have finished in the recording.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.core.machine import Machine
+from scheduler.core.snapshot.parts import effect_key
+from scheduler.model import times
+from scheduler.model.api import pod_changes
+from scheduler.model.api.objects import DISRUPTION_TARGET, Pod
+from scheduler.model.decisions import Attempt
+from scheduler.model.effects import (
+    Bind,
+    BindClaims,
+    BindVolumes,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    SetCondition,
+)
+from scheduler.model.events import (
+    Answered,
+    ClaimAnswered,
+    EffectDone,
+    EffectFailed,
+    Event,
+    LedgerLoaded,
+    PodGone,
+    PodObserved,
+    PolicyGone,
+    PolicyObserved,
+)
+from scheduler.model.plan_record import CONDITION
+from scheduler.model.times import Seconds
+
+__all__ = ["OwnHistory"]
+
+#: How long victims take to terminate, in seconds.
+TERMINATES_AFTER: Final[Seconds] = 2.0
+#: More decisions at one moment are a loop.
+_MOST_DECISIONS: Final = 100_000
+
+
+class OwnHistory:
+    """Goes on from the state of a machine, with what others did in a recording.
+
+    Args:
+        machine: The machine.
+        awaited: Effects whose outcomes are yet to come in the recording (`parts.awaited`).
+        policies: Names of policies whose recorded states are ignored.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        awaited: Counter[tuple[str, str]],
+        policies: frozenset[str],
+    ) -> None:
+        self._machine = machine
+        self._awaited = awaited
+        self._policies = policies
+        cluster = machine.cluster
+        self._pods: dict[str, Pod] = {pod.uid: pod for pod in cluster.pods}
+        self._pods |= {
+            queued.uid: queued.pod for queued in machine.queue if queued.uid not in self._pods
+        }
+        #: Victims of both histories, of this one alone, and of the recorded one alone, by uid.
+        self._common_victims = cluster.evicting_uids()
+        self._victims: set[str] = set()
+        self._spared: set[str] = set()
+        #: When victims are gone, in time order.
+        self._ends: deque[tuple[Seconds, str]] = deque()
+        #: When pods were bound here.
+        self._bound_at: dict[str, Seconds] = {}
+        self._events: deque[Event] = deque()
+
+    @property
+    def victims(self) -> frozenset[str]:
+        """The uids of the pods that were evicted in this history alone."""
+        return frozenset(self._victims)
+
+    def carry_out(self, effects: Iterable[Effect], now: Seconds) -> None:
+        """Carry effects out, and those that follow from them."""
+        for effect in effects:
+            self._carry_out(effect, now)
+        while self._events:
+            for effect in self._machine.observe(self._events.popleft(), now).effects:
+                self._carry_out(effect, now)
+
+    def go_on(self, event: Event | None, now: Seconds) -> Iterator[Attempt]:
+        """Let time pass and perhaps an event happen, then yield all decisions that follow.
+
+        Args:
+            event: What was recorded; `None` if only time passed.
+            now: When.
+        """
+        while self._ends and self._ends[0][0] <= now:
+            at, uid = self._ends.popleft()
+            pod = self._pods.pop(uid, None)
+            if pod is not None:
+                self._observe(PodGone(pod.key, uid), at)
+        self._machine.flush(now)
+        self.carry_out(self._machine.flushed_effects(), now)
+        seen = None if event is None else self._as_seen_here(event)
+        if seen is not None:
+            self._observe(seen, now)
+        for _ in range(_MOST_DECISIONS):
+            attempt = self._machine.step(now) if self._machine.ready() else None
+            if attempt is None:
+                return
+            self.carry_out(attempt.effects, now)
+            yield attempt
+
+    def _observe(self, event: Event, now: Seconds) -> None:
+        self.carry_out(self._machine.observe(event, now).effects, now)
+
+    # What was recorded ----------------------------------------------------------------------------
+
+    def _as_seen_here(self, event: Event) -> Event | None:
+        """Return what a recorded event is in this history; `None` where it does not happen."""
+        match event:
+            case PodObserved(pod):
+                return self._pod_as_seen_here(pod)
+            case PodGone(uid=uid):
+                happens = uid not in self._spared and self._pods.pop(uid, None) is not None
+            case EffectDone(effect) | EffectFailed(effect):
+                key = effect_key(effect)
+                happens = self._awaited[key] > 0
+                self._awaited[key] -= happens
+                if isinstance(effect, Evict) and not happens:
+                    self._spared.add(effect.victim.uid)
+            case PolicyObserved() | PolicyGone():
+                name = event.name if isinstance(event, PolicyGone) else event.policy.name
+                happens = name not in self._policies
+            case _:
+                # Answers to what the recorded scheduler has asked and written do not come here.
+                happens = not isinstance(event, Answered | ClaimAnswered | LedgerLoaded)
+        return event if happens else None
+
+    def _pod_as_seen_here(self, pod: Pod) -> Event | None:
+        uid = pod.uid
+        if uid in self._victims:
+            return None
+        if pod.preempted and uid not in self._common_victims:
+            self._spared.add(uid)
+            return None
+        if pod.spec.scheduler_name in self._machine.profile_names:
+            pod = self._as_decided_here(pod)
+        if pod.terminal:
+            self._pods.pop(uid, None)
+            return PodGone(pod.key, uid)
+        self._pods[uid] = pod
+        return PodObserved(pod)
+
+    def _as_decided_here(self, pod: Pod) -> Pod:
+        """Return a pod of ours with the node and the nomination that it has here."""
+        cluster, status = self._machine.cluster, pod.status
+        node = cluster.node_of(pod.uid) or ""
+        if node and node == pod.spec.node_name:
+            return pod
+        conditions = [
+            each for each in status.conditions if each.type not in (CONDITION, DISRUPTION_TARGET)
+        ]
+        at = self._bound_at.get(pod.uid)
+        finished = bool(node) and pod.terminal
+        status = replace(
+            status,
+            phase=status.phase if finished else "Running" if node else "Pending",
+            start_time=None if at is None else times.stamp(at),
+            nominated_node_name="" if node else cluster.nominations.node(pod.uid) or "",
+            conditions=conditions,
+        )
+        return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
+
+    # What is done here ----------------------------------------------------------------------------
+
+    def _carry_out(self, effect: Effect, now: Seconds) -> None:
+        self._events.append(EffectDone(effect, changed=self._exists(effect)))
+        changed = self._changed(effect, now)
+        if changed is not None:
+            self._pods[changed.uid] = changed
+            self._events.append(PodObserved(changed))
+
+    def _exists(self, effect: Effect) -> bool:
+        return not isinstance(effect, Evict) or effect.victim.uid in self._pods
+
+    def _changed(self, effect: Effect, now: Seconds) -> Pod | None:
+        """Return the pod that an effect changes, as it is afterwards."""
+        match effect:
+            case Bind(pod=pod, node=node) | BindVolumes(pod=pod, node=node):
+                return self._bound(pod, node, now)
+            case BindClaims(pod=pod, node=node):
+                return self._bound(pod, node, now)
+            case Nominate(pod=pod, node=node):
+                return self._nominated(pod, node)
+            case ClearNomination(pod) | SetCondition(pod=pod, clear_nomination=True):
+                return self._nominated(pod, "")
+            case Evict(victim=victim):
+                return self._evicted(victim, now)
+            case _:
+                return None
+
+    def _bound(self, reference: PodRef, node: str, now: Seconds) -> Pod | None:
+        pod = self._pods.get(reference.uid)
+        if pod is None or pod.status.phase == "Running":
+            return None
+        self._bound_at[pod.uid] = now
+        pod = pod_changes.bound(pod, node)
+        return replace(pod, status=replace(pod.status, start_time=times.stamp(now)))
+
+    def _nominated(self, reference: PodRef, node: str) -> Pod | None:
+        pod = self._pods.get(reference.uid)
+        return None if pod is None else pod_changes.nominated(pod, node)
+
+    def _evicted(self, reference: PodRef, now: Seconds) -> Pod | None:
+        pod = self._pods.get(reference.uid)
+        if pod is None or pod.terminating:
+            return None
+        self._victims.add(pod.uid)
+        self._ends.append((now + TERMINATES_AFTER, pod.uid))
+        return pod_changes.evicted(pod, times.stamp(now))

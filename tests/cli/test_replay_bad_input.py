@@ -1,0 +1,193 @@
+"""What is no recording, or a damaged one: one clear line, and never a trace."""
+
+import tracemalloc
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scheduler.observe.recorder import reading
+from scheduler.observe.recorder.frames import FrameWriter, frames
+from tests.cli.recorded import replayed
+
+
+def test_a_capture_of_an_older_version_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "capture.jsonl"
+    path.write_text('{"kind":"Followed","reference":"v1.37"}\n')
+
+    assert replayed(capsys, path) == (2, "", f"{path}: not a recording\n")
+
+
+def test_a_recording_of_another_version_is_refused(
+    incident: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = bytearray(incident.read_bytes())
+    data[12] = 7
+    incident.write_bytes(data)
+
+    problem = "a recording of version 7; this program reads 1"
+    assert replayed(capsys, incident) == (2, "", f"{incident}: {problem}\n")
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    missing, empty, folder = tmp_path / "none.rec", tmp_path / "empty.rec", tmp_path / "folder"
+    empty.touch()
+    folder.mkdir()
+
+    assert replayed(capsys, missing) == (2, "", f"{missing}: No such file or directory\n")
+    assert replayed(capsys, empty) == (2, "", f"{empty}: the file is empty\n")
+    assert replayed(capsys, folder) == (2, "", f"{folder}: no recording is in this folder\n")
+
+
+def test_a_segment_without_a_byte_costs_nothing(
+    longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "0000000000001-0000abcd-000001.rec").write_bytes(longer.read_bytes())
+    (folder / "0000000000002-0000abcd-000002.rec").touch()
+
+    code, shown, said = replayed(capsys, folder)
+
+    assert (code, shown) == (0, "4 decisions, 0 different\n")
+    assert said.endswith(": the process ended before anything was written\n")
+
+
+def test_an_incomplete_last_frame_costs_no_more_than_itself(
+    incident: Path, capsys: pytest.CaptureFixture[str]
+):
+    incident.write_bytes(incident.read_bytes()[:-3])
+
+    code, shown, warned = replayed(capsys, incident)
+
+    assert code == 0
+    assert shown.endswith("decisions, 0 different\n")
+    assert "the last frame is incomplete" in warned
+
+
+def test_after_damage_the_next_segment_is_read(longer: Path, capsys: pytest.CaptureFixture[str]):
+    data = bytearray(longer.read_bytes())
+    data[200] ^= 1
+    longer.write_bytes(data)
+
+    code, shown, warned = replayed(capsys, longer)
+
+    assert (code, shown) == (0, "4 decisions, 0 different\n")
+    assert warned.count("\n") == 1
+    assert "a checksum is wrong" in warned
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_damage_ends_in_a_trace(longer: Path, capsys: pytest.CaptureFixture[str], seed: int):
+    rng = np.random.default_rng(seed)
+    data = bytearray(longer.read_bytes())
+    for position in rng.integers(0, len(data), size=1 + seed % 4).tolist():
+        data[position] ^= 1 << int(rng.integers(0, 8))
+    longer.write_bytes(data[: len(data) - int(rng.integers(0, 200)) * (seed % 2)])
+
+    code, shown, said = replayed(capsys, longer)
+
+    assert code in (0, 2)
+    assert said if code == 2 else shown.endswith(", 0 different\n")
+
+
+def test_a_forged_recording_does_no_harm(incident: Path, capsys: pytest.CaptureFixture[str]):
+    writer, data = FrameWriter(), incident.read_bytes()
+    begin = next(iter(frames(BytesIO(data))))
+    header = begin.lines.replace(b',"fresh":true', b"")
+    for lines in (
+        b'["part","queue","__class__",1]\n',
+        b'["record","os.system",[],null]\n',
+        b'["part","queue","_pods",["@",-1]]\n',
+        b'["part","queue","_pods",["e","QueuePhase","none"]]\n',
+        b'["end of snapshot"]\n',
+        b'["value","Pod",7]\n',
+        b"[[[[\n",
+    ):
+        incident.write_bytes(
+            writer.frame(header, starts_segment=True)
+            + writer.frame(lines + b'["end of snapshot"]\n')
+        )
+
+        code, shown, said = replayed(capsys, incident)
+
+        assert (code, shown) == (2, "")
+        assert said.count("\n") == 1
+
+
+def test_a_line_that_means_nothing_is_named(incident: Path, capsys: pytest.CaptureFixture[str]):
+    with incident.open("ab") as file:
+        file.write(FrameWriter().frame(b'[1,"Nonsense",{}]\n'))
+
+    code, _, said = replayed(capsys, incident)
+
+    assert code == 2
+    assert "line 1: not part of a recording" in said
+
+
+def test_a_segment_without_a_header_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "empty.rec"
+    path.write_bytes(FrameWriter().frame(b"", starts_segment=True))
+
+    code, shown, said = replayed(capsys, path)
+
+    assert (code, shown, said.count("\n")) == (2, "", 1)
+    assert "not the begin of a segment" in said
+
+
+HEADER = (
+    b'{"at":0,"scheduler":"0\\u001b]0;owned\\u0007","reference":"v1.36","process":"x","number":1,'
+    b'"settings":"x"%s}\n'
+)
+
+
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_names_in_a_recording_do_not_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], otherwise: bool
+):
+    path, policy = tmp_path / "odd.rec", tmp_path / "policy.yaml"
+    decision = b'[1,"Decided",{"pod":"d/\\u001b[2Jx","decision":"Placed","node":"\\u001b[31mn"}]\n'
+    path.write_bytes(FrameWriter().frame(HEADER % b',"fresh":true' + decision, starts_segment=True))
+    policy.write_text(
+        "apiVersion: preemptive-scheduler.io/v1alpha1\nkind: PreemptionPolicy\n"
+        "metadata: {name: p}\nspec: {}\n"
+    )
+
+    code, shown, said = replayed(capsys, path, *(["--policy", str(policy)] if otherwise else []))
+
+    assert code == 1
+    assert r"d/\x1b[2Jx" in shown
+    assert "\x1b" not in shown + said
+    assert "\x07" not in said
+
+
+def test_a_small_file_cannot_stand_for_a_snapshot_of_any_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reading, "MAX_SNAPSHOT_BYTES", 1 << 20)
+    path, writer = tmp_path / "bomb.rec", FrameWriter()
+    many = writer.frame(b"1\n" * (1 << 14))
+    path.write_bytes(writer.frame(HEADER % b"", starts_segment=True) + 4 * many)
+
+    code, shown, said = replayed(capsys, path)
+
+    assert (code, shown) == (2, "")
+    assert said == f"{path}:0: the snapshot of this segment is too large\n"
+
+
+def test_short_lines_take_no_more_memory_than_their_frame(tmp_path: Path):
+    path, writer = tmp_path / "lines.rec", FrameWriter()
+    times = writer.frame(HEADER % b',"fresh":true' + b"11\n" * (1 << 22), starts_segment=True)
+    path.write_bytes(times)
+    tracemalloc.start()
+    try:
+        for _, _part in zip(range(3), reading.recording(path), strict=False):
+            pass
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 3 * 3 * (1 << 22)

@@ -1,0 +1,239 @@
+"""The loop hands over what happens, and begins segments without missing anything."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.main import main
+from scheduler.config import load
+from scheduler.core.machine import Machine
+from scheduler.core.snapshot import copying as copying_module
+from scheduler.model.decisions import Placed
+from scheduler.model.effects import Bind, Effect
+from scheduler.model.events import EffectDone, NodeObserved, PodObserved
+from scheduler.observe.api.requests import EVERY_NAME, NO_NAME, ApiError, ApiRequest, NameAccess
+from scheduler.observe.recorder import recorder as recorder_module
+from scheduler.observe.recorder.reading import SegmentStart, recording
+from scheduler.observe.recorder.recorder import Gap, Recorder, RecorderSettings
+from scheduler.observe.recorder.segments import SegmentFolder
+from scheduler.plugins import registry
+from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.service import recording as service
+from scheduler.service.clock import Clock
+from scheduler.service.loop import Loop
+from scheduler.service.options import ProcessOptions
+from scheduler.service.recording import Recording
+from tests.service.test_loop import Silent
+from tests.support.builders import OURS, node, pod
+
+CLOCK = Clock()
+PATIENCE = 20.0
+
+
+class Listening(Silent):
+    """Telemetry that keeps gaps of the recording."""
+
+    def __init__(self) -> None:
+        self.gaps: list[Gap] = []
+        self.decisions: list[object] = []
+
+    def recording_gap(self, gap: Gap) -> None:
+        self.gaps.append(gap)
+
+    def attempt(self, attempt, *_: float) -> None:
+        self.decisions.append(attempt.decision)
+
+    def bound(self, *_: object) -> None: ...
+
+    def outcome(self, *_: object) -> None: ...
+
+    def event_rejected(self, *_: object) -> None: ...
+
+
+class Live:
+    """A loop whose bindings are answered at once."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = load.defaults()
+        self.machine = Machine(registry.profiles(settings), PodBackoff())
+        self.telemetry = Listening()
+        made = SegmentFolder(folder, 10_000_000, 600.0, "0000abcd")
+        made.open()
+        self.recorder = Recorder(made, RecorderSettings(segment_seconds=3600.0))
+        self.recorder.start()
+        self.recording = Recording(self.recorder, "0000abcd", folder, CLOCK)
+        self.recording.begin(settings, evict_only=False)
+        self.loop = Loop(self.machine, self.submit, CLOCK, self.telemetry, self.recording)
+
+    def submit(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            asyncio.get_running_loop().call_soon(self.loop.outcome, EffectDone(effect))
+
+    async def pods(self, first: int, count: int) -> None:
+        """Create pods one by one, and wait until all are decided."""
+        before = len(self.telemetry.decisions)
+        for number in range(first, first + count):
+            self.loop.observe([PodObserved(pod(f"p{number}").scheduler(OURS).cpu("1m").build())])
+            await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE):
+            while len(self.telemetry.decisions) < before + count:
+                await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "_LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    made = Live(tmp_path / "recording")
+    yield made
+    made.recorder.stop()
+
+
+def headers(live: Live) -> list[SegmentStart]:
+    return [part for part in recording(live.recording.folder) if isinstance(part, SegmentStart)]
+
+
+async def run(live: Live, segments: int, each: int = 40) -> None:
+    """Decide for pods while segments begin between and among them."""
+    live.loop.start_deciding()
+    task = asyncio.create_task(live.loop.run())
+    live.loop.observe([NodeObserved(node(f"n{i}").cpu("64").pods(500).build()) for i in range(9)])
+    for number in range(segments):
+        await live.pods(number * each, each)
+        live.recorder.wants_segment = True
+    await live.pods(segments * each, each)
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.to_thread(live.recorder.stop)
+
+
+async def test_every_segment_of_a_live_loop_decides_the_same_again(
+    live: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    await run(live, 4)
+
+    starts = headers(live)
+    assert [start.header.number for start in starts] == [1, 2, 3, 4, 5]
+    assert [start.continues for start in starts] == [False, True, True, True, True]
+    paths = sorted(live.recording.folder.glob("*.rec"))
+    for first in range(5):
+        incident = tmp_path / f"from-{first}.rec"
+        incident.write_bytes(b"".join(path.read_bytes() for path in paths[first:]))
+        assert main(["replay", str(incident)]) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        assert said.out.endswith(" decisions, 0 different\n")
+        assert int(said.out.split()[0]) >= (5 - first) * 40 - 40
+
+
+async def test_events_wait_while_the_machine_is_copied(
+    live: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(service, "STEP_SECONDS", 0.0)  # every step of a copy lets I/O run
+    monkeypatch.setattr(copying_module, "_AT_ONCE", 1)
+
+    await run(live, 3)
+
+    assert all(isinstance(each, Placed) for each in live.telemetry.decisions)
+    assert main(["replay", str(live.recording.folder)]) == 0
+    assert capsys.readouterr().out == "160 decisions, 0 different\n"
+    assert len(headers(live)) == 4
+
+
+async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    def failing(*_: object) -> Iterator[None]:
+        yield
+        raise TypeError("a snapshot cannot copy this")
+
+    monkeypatch.setattr(service, "copying", failing)
+
+    await run(live, 1)
+    live.loop._tend_recording()
+
+    assert len(live.telemetry.decisions) == 80
+    assert live.telemetry.gaps == [
+        Gap("defect", "TypeError('a snapshot cannot copy this')")
+    ]  # fmt: skip
+
+
+async def test_a_segment_is_put_off_while_there_is_what_cannot_be_copied(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    lacking = ("attempts that wait for extenders: 1",)
+    monkeypatch.setattr(service, "not_copied", lambda _: lacking)
+    live.recorder.wants_segment = True
+    assert not live.recording.is_due(live.machine)
+
+    monkeypatch.setattr(service, "_PATIENCE", 0.0)
+
+    assert live.recording.is_due(live.machine)
+
+
+def asked(last: str, names: NameAccess = EVERY_NAME) -> ApiRequest:
+    return ApiRequest({"last": last}, names)
+
+
+async def test_the_page_streams_what_was_recorded(live: Live):
+    with pytest.raises(ValueError, match="last: "):
+        await live.recording.page(asked("soon"))
+    await run(live, 0)
+
+    download = await live.recording.page(asked("1m"))
+
+    body = b"".join([part async for part in download.parts])
+    (path,) = live.recording.folder.glob("*.rec")
+    assert body == path.read_bytes()
+    assert download.filename == "incident.rec"
+
+
+async def test_the_recording_is_for_users_that_may_get_all_pods(live: Live):
+    await run(live, 0)
+
+    with pytest.raises(ApiError, match="the right to get pods in all namespaces is missing"):
+        await live.recording.page(asked("1m", NO_NAME))
+
+
+class Log:
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, str]]] = []
+
+    def error(self, event: str, **fields: str) -> None:
+        self.lines.append((event, fields))
+
+
+@pytest.mark.parametrize("case", ["a file", "in use", "no folder is possible"])
+def test_without_a_folder_there_is_no_recording_and_one_line_in_the_log(case: str, tmp_path: Path):
+    folder, log = tmp_path / "recording", Log()
+    holder = SegmentFolder(tmp_path / "recording", 1_000_000, 60.0, "ffff0000")
+    match case:
+        case "a file":
+            folder.write_text("")
+        case "in use":
+            holder.open()
+        case _:
+            folder = Path("/proc/no/recording")
+
+    started = service.start(
+        ProcessOptions(settings=load.defaults(), recording_dir=str(folder)), CLOCK, log
+    )
+
+    assert started is None
+    ((event, fields),) = log.lines
+    assert (event, fields["folder"]) == ("not_recording", str(folder))
+    assert fields["problem"]
+    assert not [each for each in threading.enumerate() if each.name == "recorder"]
+    holder.close()
+
+
+def test_without_the_flag_nothing_is_recorded(tmp_path: Path):
+    assert service.start(ProcessOptions(settings=load.defaults()), CLOCK, Log()) is None
