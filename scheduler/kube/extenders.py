@@ -20,10 +20,10 @@ from scheduler.config.settings import Extender, ExtenderTLS
 from scheduler.framework import extender_protocol
 from scheduler.framework.extender_protocol import ProtocolError
 from scheduler.kube.auth.credentials import reason
-from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.errors import ConnectionSettingsError, KubeError, NotFound, Unreachable
 from scheduler.kube.http.http1 import Http1
 from scheduler.kube.http.tls import Tls, add_certificate, client_context, unverified
+from scheduler.kube.instrumentation import Instrumentation
 from scheduler.model.effects import Ask, Bind, PodRef, Question, Verb
 from scheduler.model.extender_answers import ExtenderAnswer, NoAnswer
 
@@ -68,12 +68,12 @@ class Extenders:
         settings: Sequence[Extender],
         pods: Pods,
         nodes: Mapping[str, bytes],
-        observer: ClientHooks | None = None,
+        observer: Instrumentation | None = None,
     ) -> None:
         self._settings = tuple(settings)
         self._pods = pods
         self._nodes = nodes
-        self._observer = observer or ClientHooks()
+        self._observer = observer or Instrumentation()
         # The writer limits how many requests are sent at a time.
         self._http = [
             _http(extender, f"extenders[{index}]") for index, extender in enumerate(settings)

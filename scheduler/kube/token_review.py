@@ -30,7 +30,7 @@ from scheduler.kube.client.client import Client, Request
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.watch.decoding import UNREADABLE
 
-__all__ = ["AuthenticatedUser", "CachedReview", "ReviewSettings", "Reviewer"]
+__all__ = ["AUTHENTICATED", "AuthenticatedUser", "CachedReview", "ReviewSettings", "Reviewer"]
 
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -108,15 +108,26 @@ class CachedReview(Generic[KeyT, ValueT]):
         self._values.pop(key, None)
 
 
-def _spec(user: AuthenticatedUser, verb: str, path: str) -> dict[str, Any]:
-    """Return the spec of an access review for a path that is not an API resource."""
+def _spec(user: AuthenticatedUser, **attributes: dict[str, str]) -> dict[str, Any]:
+    """Return the spec of an access review."""
     return {
         "user": user.username,
         "uid": user.uid,
         "groups": user.groups,
         "extra": user.extra,
-        "nonResourceAttributes": {"verb": verb, "path": path},
+        **attributes,
     }
+
+
+def _path_spec(user: AuthenticatedUser, verb: str, path: str) -> dict[str, Any]:
+    """Return the spec of an access review for a path that is not an API resource."""
+    return _spec(user, nonResourceAttributes={"verb": verb, "path": path})
+
+
+def _pods_spec(user: AuthenticatedUser, namespace: str) -> dict[str, Any]:
+    """Return the spec of an access review for the pods of a namespace; of all if it is empty."""
+    attributes = {"verb": "get", "version": "v1", "resource": "pods", "namespace": namespace}
+    return _spec(user, resourceAttributes=attributes)
 
 
 class Reviewer:
@@ -176,7 +187,7 @@ class Reviewer:
 
     def is_cached(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
         """Return whether the answer of `allows` is cached."""
-        return self._rights.get(self._right(_spec(user, verb, path))) is not None
+        return self._rights.get(self._right(_path_spec(user, verb, path))) is not None
 
     async def allows(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
         """Return whether a user may use a verb on a path that is not an API resource.
@@ -184,7 +195,21 @@ class Reviewer:
         Raises:
             KubeError: The API server could not be asked, or refused to answer.
         """
-        spec = _spec(user, verb, path)
+        return await self._allowed(_path_spec(user, verb, path))
+
+    def knows_pods(self, user: AuthenticatedUser, namespace: str) -> bool:
+        """Return whether the answer of `may_get_pods` is cached."""
+        return self._rights.get(self._right(_pods_spec(user, namespace))) is not None
+
+    async def may_get_pods(self, user: AuthenticatedUser, namespace: str) -> bool:
+        """Return whether a user may get the pods of a namespace; of all if it is empty.
+
+        Raises:
+            KubeError: The API server could not be asked, or refused to answer.
+        """
+        return await self._allowed(_pods_spec(user, namespace))
+
+    async def _allowed(self, spec: dict[str, Any]) -> bool:
         key = self._right(spec)
         known = self._rights.get(key)
         if known is not None:

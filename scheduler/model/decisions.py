@@ -3,17 +3,20 @@
 from typing import TypeAlias
 
 from scheduler.model.base import Record
+from scheduler.model.comparisons import Comparison
 from scheduler.model.effects import Effect, PodRef
 from scheduler.model.policy_refusals import PolicyRefusal
 
 __all__ = [
     "Attempt",
+    "AttemptDetails",
     "Decision",
     "Failed",
     "Gated",
     "NodeTrace",
     "Placed",
     "Preempting",
+    "Rejection",
     "Unschedulable",
     "Waiting",
 ]
@@ -82,6 +85,27 @@ class NodeTrace(Record, frozen=True):
         return sum(self.scores.values())
 
 
+class Rejection(Record, frozen=True):
+    """A verdict that rejects a pod, and on how many nodes."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    nodes: int
+    #: Whether the removal of pods could lift it.
+    resolvable: bool
+    #: The first nodes, by name.
+    examples: tuple[str, ...]
+
+
+class AttemptDetails(Record, frozen=True):
+    """What an attempt is decided by; only of machines that are asked for it."""
+
+    #: Most nodes first.
+    rejections: tuple[Rejection, ...] = ()
+    #: Why policies, and earlier preemptions in vain, forbid preemptions, with the number of nodes.
+    vetoes: tuple[tuple[str, int], ...] = ()
+
+
 class Attempt(Record, frozen=True):
     """One pod, one decision."""
 
@@ -106,3 +130,8 @@ class Attempt(Record, frozen=True):
     refusals: tuple[PolicyRefusal, ...] = ()
     #: The verdict on each node; only of explained attempts.
     trace: tuple[NodeTrace, ...] = ()
+    #: How the candidates of its preemption compared; only if the machine compares them.
+    comparison: Comparison | None = None
+    #: Uids of the victims whose eviction violates a disruption budget, as far as they are known.
+    violating: frozenset[str] = frozenset()
+    details: AttemptDetails | None = None

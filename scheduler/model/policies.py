@@ -25,6 +25,7 @@ __all__ = [
     "PodSelection",
     "PolicyFigures",
     "PolicyMode",
+    "PolicyState",
     "PreemptionLimit",
     "PreemptionPolicy",
 ]
@@ -124,6 +125,19 @@ class PreemptionPolicy:
     #: How long a preemptor must have waited, since it was first seen unschedulable.
     preemptor_delay: Seconds = 0.0
     foreign_victims: ForeignVictims = ForeignVictims.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """A policy as the API server has it, accepted or not."""
+
+    name: str
+    #: The newest generation.
+    generation: int
+    #: Why that generation is refused; empty if it is accepted.
+    problem: str
+    #: The policy in force, perhaps of an older generation; `None` if none is.
+    in_force: PreemptionPolicy | None
 
 
 @dataclass(frozen=True, slots=True)

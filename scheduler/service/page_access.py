@@ -1,8 +1,9 @@
 """Who may read which page.
 
 Pages that are always allowed need no token. For all others the caller sends a bearer token that the
-API server accepts, and the API server decides whether its user may `get` the path. While the API
-server cannot be asked, access is refused, unless an answer of some seconds ago is still valid.
+API server accepts, or has a client certificate that the cluster's client CA has signed, and the API
+server decides whether its user may `get` the path. A valid certificate comes before a token. While
+the API server cannot be asked, access is refused, unless an answer of some seconds ago is valid.
 
 Unknown callers cause few requests to the API server: tokens that were not accepted lately are
 reviewed at most once a second for one address, and ten times a second for all together; further
@@ -10,25 +11,30 @@ requests are answered with 429. A token that was accepted within the last hour i
 these limits, and callers that reach them do not slow it down. Reviews of rights that are not cached
 are limited by address as well.
 
+Rights on the documents of `/api/v1` are reviewed on `/preemptive-scheduler/api/v1`, because every
+authenticated user has rights on `/api`. These documents name the pods of a namespace to users who
+may `get` pods there. The API server is asked first whether that is so in all namespaces, then for
+each namespace that matters.
+
 On a developer's own machine, bound to its loopback interface, only users of that machine can reach
 the pages, and callers need no token.
 
 Source: apiserver v0.36.3 pkg/authentication/request/bearertoken, pkg/authorization/path.
-Differs: a caller without a token is refused with 401, and not reviewed as `system:anonymous`;
-client certificates are not read; while the API server does not answer the status is 503.
+Differs: a caller without credentials is refused with 401, and not reviewed as `system:anonymous`;
+while the API server does not answer the status is 503.
 """
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Final, Protocol
 
 from scheduler.kube.client.client import Client
 from scheduler.kube.errors import KubeError
-from scheduler.kube.token_review import AuthenticatedUser, Reviewer, ReviewSettings
+from scheduler.kube.token_review import AUTHENTICATED, AuthenticatedUser, Reviewer, ReviewSettings
 from scheduler.model.times import Seconds
+from scheduler.observe.api.requests import EVERY_NAME, ApiError
 from scheduler.observe.server.access import (
-    ALLOWED,
     UNAUTHENTICATED,
     AccessDecision,
     AccessVerdict,
@@ -40,9 +46,18 @@ from scheduler.observe.server.connections import peer
 from scheduler.observe.server.rates import Rate, RateLimit, RatesByPeer
 from scheduler.service.options import ProcessOptions
 
-__all__ = ["OpenPaths", "PageAuthorizer", "Reviews", "page_authorizer"]
+__all__ = [
+    "OpenPaths",
+    "PageAuthorizer",
+    "ReviewedNames",
+    "Reviews",
+    "needs_no_credentials",
+    "page_authorizer",
+]
 
 _SCHEME: Final = "bearer"
+#: Comes before the paths of the API when rights on them are reviewed.
+API_RIGHTS: Final = "/preemptive-scheduler"
 
 
 #: How often tokens that were not accepted lately are reviewed: for one address, and for all.
@@ -50,6 +65,14 @@ _TOKENS_OF_ONE: Final = RateLimit(per_second=1, burst=20)
 _TOKENS_OF_ALL: Final = RateLimit(per_second=10, burst=50)
 #: How often the API server is asked for one address whether a user may read a page.
 _RIGHTS_OF_ONE: Final = RateLimit(per_second=10, burst=100)
+
+#: How often the API server is asked for one address whether a user may get the pods of a namespace,
+#: and how often for one request. What is not asked about is hidden.
+_NAMES_OF_ONE: Final = RateLimit(per_second=20, burst=100)
+_NAMES_AT_ONCE: Final = 50
+
+#: The users of service accounts are named so, followed by namespace and name.
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 #: How long a refusal of a token is cached.
 _REFUSED_SECONDS: Final = 60.0
@@ -74,6 +97,12 @@ class Reviews(Protocol):
     async def allows(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
         """Return whether a user may use a verb on a path."""
 
+    def knows_pods(self, user: AuthenticatedUser, namespace: str) -> bool:
+        """Return whether the answer of `may_get_pods` is cached."""
+
+    async def may_get_pods(self, user: AuthenticatedUser, namespace: str) -> bool:
+        """Return whether a user may get the pods of a namespace; of all if it is empty."""
+
 
 class OpenPaths:
     """Paths that need no token: exact ones, and prefixes, which end in `*`.
@@ -89,6 +118,64 @@ class OpenPaths:
     def __contains__(self, path: str) -> bool:
         path = path.removeprefix("/")
         return path in self._exact or path.startswith(self._prefixes)
+
+
+class ReviewedNames:
+    """The namespaces in which a user may see the names of pods.
+
+    The user may `get` pods in all namespaces, or in some of them. The namespaces about which the
+    API server cannot be asked because of the limits are hidden.
+
+    Args:
+        reviews: Authorizes users.
+        user: The user.
+        rate: Limits how often the API server is asked.
+        report: Called with the problem if it cannot be asked.
+    """
+
+    def __init__(
+        self, reviews: Reviews, user: AuthenticatedUser, rate: Rate, report: Callable[[str], None]
+    ) -> None:
+        self._reviews = reviews
+        self._user = user
+        self._rate = rate
+        self._report = report
+
+    async def visible(self, namespaces: Collection[str]) -> Container[str]:
+        """Return those of some namespaces in which the user may get pods.
+
+        Raises:
+            ApiError: The API server cannot be asked.
+        """
+        try:
+            if await self._may_get(""):
+                return await EVERY_NAME.visible(namespaces)
+            return await self._allowed(namespaces)
+        except KubeError as error:
+            self._report(str(error))
+            text = "the right to get pods cannot be checked now"
+            raise ApiError(503, "ServiceUnavailable", text) from error
+
+    async def _allowed(self, namespaces: Collection[str]) -> frozenset[str]:
+        known: list[str] = []
+        unknown: list[str] = []
+        for namespace in sorted(namespaces, key=lambda name: (not self._is_own(name), name)):
+            cached = self._reviews.knows_pods(self._user, namespace)
+            (known if cached else unknown).append(namespace)
+        asked = [name for name in known + unknown[:_NAMES_AT_ONCE] if name]
+        answers = await asyncio.gather(*map(self._may_get, asked))
+        return frozenset(name for name, allowed in zip(asked, answers, strict=True) if allowed)
+
+    def _is_own(self, namespace: str) -> bool:
+        """Return whether the user is a service account of a namespace."""
+        return self._user.username.startswith(f"{_SERVICE_ACCOUNT}{namespace}:")
+
+    async def _may_get(self, namespace: str) -> bool:
+        if not self._reviews.knows_pods(self._user, namespace):
+            now = asyncio.get_running_loop().time()
+            if not self._rate.take(now):
+                return False
+        return await self._reviews.may_get_pods(self._user, namespace)
 
 
 class PageAuthorizer:
@@ -110,19 +197,17 @@ class PageAuthorizer:
         self._is_failing = False
         self._tokens = RatesByPeer(_TOKENS_OF_ONE)
         self._rights = RatesByPeer(_RIGHTS_OF_ONE)
+        self._names = RatesByPeer(_NAMES_OF_ONE)
         self._all_tokens: Rate | None = None
 
     async def __call__(self, caller: Caller, /) -> AccessDecision:
         """Return whether this caller may read this path."""
         if caller.path in self._open:
-            return ALLOWED
+            return AccessDecision(AccessVerdict.ALLOWED)
         if self._reviews is None:
             return await loopback(caller)
-        token = _token(caller)
-        if not token:
-            return UNAUTHENTICATED
         try:
-            judgement = await self._reviewed(self._reviews, token, caller)
+            judgement = await self._reviewed(self._reviews, caller)
         except KubeError as error:
             if not self._is_failing:  # reported once, however many callers there are
                 self._report(str(error))
@@ -131,20 +216,24 @@ class PageAuthorizer:
         self._is_failing = False
         return judgement
 
-    async def _reviewed(self, reviews: Reviews, token: str, caller: Caller) -> AccessDecision:
+    async def _reviewed(self, reviews: Reviews, caller: Caller) -> AccessDecision:
         address = peer(caller.peer)
         now = asyncio.get_running_loop().time()
-        if reviews.needs_review(token) and not self._may_ask(address, now):
-            return _TOO_OFTEN
-        user = await reviews.user(token)
+        user, token = _certified(caller), _token(caller)
+        if user is None and token:
+            if reviews.needs_review(token) and not self._may_ask(address, now):
+                return _TOO_OFTEN
+            user = await reviews.user(token)
         if user is None:
             return UNAUTHENTICATED
-        is_cached = reviews.is_cached(user, caller.verb, caller.path)
+        path = reviewed_path(caller.path)
+        is_cached = reviews.is_cached(user, caller.verb, path)
         if not is_cached and not self._rights.of(address, now).take(now):
             return _TOO_OFTEN
-        if await reviews.allows(user, caller.verb, caller.path):
-            return ALLOWED
-        text = f'forbidden: User "{user.username}" cannot {caller.verb} path "{caller.path}"'
+        if await reviews.allows(user, caller.verb, path):
+            names = ReviewedNames(reviews, user, self._names.of(address, now), self._report)
+            return AccessDecision(AccessVerdict.ALLOWED, names=names, user=user.username)
+        text = f'forbidden: User "{user.username}" cannot {caller.verb} path "{path}"'
         return AccessDecision(AccessVerdict.FORBIDDEN, text)
 
     def _may_ask(self, address: str, now: Seconds) -> bool:
@@ -163,8 +252,7 @@ def page_authorizer(
     Callers on this host need no token where there is a kubeconfig, so that this is not a pod, and
     where other hosts cannot reach the pages.
     """
-    has_kubeconfig = options.kubeconfig or options.settings.client_connection.kubeconfig
-    if has_kubeconfig and _is_loopback(options.bind_address):
+    if needs_no_credentials(options):
         return PageAuthorizer(OpenPaths(options.open_paths), None, report)
     settings = ReviewSettings(
         token_seconds=options.token_cache_seconds,
@@ -176,11 +264,38 @@ def page_authorizer(
     return PageAuthorizer(OpenPaths(options.open_paths), Reviewer(client, settings), report)
 
 
+def reviewed_path(path: str) -> str:
+    """Return the path on which a caller needs the right to read a page.
+
+    The ClusterRole `system:discovery` lets every authenticated user, and so every pod, `get` all of
+    `/api`. So the documents below that path are reviewed under a path of their own.
+    """
+    return f"{API_RIGHTS}{path}" if path == "/api" or path.startswith("/api/") else path
+
+
+def needs_no_credentials(options: ProcessOptions) -> bool:
+    """Return whether only callers of this host can reach the pages, and this is not a pod."""
+    has_kubeconfig = options.kubeconfig or options.settings.client_connection.kubeconfig
+    return bool(has_kubeconfig) and _is_loopback(options.bind_address)
+
+
 def _is_loopback(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return address == "localhost"
+
+
+def _certified(caller: Caller) -> AuthenticatedUser | None:
+    """Return the user of a caller's certificate.
+
+    Source: apiserver v0.36.3 pkg/authentication/request/x509, pkg/authentication/user.
+    """
+    client = caller.client
+    if client is None:
+        return None
+    extra = {"authentication.kubernetes.io/credential-id": [f"X509SHA256={client.fingerprint}"]}
+    return AuthenticatedUser(client.username, "", (*client.groups, AUTHENTICATED), extra)
 
 
 def _token(caller: Caller) -> str:

@@ -6,7 +6,8 @@ values, and change nothing.
 
 import asyncio
 import importlib
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +17,20 @@ from scheduler.core.machine import Machine
 from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.informer import Informer, WatchHealth
+from scheduler.observe.api.api import Api, ApiParts
+from scheduler.observe.api.history import History
+from scheduler.observe.api.requests import ApiPage, ApiRequest, Stream
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.pages.debug import Debug
 from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.heartbeat import Heartbeat
-from scheduler.service import config_pages
+from scheduler.service import config_pages, what_if_feed
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
+from scheduler.service.recording import Recording
+from scheduler.service.what_if import WhatIf
 
 if TYPE_CHECKING:
     from scheduler.observe.server.web import Web
@@ -34,6 +40,8 @@ __all__ = ["Parts", "Serving", "web"]
 #: How long beyond its duration a lease may go without a renewal before the health check fails.
 #: Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options, NewLeaderHealthzAdaptor.
 _TOLERATED_SECONDS: Final = 20.0
+#: The path of the recording.
+RECORDING: Final = "/api/v1/recording"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,7 @@ class Parts:
     options: ProcessOptions
     clock: Clock
     machine: Machine
+    history: History
     metrics: Metrics
     #: The leader elector; `None` where every instance leads.
     elector: LeaderElector | None
@@ -50,6 +59,10 @@ class Parts:
     policies: PolicyInformer
     #: Set when the process is asked to stop.
     stopping: asyncio.Event
+    #: Logs a warning with fields.
+    report: Callable[..., object] = lambda _event, **_fields: None
+    #: The flight recorder; `None` where it is off.
+    recording: Recording | None = None
 
 
 class Serving:
@@ -77,6 +90,8 @@ class Serving:
                 parts.machine, parts.elector, self._started, parts.clock.now(), self.pages.paths
             ),
             debug=Debug(parts.machine, parts.clock.now).pages(),
+            api=self._api(),
+            plan=self._plan(),
             healthz={**election, "loop": self.pulse.stuck},
             livez={"loop": self.pulse.stuck},
             readyz={
@@ -87,6 +102,48 @@ class Serving:
                 "api-server": self._api_problem,
             },
         )
+
+    def _plan(self) -> WhatIf:
+        """Return what answers `what if`: it has the state as it is when it asks for it."""
+        parts, options = self._parts, self._parts.options
+        return WhatIf(
+            lambda: what_if_feed.parts(
+                parts.machine, options.settings, parts.clock.now, evict_only=options.evict_only
+            ),
+            parts.report,
+            self._unsynced,
+        )
+
+    def _api(self) -> dict[str, ApiPage]:
+        """Return the documents of `/api/v1`; other pages below that path belong here, too."""
+        parts = self._parts
+        documents = Api(
+            ApiParts(
+                machine=parts.machine,
+                history=parts.history,
+                now=parts.clock.now,
+                leads=lambda: parts.elector is None or parts.elector.is_leader,
+                policies=parts.policies.states,
+                instance=socket.gethostname(),
+                profiles=tuple(
+                    profile.scheduler_name for profile in parts.options.settings.profiles
+                ),
+                started=self._started,
+            )
+        )
+        return {**documents.pages(), RECORDING: self._recording}
+
+    async def _recording(self, request: ApiRequest) -> Stream:
+        """Return the last minutes of the recording.
+
+        Raises:
+            ApiError: The caller may not see all that it holds.
+            LookupError: There is none.
+            ValueError: The query is malformed.
+        """
+        if self._parts.recording is None:
+            raise LookupError("the flight recorder is off; see --recording-dir")
+        return await self._parts.recording.page(request)
 
     def _health(self) -> list[WatchHealth]:
         parts = self._parts

@@ -7,7 +7,14 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import Reply
 from scheduler.kube.errors import Forbidden, Unreachable
 from scheduler.kube.token_review import AuthenticatedUser
-from scheduler.observe.server.access import ALLOWED, UNAUTHENTICATED, AccessVerdict, Caller
+from scheduler.observe.api.requests import ApiError
+from scheduler.observe.server.access import (
+    ALLOWED,
+    UNAUTHENTICATED,
+    AccessVerdict,
+    Caller,
+    ClientIdentity,
+)
 from scheduler.service.options import ProcessOptions
 from scheduler.service.page_access import OpenPaths, PageAuthorizer, page_authorizer
 
@@ -20,6 +27,9 @@ class Reviews:
     def __init__(self) -> None:
         self.problem: Exception | None = None
         self.asked: list[str] = []
+        #: Where Ada may get pods, and where that was asked; empty for all namespaces.
+        self.readable: set[str] = set()
+        self.known: list[str] = []
 
     def needs_review(self, token: str) -> bool:
         return token != "good"
@@ -35,6 +45,15 @@ class Reviews:
 
     async def allows(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
         return (user.username, verb, path) == ("ada", "get", "/metrics")
+
+    def knows_pods(self, user: AuthenticatedUser, namespace: str) -> bool:
+        return namespace in self.known
+
+    async def may_get_pods(self, user: AuthenticatedUser, namespace: str) -> bool:
+        if self.problem is not None:
+            raise self.problem
+        self.known.append(namespace)
+        return namespace in self.readable
 
 
 @pytest.fixture
@@ -58,7 +77,10 @@ def caller(path: str = "/metrics", authorization: str | None = None, peer: str =
 
 
 async def test_a_user_with_the_right_is_allowed(judge):
-    assert await judge(caller(authorization="Bearer good")) == ALLOWED
+    judgement = await judge(caller(authorization="Bearer good"))
+
+    assert judgement == ALLOWED
+    assert judgement.user == "ada"
 
 
 @pytest.mark.parametrize("header", ["bearer good", "  BEARER good  ", "Bearer good more"])
@@ -202,3 +224,99 @@ async def test_every_client_needs_a_token_everywhere_else(flags):
 
     assert await judge(caller(peer="127.0.0.1")) == UNAUTHENTICATED
     assert await judge(caller(peer="127.0.0.1", authorization="Bearer x")) == UNAUTHENTICATED
+
+
+async def names(judge: PageAuthorizer, *namespaces: str) -> list[str]:
+    """Return those of some namespaces whose pods Ada may know by name."""
+    decision = await judge(caller(authorization="Bearer good"))
+    visible = await decision.names.visible(namespaces)
+    return [namespace for namespace in namespaces if namespace in visible]
+
+
+async def test_who_may_get_all_pods_sees_all_names_with_one_review(judge, reviews):
+    reviews.readable = {""}
+
+    assert await names(judge, "a", "b") == ["a", "b"]
+    assert reviews.known == [""]
+
+
+async def test_names_are_shown_where_the_user_may_get_pods(judge, reviews):
+    reviews.readable = {"b"}
+
+    assert await names(judge, "a", "b", "") == ["b"]
+    assert sorted(reviews.known) == ["", "a", "b"]
+
+
+async def test_namespaces_beyond_the_limits_are_hidden(judge, reviews):
+    reviews.readable = {f"n{i:03}" for i in range(200)}
+
+    first = await names(judge, *sorted(reviews.readable))
+    second = await names(judge, *sorted(reviews.readable))
+
+    assert len(first) == 50
+    assert 50 < len(second) <= 101
+
+
+async def test_names_cannot_be_shown_while_the_api_server_is_unavailable(judge, reviews, problems):
+    decision = await judge(caller(authorization="Bearer good"))
+    reviews.problem = Unreachable("no answer")
+
+    with pytest.raises(ApiError, match="cannot be checked now"):
+        await decision.names.visible(["a"])
+    assert problems == ["no answer"]
+
+
+async def test_open_pages_name_no_pods(reviews, problems):
+    judge = PageAuthorizer(OpenPaths(["/api/*"]), reviews, problems.append)
+
+    decision = await judge(caller("/api/v1/pods"))
+
+    assert decision == ALLOWED
+    assert "a" not in await decision.names.visible(["a"])
+
+
+def certified(path: str, username: str = "ada", authorization: str | None = None) -> Caller:
+    """Return a caller with a client certificate."""
+    plain = caller(path, authorization)
+    identity = ClientIdentity(username, ("developers",), "00ff")
+    return Caller(plain.verb, plain.path, plain.headers, plain.peer, identity)
+
+
+async def test_a_client_certificate_needs_no_token(judge, reviews):
+    assert await judge(certified("/metrics")) == ALLOWED
+    assert reviews.asked == []
+
+
+async def test_a_client_certificate_comes_before_a_token(judge, reviews):
+    judgement = await judge(certified("/metrics", "bob", "Bearer good"))
+
+    assert judgement.message == 'forbidden: User "bob" cannot get path "/metrics"'
+    assert reviews.asked == []
+
+
+async def test_rights_are_reviewed_for_user_and_groups_of_the_certificate(judge, reviews):
+    seen: list[AuthenticatedUser] = []
+
+    async def allows(user: AuthenticatedUser, verb: str, path: str) -> bool:
+        seen.append(user)
+        return True
+
+    reviews.allows = allows
+    await judge(certified("/configz"))
+
+    assert seen == [
+        AuthenticatedUser(
+            "ada",
+            "",
+            ("developers", "system:authenticated"),
+            {"authentication.kubernetes.io/credential-id": ["X509SHA256=00ff"]},
+        )
+    ]
+
+
+async def test_rights_on_documents_are_not_those_on_the_api_of_kubernetes(judge):
+    judgement = await judge(caller("/api/v1/nodes", "Bearer good"))
+
+    assert judgement.message == (
+        'forbidden: User "ada" cannot get path "/preemptive-scheduler/api/v1/nodes"'
+    )

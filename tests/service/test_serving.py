@@ -18,6 +18,8 @@ from prometheus_client import CollectorRegistry
 from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.kube.watch.informer import WatchHealth
+from scheduler.model.policies import PolicyState
+from scheduler.observe.api.history import History
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.pages.health import Check
 from scheduler.plugins import registry
@@ -51,6 +53,9 @@ class Part:
     def health(self) -> WatchHealth:
         return self.state
 
+    def states(self) -> list[PolicyState]:
+        return []
+
 
 class World:
     """Pages of a process with parts that a test sets."""
@@ -59,11 +64,13 @@ class World:
         self.clock = Clock()
         self.pods = Part("pods")
         self.stopping = asyncio.Event()
+        machine = Machine(registry.profiles(SETTINGS), PodBackoff(1.0, 10.0))
         self.serving = Serving(
             Parts(
                 options=ProcessOptions(settings=SETTINGS),
                 clock=self.clock,
-                machine=Machine(registry.profiles(SETTINGS), PodBackoff(1.0, 10.0)),
+                machine=machine,
+                history=History(machine, 1000.0),
                 metrics=Metrics(CollectorRegistry()),
                 elector=lease,
                 informers=[self.pods],
@@ -229,5 +236,5 @@ async def test_a_process_serves_its_pages_and_the_checks_of_kube_scheduler(
     accept = "application/json;g=config.k8s.io;v=v1beta1;as=Statusz"
     _, told = await process.get("/statusz", Accept=accept)
     assert json.loads(told)["paths"] == [
-        "/configz", "/debug", "/flagz", "/healthz", "/livez", "/metrics", "/readyz",
+        "/api", "/configz", "/debug", "/flagz", "/healthz", "/livez", "/metrics", "/readyz",
     ]  # fmt: skip

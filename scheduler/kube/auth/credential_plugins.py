@@ -154,8 +154,10 @@ class AuthProvider:
     The official client takes more than a second to import, so it is imported only for such a login.
     """
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, context: str = "") -> None:
         self._path = str(kubeconfig)
+        #: Empty for the current one.
+        self._context = context
         self._login: Any = None
 
     def __call__(self, refused: bool) -> Issued:
@@ -180,7 +182,12 @@ class AuthProvider:
         login = Configuration()
         load: Any = load_kube_config  # untyped
         try:
-            load(self._path, client_configuration=login, persist_config=False)
+            load(
+                self._path,
+                context=self._context or None,
+                client_configuration=login,
+                persist_config=False,
+            )
         except ConfigException as error:
             raise ConnectionSettingsError(f"kubeconfig {self._path}: {error}") from error
         return login

@@ -8,21 +8,22 @@ takes more than a second to import.
 | feature | like kubectl | differs |
 |---|---|---|
 | relative paths | relative to the file | |
-| `current-context` | used | no other context can be chosen |
+| contexts | the current one, or the one that `select` is told | |
+| several files | `select`: the first file that has an entry or a current context counts | |
+| `proxy-url` | `select` returns it | `read` refuses it: the scheduler uses no proxy |
 | `tokenFile` beside `token` | the file is used, the token until it can be read | |
 | renewed files of certificates | used for new connections | |
 | encrypted keys | | refused: no prompt for a passphrase |
-| several files joined by `:` | | one file only |
-| `proxy-url`, `username`, `as` | | refused: better no connection than a wrong one |
+| `username`, `as` | | refused: better no connection than a wrong one |
 """
 
 import base64
 import binascii
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -35,7 +36,7 @@ from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.http import tls
 from scheduler.kube.http.tls import Tls
 
-__all__ = ["ClusterEntry", "Login", "read"]
+__all__ = ["ClusterEntry", "Login", "Selection", "read", "select"]
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
@@ -72,6 +73,7 @@ class UserEntry(_Entry, frozen=True):
 class _Context(_Entry, frozen=True):
     cluster: str
     user: str = ""
+    namespace: str = ""
 
 
 class _NamedCluster(_Entry, frozen=True):
@@ -103,9 +105,36 @@ class Login:
     credentials: Credentials
     #: `None` for plain HTTP.
     tls: Tls | None
+    #: Adds the client certificate, if there is one, to a context for another server.
+    identify: Callable[[ssl.SSLContext], None] = lambda _: None
+
+
+class Selection(NamedTuple):
+    """What one context of kubeconfig files says."""
+
+    context: str
+    #: Empty where the context names none.
+    namespace: str
+    cluster: ClusterEntry
+    login: Login
 
 
 _Named = TypeVar("_Named", _NamedCluster, _NamedUser, _NamedContext)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """The entries of several files by name, each with the file that it is from."""
+
+    paths: tuple[Path, ...]
+    current_context: str = ""
+    clusters: dict[str, tuple[_NamedCluster, Path]] = field(default_factory=dict)
+    users: dict[str, tuple[_NamedUser, Path]] = field(default_factory=dict)
+    contexts: dict[str, tuple[_NamedContext, Path]] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        return f"kubeconfig {':'.join(map(str, self.paths))}"
 
 
 def read(path: Path, wall: Callable[[], float]) -> tuple[ClusterEntry, Login]:
@@ -118,25 +147,70 @@ def read(path: Path, wall: Callable[[], float]) -> tuple[ClusterEntry, Login]:
     Raises:
         ConnectionSettingsError: The file cannot be read, or lacks something.
     """
+    found = select((path,), "", wall)
+    if found.cluster.proxy_url:
+        raise ConnectionSettingsError(f"kubeconfig {path}: proxy-url is not supported")
+    return found.cluster, found.login
+
+
+def select(paths: Sequence[Path], context: str, wall: Callable[[], float]) -> Selection:
+    """Return what a context says, of files that are merged as kubectl merges them.
+
+    Args:
+        paths: The files. Of several ones, those that do not exist are left out.
+        context: The name of the context; empty for the current one.
+        wall: Seconds since the epoch, for logins that expire.
+
+    Raises:
+        ConnectionSettingsError: A file cannot be read, or something is missing.
+
+    Source: client-go v0.36.3 tools/clientcmd, ClientConfigLoadingRules.Load.
+    """
+    merged = _merge(paths)
     try:
-        file = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, _File)
-        context = _find(file.contexts, file.current_context, "context").context
-        cluster = _find(file.clusters, context.cluster, "cluster").cluster
-        user = UserEntry()
-        if context.user:
-            user = _find(file.users, context.user, "user").user or user
+        name = context or merged.current_context
+        chosen = _find(merged.contexts, name, "context")[0].context
+        named_cluster, cluster_path = _find(merged.clusters, chosen.cluster, "cluster")
+        user, user_path = UserEntry(), cluster_path
+        if chosen.user:
+            named_user, user_path = _find(merged.users, chosen.user, "user")
+            user = named_user.user or user
+        cluster = named_cluster.cluster
         _check(cluster, user)
-        return cluster, _login(cluster, user, path, wall)
+        parts = _Parts(cluster, cluster_path.parent, user, user_path, context)
+        return Selection(name, chosen.namespace, cluster, _login(parts, wall))
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise ConnectionSettingsError(f"{merged.source}: {reason(error)}") from error
+
+
+def _merge(paths: Sequence[Path]) -> _Merged:
+    files = [path for path in paths if len(paths) == 1 or path.exists()]
+    merged = _Merged(tuple(files or paths))
+    current = ""
+    for path in files:
+        file = _file(path)
+        current = current or file.current_context
+        for cluster in file.clusters or ():
+            merged.clusters.setdefault(cluster.name, (cluster, path))
+        for user in file.users or ():
+            merged.users.setdefault(user.name, (user, path))
+        for context in file.contexts or ():
+            merged.contexts.setdefault(context.name, (context, path))
+    return replace(merged, current_context=current)
+
+
+def _file(path: Path) -> _File:
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, _File)
     except yaml.YAMLError as error:
         raise ConnectionSettingsError(f"kubeconfig {path}: is not YAML") from error
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise ConnectionSettingsError(f"kubeconfig {path}: {reason(error)}") from error
 
 
-def _find(entries: list[_Named] | None, name: str, kind: str) -> _Named:
-    for entry in entries or ():
-        if entry.name == name:
-            return entry
+def _find(entries: dict[str, tuple[_Named, Path]], name: str, kind: str) -> tuple[_Named, Path]:
+    if name in entries:
+        return entries[name]
     raise ValueError(f"has no {kind} {name!r}" if name else f"names no current {kind}")
 
 
@@ -147,13 +221,12 @@ def _check(cluster: ClusterEntry, user: UserEntry) -> None:
     if user.token and not is_token(user.token.strip()):
         raise ValueError("token cannot be sent in a header")
     unsupported = {
-        "proxy-url": cluster.proxy_url,
         "username": user.username,
         "as": user.as_user,
     }
-    for field, value in unsupported.items():
+    for name, value in unsupported.items():
         if value:
-            raise ValueError(f"{field} is not supported")
+            raise ValueError(f"{name} is not supported")
 
 
 def check_url(server: str) -> None:
@@ -191,31 +264,53 @@ def _check_host(name: str, field: str) -> None:
         raise ValueError(f"{field} {name!r} must be written in ASCII: {plain}")
 
 
-def _login(cluster: ClusterEntry, user: UserEntry, path: Path, wall: Callable[[], float]) -> Login:
+class _Parts(NamedTuple):
+    """Cluster and user, and the files that they are from."""
+
+    cluster: ClusterEntry
+    cluster_folder: Path
+    user: UserEntry
+    user_path: Path
+    #: The name of a context that is not the current one; or empty.
+    context: str
+
+
+def _login(parts: _Parts, wall: Callable[[], float]) -> Login:
+    cluster, user = parts.cluster, parts.user
     secure = urlsplit(cluster.server).scheme == "https"
-    command = _command(cluster, user, path, wall)
+    command = _command(parts, wall)
     if command is not None:
-        secured = _issued_tls(cluster, path.parent, command) if secure else None
-        return Login(command, secured)
-    secured = _tls(cluster, user, path.parent) if secure else None
+        secured = _issued_tls(cluster, parts.cluster_folder, command) if secure else None
+        return Login(command, secured, lambda context: _add_issued(context, command))
+    folder = parts.user_path.parent
+    certificate = _content(
+        user.client_certificate_data, "client-certificate-data", folder, user.client_certificate
+    )
+    key = _content(user.client_key_data, "client-key-data", folder, user.client_key)
+
+    def identify(context: ssl.SSLContext) -> None:
+        try:
+            tls.add_certificate(context, certificate, key)
+        except OSError as error:
+            raise ValueError(f"client-certificate: {reason(error)}") from error
+
+    files = [part for part in (certificate, key) if isinstance(part, Path)]
+    secured = _tls(cluster, parts.cluster_folder, identify, files) if secure else None
     token = user.token.strip()
     if user.token_file:
-        return Login(TokenFile(path.parent / user.token_file, token), secured)
-    return Login(FixedHeaders(token), secured)
+        return Login(TokenFile(folder / user.token_file, token), secured, identify)
+    return Login(FixedHeaders(token), secured, identify)
 
 
-def _command(
-    cluster: ClusterEntry, user: UserEntry, path: Path, wall: Callable[[], float]
-) -> LoginCommand | None:
+def _command(parts: _Parts, wall: Callable[[], float]) -> LoginCommand | None:
     """Return the login by command or auth provider, if there is one."""
+    user, path = parts.user, parts.user_path
     source = f"kubeconfig {path}"
     if user.exec is not None:
-        command = ExecCommand(
-            user.exec, path.parent, _cluster_info(cluster, path.parent), wall, source
-        )
-        return LoginCommand(command, source)
+        info = _cluster_info(parts.cluster, parts.cluster_folder)
+        return LoginCommand(ExecCommand(user.exec, path.parent, info, wall, source), source)
     if user.auth_provider is not None:
-        return LoginCommand(AuthProvider(path), source)
+        return LoginCommand(AuthProvider(path, parts.context), source)
     return None
 
 
@@ -247,7 +342,7 @@ def _issued_tls(cluster: ClusterEntry, folder: Path, command: LoginCommand) -> T
 
     def make() -> ssl.SSLContext:
         context = _server_tls(cluster, authority)
-        tls.add_certificate(context, command.issued.certificate, command.issued.key)
+        _add_issued(context, command)
         return context
 
     secured = Tls(make, [authority] if isinstance(authority, Path) else [])
@@ -255,23 +350,24 @@ def _issued_tls(cluster: ClusterEntry, folder: Path, command: LoginCommand) -> T
     return secured
 
 
-def _tls(cluster: ClusterEntry, user: UserEntry, folder: Path) -> Tls:
+def _add_issued(context: ssl.SSLContext, command: LoginCommand) -> None:
+    tls.add_certificate(context, command.issued.certificate, command.issued.key)
+
+
+def _tls(
+    cluster: ClusterEntry,
+    folder: Path,
+    identify: Callable[[ssl.SSLContext], None],
+    files: Sequence[Path],
+) -> Tls:
     authority = _authority(cluster, folder)
-    certificate = _content(
-        user.client_certificate_data, "client-certificate-data", folder, user.client_certificate
-    )
-    key = _content(user.client_key_data, "client-key-data", folder, user.client_key)
 
     def make() -> ssl.SSLContext:
         context = _server_tls(cluster, authority)
-        try:
-            tls.add_certificate(context, certificate, key)
-        except OSError as error:
-            raise ValueError(f"client-certificate: {reason(error)}") from error
+        identify(context)
         return context
 
-    parts = (authority, certificate, key)
-    return Tls(make, [part for part in parts if isinstance(part, Path)])
+    return Tls(make, [*files, *([authority] if isinstance(authority, Path) else [])])
 
 
 def _authority(cluster: ClusterEntry, folder: Path) -> bytes | Path | None:

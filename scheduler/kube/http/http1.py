@@ -15,7 +15,7 @@ ask clients to spread over API servers that came back.
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -93,6 +93,7 @@ class Http1:
         tls_server_name: str | None,
         headers: Mapping[str, str],
         server_time: ServerTime | None = None,
+        connect: Callable[[], Awaitable[HttpConnection]] | None = None,
     ) -> None:
         """Make no connection yet.
 
@@ -102,6 +103,8 @@ class Http1:
             tls_server_name: The name to expect in the certificate where it is not the host.
             headers: Sent with each request.
             server_time: Gets the dates of answers.
+            connect: Makes connections instead of the event loop, as through a tunnel; raises
+                Unreachable. It secures them itself; `tls` only says when they are out of date.
 
         Raises:
             ValueError: The URL cannot be used, or is https and `tls` is missing.
@@ -118,7 +121,7 @@ class Http1:
         #: When to check the files of `_tls` again.
         self._look_at = 0.0
         name = (tls_server_name or host) if secure else None
-        self._dialer = Dialer(ServerAddress(host, port, self._tls, name))
+        self._dial = connect or Dialer(ServerAddress(host, port, self._tls, name)).connect
         self._connections = 0
         self._server_time = server_time
         self._base = url.path.rstrip("/")
@@ -344,11 +347,11 @@ class Http1:
             Unreachable: There is none, even with the current TLS files.
         """
         try:
-            connection = await self._dialer.connect()
+            connection = await self._dial()
         except Unreachable:
             if not self.renew():
                 raise
-            connection = await self._dialer.connect()
+            connection = await self._dial()
         self._connections += 1
         part = (1 + self._connections * _SPREAD % 1) / 2
         connection.old_at = asyncio.get_running_loop().time() + MAX_AGE_SECONDS * part

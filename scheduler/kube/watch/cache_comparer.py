@@ -31,8 +31,11 @@ from scheduler.kube.watch.resources import ApiResource
 
 __all__ = ["METADATA_ONLY", "CacheComparer", "CacheReader", "ComparerSettings", "Drift"]
 
-#: The `Accept` header of the requests, so that the server sends metadata only.
-METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+#: The `Accept` header of the requests, so that the server sends metadata only. Discovery pages have
+#: no such form: without plain JSON, the server refuses to send them.
+METADATA_ONLY: Final = (
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+)
 _METADATA_LIST: Final = "PartialObjectMetadataList"
 
 

@@ -2,7 +2,7 @@
 
 from typing import Generic, TypeVar
 
-from scheduler.kube.client.hooks import ClientHooks
+from scheduler.kube.instrumentation import Instrumentation
 from scheduler.kube.watch.decoding import Known, UndecodableObject
 from scheduler.kube.watch.resources import ApiObject, ApiResource
 from scheduler.model.events import Event
@@ -15,7 +15,7 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 class KnownObjects(Generic[ObjectT]):
     """Objects that were reported and are not yet gone, and those that cannot be decoded."""
 
-    def __init__(self, resource: ApiResource[ObjectT], observer: ClientHooks) -> None:
+    def __init__(self, resource: ApiResource[ObjectT], observer: Instrumentation) -> None:
         self._resource = resource
         self._observer = observer
         self._states: dict[str, Known] = {}

@@ -4,7 +4,6 @@ import asyncio
 from typing import Final
 
 from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
-from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.errors import (
     ApiError,
     ConnectionSettingsError,
@@ -13,6 +12,7 @@ from scheduler.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from scheduler.kube.instrumentation import Instrumentation
 
 __all__ = ["RetryState"]
 
@@ -31,7 +31,11 @@ class RetryState:
     """
 
     def __init__(
-        self, resource: str, observer: ClientHooks, sleeper: Sleeper, backoff: ExponentialBackoff
+        self,
+        resource: str,
+        observer: Instrumentation,
+        sleeper: Sleeper,
+        backoff: ExponentialBackoff,
     ) -> None:
         #: Why lists or watches do not work now; empty while they do.
         self.problem = ""

@@ -336,6 +336,17 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Log lines that could not be written.",
     ),
     Row(
+        "scheduler_recording_bytes", _GAUGE, _ALPHA, _OURS,
+        "Size of the segments of the flight recorder.",
+    ),
+    Row(
+        "scheduler_recording_gaps_total", _COUNTER, _ALPHA, _OURS,
+        "How often a part of the recording was left out.",
+        ("reason",),
+        note="`reason`: `behind` (the recorder could not keep up), `disk` (a write failed), `size` "
+        "(one segment does not fit into `--recording-size`), `defect`.",
+    ),
+    Row(
         "leader_election_master_status", _GAUGE, _ALPHA, _KUBE,
         "Whether this process holds the lease: 1 if it leads, 0 if it stands by.",
         ("name",),

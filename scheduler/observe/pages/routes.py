@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from scheduler.observe.api.requests import ApiPage
 from scheduler.observe.pages.health import Check
+from scheduler.observe.pages.plan import PlanPage
 
 __all__ = ["Document", "Page", "Routes"]
 
@@ -46,8 +48,12 @@ class Routes:
     readyz: Mapping[str, Check] = field(default_factory=dict)
     #: By path, as `/debug/queue` or `/debug/pods/{namespace}/{name}`.
     debug: Mapping[str, Page] = field(default_factory=dict)
+    #: The documents of `/api/v1` by path, for `GET`.
+    api: Mapping[str, ApiPage] = field(default_factory=dict)
+    #: Answers `POST /api/v1/plan`; `None` where nothing does.
+    plan: PlanPage | None = None
 
     @property
     def paths(self) -> list[str]:
         """The paths of all pages."""
-        return [*_HEALTH, "/metrics", "/configz", "/flagz", "/statusz", *self.debug]
+        return [*_HEALTH, "/metrics", "/configz", "/flagz", "/statusz", *self.debug, *self.api]

@@ -25,7 +25,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
 
-__all__ = ["snapshot"]
+__all__ = ["AsDecided", "objects", "snapshot"]
 
 _HEADS: Final = {
     type_: msgspec.json.encode({"apiVersion": version, "kind": kind})[:-1]
@@ -41,15 +41,25 @@ def snapshot(machine: Machine, now: Seconds) -> AsyncGenerator[bytes]:
         machine: The machine whose state it is.
         now: The time; evicted victims that still run get it as their deletion timestamp.
     """
-    # Pods of the queue come first: they are newer than the copies that nominations hold.
-    items = [*_objects(machine), *_waiting(machine), *machine.cluster.pods]
+    items = objects(machine)
     named = msgspec.json.encode({SNAPSHOT_REFERENCE: machine.reference.name})[1:-1]
     head = b'{"apiVersion":"v1","kind":"List",' + named + b',"items":[\n'
     return json_stream.listed(head, items, _Encoding(machine, now), b"\n]}\n")
 
 
-class _Encoding:
-    """Encodes objects as they will be when all pending effects are done."""
+def objects(machine: Machine) -> list[Any]:
+    """Return all objects of the current state; none of them ever changes.
+
+    Pods of the queue come before the copies that nominations hold, which are older.
+    """
+    waiting = [
+        queued.pod for queued in machine.queue if queued.phase is not QueuePhase.BINDING
+    ]  # neither on a node nor assumed on one
+    return [*_objects(machine), *waiting, *machine.cluster.pods]
+
+
+class AsDecided:
+    """Returns objects as they will be when all pending effects are done."""
 
     def __init__(self, machine: Machine, now: Seconds) -> None:
         cluster = machine.cluster
@@ -57,19 +67,18 @@ class _Encoding:
         self._victims = cluster.evicting_uids()
         #: The node of each nominated pod, by uid.
         self._nominated = {claim.pod.uid: claim.node for claim in cluster.nominations}
-        #: Uids of nominated pods that have been encoded.
+        #: Uids of nominated pods that have been returned.
         self._written: set[str] = set()
 
-    def __call__(self, item: Any) -> bytes | None:
-        """Return an object as JSON, `None` for a pod that has been encoded before."""
+    def __call__(self, item: Any) -> Any:
+        """Return an object, `None` for a pod that has been returned before."""
         if isinstance(item, Pod):
             if item.uid in self._nominated:
                 if item.uid in self._written:
                     return None
                 self._written.add(item.uid)
-            item = self._as_decided(item)
-        body = _ENCODER.encode(item)[1:]
-        return _HEADS[type(item)] + (b"," if body != b"}" else b"") + body
+            return self._as_decided(item)
+        return item
 
     def _as_decided(self, pod: Pod) -> Pod:
         if pod.spec.node_name:
@@ -98,6 +107,16 @@ def _objects(machine: Machine) -> Iterator[Any]:
     yield from cluster.devices.claims
 
 
-def _waiting(machine: Machine) -> Iterator[Pod]:
-    """Yield the pods that are neither on a node nor assumed on one."""
-    return (queued.pod for queued in machine.queue if queued.phase is not QueuePhase.BINDING)
+class _Encoding:
+    """Encodes objects as JSON."""
+
+    def __init__(self, machine: Machine, now: Seconds) -> None:
+        self._as_decided = AsDecided(machine, now)
+
+    def __call__(self, item: Any) -> bytes | None:
+        """Return an object as JSON, `None` for a pod that has been encoded before."""
+        item = self._as_decided(item)
+        if item is None:
+            return None
+        body = _ENCODER.encode(item)[1:]
+        return _HEADS[type(item)] + (b"," if body != b"}" else b"") + body

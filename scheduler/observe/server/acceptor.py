@@ -8,10 +8,10 @@ After that the protocol of the web server owns it, until it is lost.
 import asyncio
 import contextlib
 import socket
-import ssl
 from asyncio import sslproto
 from typing import Final, Protocol
 
+from scheduler.observe.server.client_certificates import TlsContexts
 from scheduler.observe.server.connections import ConnectionTable, OpenConnection, peer
 from scheduler.observe.server.listen import Limits
 from scheduler.observe.server.rates import FairTurns, Rate
@@ -40,7 +40,7 @@ class Acceptor:
     Args:
         listener: The listening socket, non-blocking.
         server: Serves the connections.
-        context: The TLS context; `None` for no TLS.
+        contexts: The TLS contexts; `None` for no TLS.
         table: All open connections.
         limits: The limits on clients.
     """
@@ -49,13 +49,13 @@ class Acceptor:
         self,
         listener: socket.socket,
         server: Server,
-        context: ssl.SSLContext | None,
+        contexts: TlsContexts | None,
         table: ConnectionTable,
         limits: Limits,
     ) -> None:
         self._listener = listener
         self._server = server
-        self._context = context
+        self._contexts = contexts
         self._table = table
         self._limits = limits
         self._loop = asyncio.get_running_loop()
@@ -127,10 +127,10 @@ class Acceptor:
         def watched() -> asyncio.Protocol:
             return _Watched(self._server.protocol(connection), lost)
 
-        context = self._context
-        if context is None:
+        if self._contexts is None:
             transport, _ = await self._loop.connect_accepted_socket(watched, sock)
             return transport
+        context = self._contexts.current()
         patience = self._limits.handshake_seconds
         shaken: asyncio.Future[None] = self._loop.create_future()
         raw: asyncio.Transport | None = None
@@ -142,7 +142,8 @@ class Acceptor:
                     lambda: _Tls(
                         self._loop,
                         watched(),
-                        context,
+                        # Of the context, asyncio only uses `wrap_bio`.
+                        context,  # type: ignore[arg-type]
                         shaken,
                         server_side=True,
                         # Typeshed has whole seconds here; the loop takes any number.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
+from scheduler.observe.api.requests import EVERY_NAME, NO_NAME, NameAccess
+
 __all__ = [
     "ALLOWED",
     "UNAUTHENTICATED",
@@ -18,6 +20,7 @@ __all__ = [
     "AccessVerdict",
     "Authorize",
     "Caller",
+    "ClientIdentity",
     "allow_all",
     "deny_all",
     "loopback",
@@ -45,10 +48,25 @@ class AccessDecision:
 
     verdict: AccessVerdict
     message: str = ""
+    #: Which pods the caller may know by name, if the request is allowed.
+    names: NameAccess = field(default=NO_NAME, compare=False)
+    #: The user, if the request is allowed and the user is known.
+    user: str = field(default="", compare=False)
 
 
-ALLOWED: Final = AccessDecision(AccessVerdict.ALLOWED)
+#: For callers who need no review: they see everything.
+ALLOWED: Final = AccessDecision(AccessVerdict.ALLOWED, names=EVERY_NAME)
 UNAUTHENTICATED: Final = AccessDecision(AccessVerdict.UNAUTHENTICATED, "Unauthorized")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """The user of a client certificate that was verified."""
+
+    username: str
+    groups: tuple[str, ...] = ()
+    #: The SHA-256 digest of the certificate, in hexadecimal digits.
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,8 @@ class Caller:
     headers: Mapping[str, str] = field(repr=False)
     #: The address at the other end of the connection.
     peer: str
+    #: The user of its certificate; `None` without one that is valid.
+    client: ClientIdentity | None = None
 
 
 class Authorize(Protocol):

@@ -37,6 +37,10 @@ class Certificate(Protocol):
     def context(self) -> ssl.SSLContext:
         """The TLS context with the current certificate."""
 
+    @property
+    def pem(self) -> bytes:
+        """The current certificate with its chain, and its key."""
+
     def refresh(self, now: Seconds) -> bool:
         """Replace the certificate if it changed or is old; return whether it was replaced.
 
@@ -70,6 +74,8 @@ class CertificateFiles:
         #: The TLS context with the certificate that was loaded last.
         self.context = _context(min_version, ciphers)
         self.context.load_cert_chain(*self._paths)
+        #: That certificate with its chain, and its key.
+        self.pem = self._read()
 
     def refresh(self, _now: Seconds) -> bool:
         """Load the files again if they have changed; return whether they had.
@@ -83,8 +89,12 @@ class CertificateFiles:
         # A half-written pair must not replace the current one.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*self._paths)
         self.context.load_cert_chain(*self._paths)
+        self.pem = self._read()
         self._seen = signature
         return True
+
+    def _read(self) -> bytes:
+        return b"\n".join(path.read_bytes() for path in self._paths)
 
     def _signature(self) -> tuple[tuple[int, int, int], ...]:
         stats = (path.stat() for path in self._paths)
@@ -111,6 +121,8 @@ class SelfSigned:
         self._names = names
         #: The TLS context with the newest certificate.
         self.context = _context(min_version, ciphers)
+        #: That certificate, and its key.
+        self.pem = b""
         self._made_at = now
         self._make(now)
 
@@ -124,9 +136,11 @@ class SelfSigned:
     def _make(self, now: Seconds) -> None:
         # ssl reads certificates from files only; this one is unnamed, and in memory if possible.
         with _nameless_file() as file:
-            file.write(_self_signed(self._names, datetime.fromtimestamp(now, UTC)))
+            pem = _self_signed(self._names, datetime.fromtimestamp(now, UTC))
+            file.write(pem)
             file.flush()
             self.context.load_cert_chain(f"/dev/fd/{file.fileno()}")
+        self.pem = pem
         self._made_at = now
 
 

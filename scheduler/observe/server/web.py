@@ -13,7 +13,7 @@ connections and `web_app` responds; this module starts and stops both.
 The resources that an unauthenticated client can use are bounded: the number of connections in total
 and of one address, from the moment they are accepted; the rate of handshakes and requests; the time
 for a handshake, for a request, and for reading the response; the length of lines and headers.
-Request bodies are not read.
+Bodies of requests are read for plans only, with a limit.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.acceptor import Acceptor
 from scheduler.observe.server.access import Authorize, deny_all
+from scheduler.observe.server.client_certificates import ClientAuthority, TlsContexts
 from scheduler.observe.server.connections import ConnectionTable, bounded
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner
@@ -54,8 +55,13 @@ class Web:
     """The web server of one process. Made and called in the scheduler's loop."""
 
     def __init__(
-        self, pages: Routes, log: FilteringBoundLogger, authorize: Authorize = deny_all
+        self,
+        pages: Routes,
+        log: FilteringBoundLogger,
+        authorize: Authorize = deny_all,
     ) -> None:
+        #: The CA of client certificates; unknown at first.
+        self.clients: Final = ClientAuthority()
         self._pages = pages
         self._log = log
         self._authorize = authorize
@@ -91,7 +97,7 @@ class Web:
         self._socket = bound or _listening(listen.address, listen.port)
         self._socket.setblocking(False)
         self._thread = _Thread(self._socket, self._pages, self._authorize, listen, self._log)
-        await self._thread.start(certificate, wall)
+        await self._thread.start(certificate, wall, self.clients)
 
     async def ended(self) -> None:
         """Return when the server has ended; at once if it was never started.
@@ -136,10 +142,15 @@ class _Thread:
         self._ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 
-    async def start(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
+    async def start(
+        self,
+        certificate: Certificate | None,
+        wall: Callable[[], Seconds],
+        clients: ClientAuthority,
+    ) -> None:
         """Start the thread and wait until it serves."""
         threading.Thread(
-            target=self._run, args=(certificate, wall), name="serving", daemon=True
+            target=self._run, args=(certificate, wall, clients), name="serving", daemon=True
         ).start()
         await asyncio.wrap_future(self._ready)
 
@@ -158,17 +169,27 @@ class _Thread:
 
     # The methods below run in the serving thread
 
-    def _run(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
+    def _run(
+        self,
+        certificate: Certificate | None,
+        wall: Callable[[], Seconds],
+        clients: ClientAuthority,
+    ) -> None:
         try:
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                runner.run(self._serve(certificate, wall))
+                runner.run(self._serve(certificate, wall, clients))
         except BaseException as error:  # noqa: BLE001 - it is passed to the scheduler's loop
             _complete(self._ready, error)
             _complete(self._ended, error)
         else:
             _complete(self._ended)
 
-    async def _serve(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
+    async def _serve(
+        self,
+        certificate: Certificate | None,
+        wall: Callable[[], Seconds],
+        clients: ClientAuthority,
+    ) -> None:
         """Serve until stopped."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._defect)
@@ -176,8 +197,12 @@ class _Thread:
         self._stop = stopping.set
         site = WebApp(self._pages, self._authorize, self._listen, self._home, _REQUESTS)
         await site.setup()
-        context = None if certificate is None else certificate.context
-        acceptor = Acceptor(self._listener, site, context, self.table, self._listen.limits)
+        contexts = (
+            None
+            if certificate is None
+            else TlsContexts(certificate, clients, wall, self._not_asking)
+        )
+        acceptor = Acceptor(self._listener, site, contexts, self.table, self._listen.limits)
         tasks = [asyncio.create_task(acceptor.run()), asyncio.create_task(stopping.wait())]
         if certificate is not None:
             tasks.append(asyncio.create_task(self._renew(certificate, wall)))
@@ -203,6 +228,11 @@ class _Thread:
                     self._log.warning, file=self._listen.cert_file, problem=str(error)
                 )
                 self._home.call_soon(log, "certificate_not_reloaded")
+
+    def _not_asking(self, problem: str) -> None:
+        """Log that client certificates are not asked for."""
+        log = functools.partial(self._log.warning, problem=problem)
+        self._home.call_soon(log, "client_certificates_not_used")
 
     def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an error that no task has caught; the server continues."""

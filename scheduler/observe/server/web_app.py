@@ -7,17 +7,19 @@ authorizes the caller and makes the page, and this module writes it.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import resource
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from scheduler.observe.pages.health import HealthChecks, HealthReport
+from scheduler.observe.api.requests import ApiError, ApiPage, ApiRequest, Stream
+from scheduler.observe.api.watches import is_watch
+from scheduler.observe.pages.health import HealthChecks
 from scheduler.observe.pages.routes import Document, Page, Routes
-from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.zpages import rendered
+from scheduler.observe.server import plan_route
 from scheduler.observe.server.access import (
     AccessDecision,
     AccessVerdict,
@@ -25,23 +27,22 @@ from scheduler.observe.server.access import (
     Caller,
     unavailable,
 )
-from scheduler.observe.server.connections import OpenConnection, peer
+from scheduler.observe.server.client_certificates import client_of
+from scheduler.observe.server.connections import OpenConnection, bounded, peer
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
 from scheduler.observe.server.rates import RatesByPeer
+from scheduler.observe.server.responses import failed, health_response, refused, shown
 
 __all__ = ["WebApp"]
 
-#: The `reason` of a Status, by verdict.
-_REASONS: Final[Mapping[AccessVerdict, str]] = {
-    AccessVerdict.UNAUTHENTICATED: "Unauthorized",
-    AccessVerdict.FORBIDDEN: "Forbidden",
-    AccessVerdict.THROTTLED: "TooManyRequests",
-    AccessVerdict.UNAVAILABLE: "ServiceUnavailable",
-}
+#: The only type of long answers that compression makes smaller.
+_JSON: Final = "application/json"
 _CROWDED: Final = AccessDecision(AccessVerdict.UNAVAILABLE, "too many pages are being served")
 
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Also takes what is known of the caller.
+_RespondTo: TypeAlias = Callable[[web.Request, AccessDecision], Awaitable[web.StreamResponse]]
 
 
 class WebApp:
@@ -72,8 +73,11 @@ class WebApp:
         #: The connection of each protocol, and the other way round.
         self._connections: dict[asyncio.BaseProtocol, OpenConnection] = {}
         self._protocols: dict[OpenConnection, asyncio.BaseProtocol] = {}
-        #: How many connections are busy.
+        #: How many connections are busy, without those that serve watches.
         self._busy = 0
+        self._watches: set[OpenConnection] = set()
+        #: The timeouts of the responses, by identity of the request.
+        self._patience: dict[int, asyncio.Timeout] = {}
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -126,6 +130,10 @@ class WebApp:
         app.router.add_get("/statusz", self._guarded(self._document(pages.statusz)))
         for path, page in pages.debug.items():
             app.router.add_get(path, self._guarded(self._debug(page)), allow_head=False)
+        for path, answer in pages.api.items():
+            app.router.add_get(path, self._judged(self._api(answer)), allow_head=False)
+        if pages.plan is not None:
+            plan_route.add(app, pages.plan, self._home, self._judged)
         return app
 
     @web.middleware
@@ -138,7 +146,8 @@ class WebApp:
             # asyncio takes an empty buffer for a full one.
             transport.set_write_buffer_limits(high=1)
         try:
-            async with asyncio.timeout(self._listen.answer_seconds):
+            async with asyncio.timeout(self._listen.answer_seconds) as patience:
+                self._patience[id(request)] = patience
                 return await _written(request, handler)
         except TimeoutError:
             if transport is not None:
@@ -146,6 +155,7 @@ class WebApp:
         except ConnectionError:
             pass  # the client has closed the connection
         finally:
+            self._patience.pop(id(request), None)
             self._end(request)
         await asyncio.sleep(0)  # aiohttp notices that the connection is gone, and writes nothing
         return web.Response()
@@ -156,19 +166,26 @@ class WebApp:
         return self._requests.of(peer(request.remote or ""), now).reserve(now)
 
     def _guarded(self, respond: _Respond) -> _Respond:
+        return self._judged(lambda request, _: respond(request))
+
+    def _judged(self, respond: _RespondTo) -> _Respond:
+        """Return a handler that authorizes the caller first."""
+
         async def guarded(request: web.Request) -> web.StreamResponse:
             judgement = await self._review(request)
             if judgement.verdict is not AccessVerdict.ALLOWED:
-                return _refused(judgement)
+                return refused(judgement)
             if self._busy >= self._listen.limits.pages:
-                return _refused(_CROWDED)
+                return refused(_CROWDED)
             self._begin(request)
-            return await respond(request)
+            return await respond(request, judgement)
 
         return guarded
 
     async def _review(self, request: web.Request) -> AccessDecision:
-        caller = Caller("get", request.path, request.headers, request.remote or "")
+        verb, transport = request.method.lower(), request.transport
+        client = None if transport is None else client_of(transport.get_extra_info("ssl_object"))
+        caller = Caller(verb, request.path, request.headers, request.remote or "", client)
         try:
             async with asyncio.timeout(self._listen.review_seconds):
                 return await self._home.run(lambda: self._authorize(caller))
@@ -190,7 +207,10 @@ class WebApp:
             self._set_idle(connection)
 
     def _set_idle(self, connection: OpenConnection) -> None:
-        self._busy -= connection.busy
+        if connection in self._watches:
+            self._watches.remove(connection)
+        else:
+            self._busy -= connection.busy
         connection.busy = False
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
@@ -201,7 +221,7 @@ class WebApp:
         return response
 
     async def _configz(self, _request: web.Request) -> web.StreamResponse:
-        return _shown(await self._home.call(self._pages.configz))
+        return shown(await self._home.call(self._pages.configz))
 
     def _document(self, page: Callable[[], Document]) -> _Respond:
         async def respond(request: web.Request) -> web.StreamResponse:
@@ -233,17 +253,75 @@ class WebApp:
             except ValueError as error:
                 return web.Response(status=400, text=f"{error}\n")
             if isinstance(content, AsyncGenerator):
-                return await self._streamed(request, content)
-            return _shown(content)
+                return await self._streamed(request, Stream(content))
+            return shown(content)
 
         return respond
 
-    async def _streamed(
-        self, request: web.Request, parts: AsyncGenerator[bytes]
-    ) -> web.StreamResponse:
-        """Write parts of JSON as they come."""
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        async with contextlib.aclosing(self._home.iterate(parts)) as relayed:
+    def _api(self, page: ApiPage) -> _RespondTo:
+        async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
+            asked = ApiRequest({**request.query, **request.match_info}, access.names)
+            try:
+                content = await self._asked(page, asked)
+            except ApiError as error:
+                return failed(error)
+            if not isinstance(content, Stream):
+                return shown(content)
+            return await (self._watched if content.endless else self._streamed)(request, content)
+
+        return respond
+
+    async def _asked(self, page: ApiPage, asked: ApiRequest) -> object:
+        """Return the document for a request.
+
+        Raises:
+            ApiError: The request is malformed, or cannot be answered now.
+        """
+        if is_watch(asked) and len(self._watches) >= self._max_watches():
+            text = "too many watches are open; list instead, or come again later"
+            raise ApiError(429, "TooManyRequests", text, 10)
+        try:
+            content = await self._home.run(lambda: page(asked))
+        except LookupError as error:
+            text = str(error.args[0]) if error.args else ""
+            raise ApiError(404, "NotFound", text) from error
+        except ValueError as error:
+            raise ApiError(400, "BadRequest", str(error)) from error
+        return Stream(content) if isinstance(content, AsyncGenerator) else content
+
+    def _max_watches(self) -> int:
+        """Return how many watches may be open: enough connections are left for all others."""
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limits = self._listen.limits
+        return min(limits.watches, bounded(limits.connections, descriptors) // 4)
+
+    async def _watched(self, request: web.Request, stream: Stream) -> web.StreamResponse:
+        """Write events as they come; a client that does not read them is cut off."""
+        connection = self._connections.get(request.protocol)
+        if connection is not None and connection not in self._watches:
+            self._busy -= connection.busy
+            self._watches.add(connection)
+        response = web.StreamResponse(headers={"Content-Type": stream.content_type})
+        response.force_close()
+        patience, seconds = self._patience[id(request)], self._listen.limits.event_seconds
+        async with contextlib.aclosing(self._home.iterate(stream.parts)) as relayed:
+            await response.prepare(request)
+            patience.reschedule(None)
+            async for part in relayed:
+                patience.reschedule(self._loop.time() + seconds)
+                await response.write(part)
+                patience.reschedule(None)
+        return response
+
+    async def _streamed(self, request: web.Request, stream: Stream) -> web.StreamResponse:
+        """Write parts of a page as they come."""
+        response = web.StreamResponse(headers={"Content-Type": stream.content_type})
+        if stream.filename:
+            disposition = f'attachment; filename="{stream.filename}"'
+            response.headers["Content-Disposition"] = disposition
+        if stream.content_type == _JSON:
+            response.enable_compression()
+        async with contextlib.aclosing(self._home.iterate(stream.parts)) as relayed:
             await response.prepare(request)
             async for part in relayed:
                 await response.write(part)
@@ -253,7 +331,7 @@ class WebApp:
 def _all_checks(health: HealthChecks) -> _Respond:
     async def respond(request: web.Request) -> web.Response:
         query = request.query
-        return _health_response(
+        return health_response(
             health.report(verbose="verbose" in query, excluded=query.getall("exclude", []))
         )
 
@@ -265,23 +343,9 @@ def _one_check(health: HealthChecks) -> _Respond:
         report = health.single(request.match_info["check"])
         if report is None:
             raise web.HTTPNotFound
-        return _health_response(report)
+        return health_response(report)
 
     return respond
-
-
-def _health_response(report: HealthReport) -> web.Response:
-    return web.Response(status=200 if report.healthy else 500, text=report.text)
-
-
-def _refused(decision: AccessDecision) -> web.Response:
-    """Return a refusal in the format of the API server."""
-    verdict = decision.verdict
-    body = status(verdict.value, _REASONS[verdict], decision.message)
-    headers = {"Retry-After": "1"} if verdict is AccessVerdict.THROTTLED else None
-    return web.Response(
-        status=verdict.value, body=body, content_type="application/json", headers=headers
-    )
 
 
 async def _written(request: web.Request, respond: _Respond) -> web.StreamResponse:
@@ -295,12 +359,6 @@ async def _written(request: web.Request, respond: _Respond) -> web.StreamRespons
     await response.prepare(request)
     await response.write_eof()
     return response
-
-
-def _shown(content: object) -> web.Response:
-    if isinstance(content, str):
-        return web.Response(text=content)
-    return web.Response(body=msgspec.json.encode(content), content_type="application/json")
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:

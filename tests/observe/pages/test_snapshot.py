@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.core.machine import Machine
-from scheduler.model import capture_codec
+from scheduler.model import recording_lines
 from scheduler.model.api import storage
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
@@ -137,7 +137,7 @@ async def test_every_kind_of_object_is_restored_unchanged(tmp_path):
     assert len(by_kind) == len(things)
 
 
-async def test_what_was_applied_is_neither_in_snapshots_nor_in_captures():
+async def test_what_was_applied_is_neither_in_snapshots_nor_in_recordings():
     written = {"env": [{"name": "PASSWORD", "value": "hunter2"}]}
     meta = {"annotations": {APPLIED: json.dumps(written), "team": "shop"}}
     kinds = {"Node": "n1", "Pod": "p", "PersistentVolumeClaim": "c"}
@@ -149,7 +149,7 @@ async def test_what_was_applied_is_neither_in_snapshots_nor_in_captures():
     seen += [StorageObserved(found.storage[0])]
 
     content = await text(planner(found)._machine)
-    captured = b"".join(capture_codec.encode(each, 0.0) for each in seen).decode()
+    captured = b"".join(recording_lines.encode(each, 0.0) for each in seen).decode()
 
     assert '"n1"' in content
     assert "hunter2" not in content + captured

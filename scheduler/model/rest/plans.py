@@ -1,0 +1,79 @@
+"""The documents of `POST /api/v1/plan`: what would happen if objects were applied now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.model.rest.common import Document, PodView
+from scheduler.model.rest.explanations import Verdict
+from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, Replacement, VictimView
+
+__all__ = ["DisplacedPod", "PlanAnswer", "PlanRequest", "PlannedPod"]
+
+
+class PlanRequest(Document, frozen=True):
+    """What is asked. The body may also be YAML or JSON of Kubernetes objects alone."""
+
+    #: Kubernetes objects as they would be applied. Pods, and workloads whose pods are made from
+    #: their templates; policies replace those of the same name; nodes are added or replaced.
+    objects: tuple[dict[str, Any], ...] = ()
+    #: Names of nodes that are drained: unschedulable, and their pods deleted and made again.
+    drain: tuple[str, ...] = ()
+    #: The namespace of objects without one.
+    namespace: str = "default"
+    #: Only pods of this scheduler name are decided; empty for all profiles. Pods of a template
+    #: without a scheduler name of ours get this one, or that of the first profile.
+    scheduler_name: str = ""
+    #: Whether to go on until nothing changes, so that victims are made again by their owners.
+    settle: bool = True
+    #: Whether to say what each node says.
+    explain: bool = False
+
+
+class PlannedPod(Document, frozen=True):
+    """What would happen to one pod."""
+
+    pod: PodView
+    #: Scheduled, Preempting, Unschedulable, Gated or Error.
+    decision: str
+    #: The object that it was made from, as `Deployment/web`; empty for a pod of its own.
+    source: str = ""
+    node: str = ""
+    #: After settling: the node where it runs in the end; empty if it is pending.
+    final_node: str = ""
+    message: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    victims: tuple[VictimView, ...] = ()
+    hidden_victims: int = 0
+    pdb_violations: int = 0
+    candidates: tuple[CandidateView, ...] = ()
+    candidates_total: int = 0
+    criterion: str = ""
+    policies: tuple[PolicyVeto, ...] = ()
+    #: Devices by claim, as `plan -o json` prints them.
+    claims: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
+
+
+class DisplacedPod(Document, frozen=True):
+    """What becomes of a pod that is evicted or drained, if its owner makes it again."""
+
+    pod: PodView
+    from_node: str
+    #: Whether a controller makes it again; if not, it is lost.
+    recreated: bool = True
+    replacement: Replacement | None = None
+
+
+class PlanAnswer(Document, frozen=True):
+    """What would happen."""
+
+    #: The moment of the state that it was decided on.
+    at: str
+    reference: str
+    #: Whether any pod would be evicted, for a preemption or from a drained node.
+    evicts: bool = False
+    items: tuple[PlannedPod, ...] = ()
+    displaced: tuple[DisplacedPod, ...] = ()
+    #: Pods that were pending before and would change: bound, or no longer bound, because of this.
+    others: tuple[PlannedPod, ...] = ()
+    #: What could not be simulated, one sentence each.
+    warnings: tuple[str, ...] = ()

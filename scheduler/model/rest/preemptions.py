@@ -1,0 +1,173 @@
+"""Documents about preemptions and about policies."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler.model.rest.common import Document, PodView
+
+__all__ = [
+    "BoundView",
+    "BudgetUse",
+    "BudgetView",
+    "CandidateView",
+    "PoliciesDocument",
+    "PolicyVeto",
+    "PolicyView",
+    "PreemptionView",
+    "PreemptionsDocument",
+    "Replacement",
+    "VictimView",
+]
+
+
+class CandidateView(Document, frozen=True):
+    """A node on which a preemption would help, with the criteria in the order of comparison."""
+
+    node: str
+    pdb_violations: int = 0
+    highest_priority: int = 0
+    #: Sum of the victims' priorities, as kube-scheduler computes it.
+    priority_sum: int = 0
+    victims: int = 0
+    #: The start of the earliest-started victim among those of the highest priority.
+    earliest_start: str = ""
+    #: The criterion by which it lost to the chosen one; empty for the chosen one. One of
+    #: pdbViolations, highestPriority, prioritySum, victims, earliestStart, nominatedNode,
+    #: freedResources, hash.
+    lost_by: str = ""
+
+
+class Replacement(Document, frozen=True):
+    """What became of the work of a victim: a newer pod of the same owner."""
+
+    pod: PodView
+    #: Empty while it is pending.
+    node: str = ""
+    #: Why it is pending.
+    message: str = ""
+
+
+class VictimView(Document, frozen=True):
+    """A pod that is evicted for a preemptor."""
+
+    pod: PodView
+    #: For how long it has run, or had run when it was evicted.
+    ran_seconds: float = 0.0
+    #: planned, evicting, terminating, gone or spared.
+    state: str = "planned"
+    #: Whether its disruption budget allows the eviction.
+    violates_pdb: bool = False
+    #: Whether it was evicted in vain: the preemptor was not bound to what it freed.
+    wasted: bool = False
+    replacement: Replacement | None = None
+
+
+class PolicyVeto(Document, frozen=True):
+    """A policy that forbids victims, or a whole preemption."""
+
+    policy: str
+    rule: str
+    message: str
+    #: How many nodes or victims it rules out.
+    count: int = 0
+
+
+class PreemptionView(Document, frozen=True):
+    """One preemption, under way or past."""
+
+    id: str
+    revision: int
+    preemptor: PodView
+    node: str
+    #: A value of the table of phases: nominating, recording, evicting, awaiting, done, and so on.
+    phase: str
+    decided_at: str
+    #: Empty while it is under way.
+    ended_at: str = ""
+    #: bound, elsewhere, failed, given up or gone; empty while it is under way.
+    outcome: str = ""
+    problem: str = ""
+    victims: tuple[VictimView, ...] = ()
+    hidden_victims: int = 0
+    pdb_violations: int = 0
+    #: At most 20, the best ones first; the first is the chosen one.
+    candidates: tuple[CandidateView, ...] = ()
+    candidates_total: int = 0
+    #: The criterion by which the chosen candidate won against the second; empty if it was alone.
+    criterion: str = ""
+    #: Amount times the seconds that the victims had run: `pods`, `cpu`, `memory`.
+    cost: Mapping[str, float] = {}
+
+
+class PreemptionsDocument(Document, frozen=True):
+    """`GET /api/v1/preemptions?state=active|past&limit=&continue=`. Supports `watch=1&revision=N`.
+
+    Newest first. The last 1,000 that ended within 24 hours are kept, by the replica that decided
+    them.
+    """
+
+    revision: int
+    items: tuple[PreemptionView, ...] = ()
+    #: Preemptions of which the caller may see neither preemptor nor victim.
+    hidden: int = 0
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining: int = 0
+
+
+class BudgetUse(Document, frozen=True):
+    """What is spent of a budget for one key: a namespace, an owner or a node."""
+
+    key: str
+    spent: int
+
+
+class BudgetView(Document, frozen=True):
+    """A budget of victims over a window of time."""
+
+    #: cluster, namespace, owner, node or preemptor.
+    scope: str
+    limit: int
+    window_seconds: float
+    #: The largest amount spent for any key.
+    spent: int = 0
+    #: The ten keys with the most; hidden ones are left out.
+    top: tuple[BudgetUse, ...] = ()
+
+
+class PolicyView(Document, frozen=True):
+    """A preemption policy, as it is in force."""
+
+    name: str
+    generation: int = 0
+    accepted: bool = True
+    #: Why it was refused; an older generation may be in force then.
+    message: str = ""
+    generation_in_force: int = 0
+    #: One line for each rule, in words.
+    rules: tuple[str, ...] = ()
+    budgets: tuple[BudgetView, ...] = ()
+    #: How often each rule has refused a preemption since the process started.
+    refusals: Mapping[str, int] = {}
+    last_refusal: str = ""
+
+
+class BoundView(Document, frozen=True):
+    """A bound on wasted evictions within an hour, which no policy can lift."""
+
+    #: preemptor, owner, namespace, node or cluster.
+    scope: str
+    limit: int
+    window_seconds: float
+    spent: int = 0
+    top: tuple[BudgetUse, ...] = ()
+    #: How many keys are at their limit, so that preemption is stopped for them.
+    stopped: int = 0
+
+
+class PoliciesDocument(Document, frozen=True):
+    """`GET /api/v1/policies`. Supports `watch=1`."""
+
+    revision: int
+    items: tuple[PolicyView, ...] = ()
+    bounds: tuple[BoundView, ...] = ()

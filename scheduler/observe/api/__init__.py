@@ -1,0 +1,1 @@
+"""The read-only documents of `/api/v1`, made from the machine."""

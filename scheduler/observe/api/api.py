@@ -1,0 +1,181 @@
+"""The documents of `/api/v1` by path. Everything is only read, in the scheduler's loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler import __version__
+from scheduler.core.machine import Machine
+from scheduler.model import times
+from scheduler.model.policies import PolicyState
+from scheduler.model.rest.cluster import ApiIndex, LabelsDocument, NodeDocument, NodesDocument
+from scheduler.model.rest.cluster import Summary as SummaryDocument
+from scheduler.model.rest.explanations import PodExplanation
+from scheduler.model.rest.preemptions import PoliciesDocument
+from scheduler.model.times import Seconds
+from scheduler.observe.api import lists, openapi
+from scheduler.observe.api.explanation import Explanations
+from scheduler.observe.api.history import History
+from scheduler.observe.api.node_feed import NodeFeed
+from scheduler.observe.api.nodes import NodeViews, label_keys
+from scheduler.observe.api.policies import PolicyViews
+from scheduler.observe.api.preemptions import PreemptionViews
+from scheduler.observe.api.queue_views import QueueViews
+from scheduler.observe.api.requests import ApiPage, ApiRequest, NameAccess, Stream, limit_of
+from scheduler.observe.api.watches import Changes, is_watch, number_of, watch, whole
+
+__all__ = ["PREFIX", "Api", "ApiParts"]
+
+PREFIX: Final = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiParts:
+    """What the documents are made from."""
+
+    machine: Machine
+    history: History
+    #: Returns the machine's time.
+    now: Callable[[], Seconds]
+    #: Returns whether this replica decides.
+    leads: Callable[[], bool]
+    #: Returns the policies as the API server has them.
+    policies: Callable[[], Iterable[PolicyState]]
+    instance: str
+    profiles: tuple[str, ...]
+    started: Seconds
+
+
+class Api:
+    """The documents about one machine."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = parts
+        machine, history = parts.machine, parts.history
+        self._nodes = NodeViews(machine.cluster)
+        self._feed = NodeFeed(machine.cluster, self._nodes, parts.started)
+        self._queue = QueueViews(machine)
+        self._preemptions = PreemptionViews(machine, history)
+        self._policies = PolicyViews(machine, history, parts.policies)
+        self._explanations = Explanations(machine, history, self._queue)
+
+    def pages(self) -> Mapping[str, ApiPage]:
+        """Return the pages by path."""
+        return {
+            PREFIX: self._index,
+            f"{PREFIX}/summary": self._summary,
+            f"{PREFIX}/nodes": self._node_list,
+            f"{PREFIX}/nodes/{{name}}": self._node,
+            f"{PREFIX}/labels": self._labels,
+            f"{PREFIX}/pods": self._pods,
+            f"{PREFIX}/pods/{{namespace}}/{{name}}": self._pod,
+            f"{PREFIX}/preemptions": self._preemption_list,
+            f"{PREFIX}/policies": self._policy_list,
+            openapi.PATH: self._openapi,
+        }
+
+    async def _index(self, _request: ApiRequest) -> ApiIndex:
+        parts = self._parts
+        return ApiIndex(
+            version=__version__,
+            reference=parts.machine.reference.name,
+            instance=parts.instance,
+            leader=parts.leads(),
+            profiles=parts.profiles,
+            started=times.stamp(parts.started),
+            now=times.stamp(parts.now()),
+            paths=tuple(self.pages()),
+        )
+
+    async def _openapi(self, _request: ApiRequest) -> msgspec.Raw:
+        return msgspec.Raw(await asyncio.to_thread(openapi.description))
+
+    async def _summary(self, request: ApiRequest) -> SummaryDocument | Stream:
+        if is_watch(request):
+            return watch(request, whole(self._summarized))
+        return await self._summarized()
+
+    async def _summarized(self) -> SummaryDocument:
+        parts, machine, history = self._parts, self._parts.machine, self._parts.history
+        now = parts.now()
+        figures = await self._queue.figures(now)
+        cluster = machine.cluster
+        content = SummaryDocument(
+            now="",
+            reference=machine.reference.name,
+            leader=parts.leads(),
+            revision=0,
+            queue=figures.phases,
+            reasons=figures.reasons,
+            other_reasons=figures.other_reasons,
+            nodes=cluster.columns.node_count,
+            pods=len(cluster.pods) - len(cluster.nominations),
+            preemptions_active=sum(machine.preemptions.values()),
+            attempts=dict(history.attempts),
+            preemptions=history.preemptions,
+            victims=history.evictions,
+            wasted_victims=sum(machine.tracking.wasted_evictions.values()),
+        )
+        # Time alone is no news.
+        return replace(
+            content,
+            now=times.stamp(now),
+            revision=number_of(content),
+            oldest_pending_seconds=round(figures.oldest_seconds, 1),
+        )
+
+    async def _node_list(self, request: ApiRequest) -> AsyncGenerator[bytes] | Stream:
+        limit, keys = limit_of(request.query), label_keys(request.query.get("labels", ""))
+        if is_watch(request):
+            return watch(request, lambda since: self._feed.update(since, keys))
+        after = request.query.get("continue", "")
+        names = [name for name in self._nodes.names() if name > after]
+        page, remaining = names[:limit], max(0, len(names) - limit)
+        revision = self._feed.revision()
+
+        def rest() -> NodesDocument:
+            return NodesDocument(
+                revision, continue_=page[-1] if remaining else "", remaining=remaining
+            )
+
+        return lists.document(page, lambda part: self._nodes.of(part, keys), rest)
+
+    async def _node(self, request: ApiRequest) -> NodeDocument:
+        name = request.query["name"]
+        visible = await request.names.visible(self._nodes.namespaces_on(name))
+        return self._nodes.single(name, visible)
+
+    async def _labels(self, _request: ApiRequest) -> LabelsDocument:
+        return await self._nodes.labels()
+
+    async def _pods(self, request: ApiRequest) -> AsyncGenerator[bytes]:
+        return await self._queue.page(request, self._parts.now())
+
+    async def _pod(self, request: ApiRequest) -> PodExplanation | AsyncGenerator[bytes]:
+        return await self._explanations.page(request, self._parts.now())
+
+    async def _preemption_list(self, request: ApiRequest) -> AsyncGenerator[bytes] | Stream:
+        if is_watch(request):
+            return watch(request, self._preemption_changes(request.names))
+        return await self._preemptions.page(request, self._parts.now())
+
+    def _preemption_changes(self, names: NameAccess) -> Changes:
+        async def changes(since: int) -> tuple[int, bytes] | None:
+            document = await self._preemptions.changes(since, names, self._parts.now())
+            if document is None:
+                return None
+            changed = document.revision != since
+            return document.revision, msgspec.json.encode(document) if changed else b""
+
+        return changes
+
+    async def _policy_list(self, request: ApiRequest) -> PoliciesDocument | Stream:
+        async def made() -> PoliciesDocument:
+            content = await self._policies.document(request.names, self._parts.now())
+            return replace(content, revision=number_of(content))
+
+        return watch(request, whole(made)) if is_watch(request) else await made()

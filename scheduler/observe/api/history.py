@@ -1,0 +1,290 @@
+"""What this process remembers for its pages: preemptions, and the last attempts of pending pods.
+
+It is fed from the scheduler's loop. An attempt costs it a few hundred nanoseconds, a preemption
+some microseconds; views of it are made, and its progress is read from its plan, when a page needs
+them, and four times a second for a few of them. Everything is bounded.
+"""
+
+import itertools
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.machine import Machine
+from scheduler.model.api.objects import Pod
+from scheduler.model.decisions import (
+    Attempt,
+    Decision,
+    Failed,
+    Gated,
+    Placed,
+    Preempting,
+    Unschedulable,
+    Waiting,
+)
+from scheduler.model.effects import Evict
+from scheduler.model.events import EffectDone, Event, PodObserved
+from scheduler.model.times import Seconds
+from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
+
+__all__ = ["MAX_AGE", "MAX_ATTEMPTS", "MAX_PREEMPTIONS", "History", "PastAttempt"]
+
+#: How many preemptions that have ended are kept, and for how long.
+MAX_PREEMPTIONS: Final = 1000
+MAX_AGE: Final[Seconds] = 24 * 3600.0
+#: How many preemptions under way are kept; those beyond are only counted.
+_MAX_OPEN: Final = 5000
+#: How many attempts of one pod are kept, and of how many pods.
+MAX_ATTEMPTS: Final = 16
+_MAX_PODS: Final = 20_000
+#: For how long after its decision a preemption's victims may get replacements.
+_REPLACED_WITHIN: Final[Seconds] = 900.0
+#: For how many owners of victims a replacement is awaited, and for how many victims of each.
+_MAX_OWNERS: Final = 10_000
+_MAX_AWAITED: Final = 1000
+#: How many preemptions `tick` looks at.
+_AT_ONCE: Final = 20
+
+_RESULTS: Final[dict[type[Decision], str]] = {
+    Placed: "scheduled",
+    Preempting: "unschedulable",
+    Unschedulable: "unschedulable",
+    Gated: "unschedulable",
+    Failed: "error",
+}
+
+
+class PastAttempt:
+    """Some equal attempts of one pod, one after the other."""
+
+    __slots__ = ("at", "decision", "message", "node", "repeated")
+
+    def __init__(self, at: Seconds, decision: Decision) -> None:
+        #: The time of the first one.
+        self.at = at
+        self.decision = type(decision).__name__
+        self.node = decision.node if isinstance(decision, Placed | Preempting) else ""
+        self.message = "" if isinstance(decision, Placed | Waiting) else decision.message
+        #: How many more there were.
+        self.repeated = 0
+
+    def is_like(self, other: "PastAttempt") -> bool:
+        """Return whether another attempt had the same result."""
+        return (self.decision, self.node, self.message) == (
+            other.decision,
+            other.node,
+            other.message,
+        )
+
+
+class History:
+    """Preemptions and attempts. Owned by the scheduler's loop.
+
+    Args:
+        machine: The machine that decides.
+        began: When this process began; names its preemptions.
+    """
+
+    def __init__(self, machine: Machine, began: Seconds) -> None:
+        self._machine = machine
+        self._prefix = f"{int(began):x}"
+        self._numbers = itertools.count(1)
+        #: Under way, and those that have ended; oldest first.
+        self._open: dict[int, PastPreemption] = {}
+        self._ended: OrderedDict[int, PastPreemption] = OrderedDict()
+        #: Identities of the plans that are still read.
+        self._plans: set[int] = set()
+        #: Those that have ended and may still change, in turns.
+        self._unsettled: deque[PastPreemption] = deque()
+        #: The first revision: later than those of earlier processes.
+        self.first_revision: Final = int(began) * 1000
+        #: Grows with every change of a preemption, also of those that are dropped.
+        self.revision = self.first_revision
+        #: Attempts by result, and preemptions and evictions, since the process began.
+        self.attempts: Final[Counter[str]] = Counter()
+        self.preemptions = 0
+        self.evictions = 0
+        #: When each policy last refused something.
+        self.last_refusals: Final[dict[str, Seconds]] = {}
+        #: Victims that wait for a replacement, by uid of their controller; the controller with the
+        #: newest victim comes last.
+        self.awaited: Final[OrderedDict[str, deque[PastVictim]]] = OrderedDict()
+        self._pods: OrderedDict[str, deque[PastAttempt]] = OrderedDict()
+
+    # What the loop reports --------------------------------------------------------------------
+
+    def attempted(self, attempt: Attempt, now: Seconds) -> None:
+        """Record an attempt that has ended, or that waits for extenders."""
+        decision = attempt.decision
+        if isinstance(decision, Waiting):
+            return
+        self.attempts[_RESULTS[type(decision)]] += 1
+        uid = attempt.pod.uid
+        if not isinstance(decision, Placed) or uid in self._pods:
+            self._remember(uid, PastAttempt(now, decision))
+        for refusal in attempt.refusals:
+            self.last_refusals[refusal.policy] = now
+        if isinstance(decision, Preempting):
+            self._preempting(attempt)
+
+    def _remember(self, uid: str, attempt: PastAttempt) -> None:
+        past = self._pods.get(uid)
+        if past is None:
+            past = self._pods[uid] = deque(maxlen=MAX_ATTEMPTS)
+            if len(self._pods) > _MAX_PODS:
+                self._pods.popitem(last=False)
+        elif past[-1].is_like(attempt):
+            past[-1].repeated += 1
+            return
+        past.append(attempt)
+
+    def _preempting(self, attempt: Attempt) -> None:
+        plan = self._machine.plan_of(attempt.pod.uid)
+        if plan is None:
+            return
+        if id(plan) in self._plans:
+            return  # the plan of an earlier leader, which goes on
+        self.preemptions += 1
+        if len(self._open) < _MAX_OPEN:
+            self._add(plan, attempt)
+
+    def _add(self, plan: PreemptionPlan, attempt: Attempt | None) -> None:
+        number = next(self._numbers)
+        past = PastPreemption(number, plan, attempt, self._machine.cluster)
+        self.revision += 1
+        past.revision = self.revision
+        self._open[number] = past
+        self._plans.add(id(plan))
+        for victim in past.victims:
+            self._await_replacement(victim)
+
+    def _await_replacement(self, victim: PastVictim) -> None:
+        if victim.controller:
+            victims = self.awaited.setdefault(victim.controller, deque(maxlen=_MAX_AWAITED))
+            _drop_expired(victims, victim.decided_at)
+            victims.append(victim)
+            # Else one that has victims again and again would keep those behind it for ever.
+            self.awaited.move_to_end(victim.controller)
+            if len(self.awaited) > _MAX_OWNERS:
+                self.awaited.popitem(last=False)
+
+    def observed(self, event: Event, now: Seconds) -> None:
+        """Look at an event before the machine does: it may be the replacement of a victim.
+
+        To be called only while `awaited` is not empty.
+        """
+        if not isinstance(event, PodObserved):
+            return
+        pod = event.pod
+        controller = next((ref.uid for ref in pod.metadata.owner_references if ref.controller), "")
+        victims = self.awaited.get(controller)
+        if victims is not None and not pod.terminating and self._is_new(pod):
+            _drop_expired(victims, now)
+            self._replace(controller, victims, pod)
+
+    def _is_new(self, pod: Pod) -> bool:
+        machine = self._machine
+        return machine.queue.get(pod.uid) is None and machine.cluster.find_pod(pod.uid) is None
+
+    def _replace(self, controller: str, victims: deque[PastVictim], pod: Pod) -> None:
+        cluster = self._machine.cluster
+        for victim in victims:
+            if victim.left(cluster):
+                victim.replaced_by(pod, cluster)
+                victims.remove(victim)
+                break
+        if not victims:
+            del self.awaited[controller]
+
+    def outcome(self, event: Event) -> None:
+        """Count an eviction that was carried out."""
+        if isinstance(event, EffectDone) and event.changed and isinstance(event.effect, Evict):
+            self.evictions += 1
+
+    def tick(self, now: Seconds) -> None:
+        """Bring a few preemptions up to date, and drop what is too old."""
+        self._adopt()
+        for past in list(itertools.islice(self._open.values(), _AT_ONCE)):
+            # The first ones come last in the next turn.
+            del self._open[past.number]
+            self._open[past.number] = past
+            self._update(past, now)
+        for _ in range(min(_AT_ONCE, len(self._unsettled))):
+            past = self._unsettled.popleft()
+            if past.number in self._ended and not self._update(past, now):
+                self._unsettled.append(past)
+        self._drop_old(now)
+
+    # What pages read ----------------------------------------------------------------------------
+
+    def newest(self, now: Seconds) -> list[PastPreemption]:
+        """Return all preemptions, newest first; those that are new are brought up to date."""
+        for past in [past for past in self._open.values() if past.is_new]:
+            self._update(past, now)
+        both = (*self._open.values(), *self._ended.values())
+        return sorted(both, key=lambda past: -past.number)
+
+    def name(self, past: PastPreemption) -> str:
+        """Return the identifier of a preemption, which no other process uses."""
+        return f"{self._prefix}-{past.number}"
+
+    def changing(self, now: Seconds) -> Iterator[PastPreemption]:
+        """Bring all preemptions up to date that may have changed, and yield each."""
+        self._adopt()
+        for past in [*self._open.values(), *self._unsettled]:
+            self._update(past, now)
+            yield past
+        self._drop_old(now)
+
+    def attempts_of(self, uid: str) -> tuple[PastAttempt, ...]:
+        """Return the attempts of a pod that are known, oldest first."""
+        return tuple(self._pods.get(uid, ()))
+
+    # Keeping up ---------------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        """Add the preemptions of an earlier leader."""
+        plans = self._machine.plans()
+        if len(plans) <= len(self._open):
+            return
+        for plan in plans:
+            known = id(plan) in self._plans or plan.decided_here
+            if not known and len(self._open) < _MAX_OPEN:
+                self._add(plan, None)
+
+    def _update(self, past: PastPreemption, now: Seconds) -> bool:
+        """Bring a preemption up to date; return whether it cannot change any more."""
+        plan = past.plan
+        changed = past.update(self._machine.cluster, now)
+        if plan is not past.plan:
+            self._plans.discard(id(plan))
+        if changed:
+            self.revision += 1
+            past.revision = self.revision
+        if past.number in self._open and past.ended_at is not None:
+            del self._open[past.number]
+            self._ended[past.number] = past
+            self._unsettled.append(past)
+        return past.settled
+
+    def _drop_old(self, now: Seconds) -> None:
+        while self._ended:
+            oldest = next(iter(self._ended.values()))
+            if len(self._ended) <= MAX_PREEMPTIONS and (oldest.ended_at or now) > now - MAX_AGE:
+                break
+            del self._ended[oldest.number]
+            self._plans.discard(id(oldest.plan))
+            self.revision += 1
+        while self.awaited:
+            controller, victims = next(iter(self.awaited.items()))
+            _drop_expired(victims, now)
+            if victims:
+                break
+            del self.awaited[controller]
+
+
+def _drop_expired(victims: deque[PastVictim], now: Seconds) -> None:
+    """Drop the victims that have waited for a replacement for too long."""
+    while victims and victims[0].decided_at + _REPLACED_WITHIN < now:
+        victims.popleft()

@@ -1,0 +1,208 @@
+"""One preemption as the history keeps it: who, where, why there, and what came of it."""
+
+from typing import Final
+
+from scheduler.core.eviction.phases import PreemptionPhase
+from scheduler.core.eviction.plan import PreemptionPlan, Victim
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.start_time import runs_since
+from scheduler.model.comparisons import Comparison
+from scheduler.model.decisions import Attempt
+from scheduler.model.rest.common import PodView
+from scheduler.model.times import Seconds
+from scheduler.observe.api.views import pending_view
+from scheduler.state.cluster import Cluster
+
+__all__ = ["PastPreemption", "PastVictim"]
+
+#: After so long a preemption that has ended counts as settled, whatever its victims do.
+_SETTLED_AFTER: Final[Seconds] = 900.0
+
+
+class PastVictim:
+    """A victim of a preemption, as far as it is known."""
+
+    __slots__ = (
+        "_pod",
+        "_source",
+        "controller",
+        "decided_at",
+        "evicted_at",
+        "in_vain",
+        "replacement",
+        "since",
+        "state",
+        "uid",
+        "violates_pdb",
+    )
+
+    def __init__(self, victim: Victim, pod: Pod | None, *, violates_pdb: bool) -> None:
+        ref = victim.ref
+        self.uid = ref.uid
+        self._pod = PodView(namespace=ref.namespace, name=ref.name, uid=ref.uid)
+        #: What the view is made from, until it is.
+        self._source = pod
+        references = () if pod is None else pod.metadata.owner_references
+        self.controller = next((each.uid for each in references if each.controller), "")
+        self.since: Seconds | None = None
+        self.violates_pdb = violates_pdb
+        self.decided_at: Seconds = 0.0
+        self.evicted_at: Seconds | None = None
+        #: planned, evicting, terminating, gone or spared.
+        self.state = "planned"
+        self.in_vain = False
+        self.replacement: PodView | None = None
+
+    def make_view(self, cluster: Cluster) -> None:
+        """Make the view of the pod, unless that is done."""
+        if self._source is not None:
+            self._pod = pending_view(self._source, cluster)
+            self.since = runs_since(self._source)
+            self._source = None
+
+    @property
+    def pod(self) -> PodView:
+        """The view of the pod; without requests and owner before `make_view`."""
+        return self._pod
+
+    def left(self, cluster: Cluster) -> bool:
+        """Return whether it terminates or is gone."""
+        pod = cluster.find_pod(self.uid)
+        return pod is None or cluster.is_being_deleted(pod)
+
+    def replaced_by(self, pod: Pod, cluster: Cluster) -> None:
+        """Record the pod that its owner has made instead."""
+        self.replacement = pending_view(pod, cluster)
+
+    def ran_seconds(self, now: Seconds) -> float:
+        """Return for how long it has run, or had run when it was evicted."""
+        if self.since is None:
+            return 0.0
+        return max(0.0, (now if self.evicted_at is None else self.evicted_at) - self.since)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was evicted for the preemption."""
+        return self.evicted_at is not None
+
+
+class PastPreemption:
+    """A preemption that was decided.
+
+    Args:
+        number: Counts the preemptions of this process.
+        plan: Its plan; it is only read.
+        attempt: The attempt that decided it; `None` for that of an earlier leader.
+        cluster: The cluster as it is.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        plan: PreemptionPlan,
+        attempt: Attempt | None,
+        cluster: Cluster,
+    ) -> None:
+        self.number: Final = number
+        self.plan: PreemptionPlan | None = plan
+        self._preemptor: PodView | None = None
+        self._source = plan.preemptor
+        self.node: Final = plan.node
+        self.decided_at: Final = plan.decided_at
+        # The attempt that goes on with the plan of an earlier leader has not chosen its node.
+        decided = attempt if plan.decided_here else None
+        self.comparison: Final[Comparison | None] = None if decided is None else decided.comparison
+        self.violating: Final = frozenset[str]() if decided is None else decided.violating
+        self.phase = plan.phase
+        self.outcome = ""
+        self.ended_at: Seconds | None = None
+        self.problem = ""
+        self.victims: list[PastVictim] = []
+        self.revision = 0
+        #: Whether nothing of it can change any more.
+        self.settled = False
+        self._state: object = None
+        # All else is made later: a preemption must not take longer because of it.
+        self._add_victims(plan, cluster)
+
+    def update(self, cluster: Cluster, now: Seconds) -> bool:
+        """Read the plan and the cluster; return whether anything has changed."""
+        if self._preemptor is None:
+            self._preemptor = pending_view(self._source, cluster)
+        plan = self.plan
+        if plan is not None:
+            self._read(plan, cluster)
+        for victim in self.victims:
+            victim.make_view(cluster)
+            victim.state = self._state_of(victim, cluster)
+        if plan is not None and plan.phase is PreemptionPhase.DONE:
+            self.plan = None
+        ended = self.ended_at
+        gone = all(victim.state in ("gone", "spared") for victim in self.victims)
+        self.settled = ended is not None and self.plan is None and (
+            ended + _SETTLED_AFTER < now or (gone and ended + 60.0 < now)
+        )  # fmt: skip
+        state = self._fingerprint(cluster)
+        changed, self._state = state != self._state, state
+        return changed
+
+    def _read(self, plan: PreemptionPlan, cluster: Cluster) -> None:
+        self.phase, self.problem = plan.phase, plan.problem
+        if plan.ended_at is not None:
+            self.ended_at, self.outcome = plan.ended_at, plan.outcome or ""
+        self._add_victims(plan, cluster)
+        for victim in self.victims:
+            victim.evicted_at = plan.evicted.get(victim.uid, victim.evicted_at)
+            victim.in_vain = victim.in_vain or victim.uid in plan.in_vain
+
+    def _add_victims(self, plan: PreemptionPlan, cluster: Cluster) -> None:
+        known = {victim.uid for victim in self.victims}
+        for planned in plan.victims:
+            if planned.uid not in known:
+                violates = planned.uid in self.violating
+                pod = plan.victim_pods.get(planned.uid) or cluster.find_pod(planned.uid)
+                victim = PastVictim(planned, pod, violates_pdb=violates)
+                victim.decided_at = self.decided_at
+                self.victims.append(victim)
+
+    def _state_of(self, victim: PastVictim, cluster: Cluster) -> str:
+        pod, plan = cluster.find_pod(victim.uid), self.plan
+        if pod is None:
+            return "gone"
+        if pod.terminating:
+            return "terminating"
+        if cluster.is_being_deleted(pod):
+            return "evicting"
+        wanted = plan is not None and self.ended_at is None and victim.uid in plan.uids
+        return "planned" if wanted else "spared"
+
+    def _fingerprint(self, cluster: Cluster) -> object:
+        """Return what differs if anything that is shown differs."""
+        victims = tuple(
+            (
+                victim.uid,
+                victim.state,
+                victim.evicted_at,
+                victim.in_vain,
+                victim.replacement and cluster.node_of(victim.replacement.uid),
+                victim.replacement is None,
+            )
+            for victim in self.victims
+        )
+        return self.phase, self.outcome, self.ended_at, self.problem, victims
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was never brought up to date."""
+        return self._preemptor is None
+
+    @property
+    def preemptor(self) -> PodView:
+        """The view of the preemptor; valid after the first `update`."""
+        assert self._preemptor is not None
+        return self._preemptor
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces of the preemptor and of the victims."""
+        return frozenset({self.preemptor.namespace, *(each.pod.namespace for each in self.victims)})

@@ -1,0 +1,199 @@
+"""The document of preemptions, under way and past."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Container, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.core.machine import Machine
+from scheduler.model.comparisons import Comparison
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.preemptions import (
+    CandidateView,
+    PreemptionsDocument,
+    PreemptionView,
+    Replacement,
+    VictimView,
+)
+from scheduler.model.times import Seconds
+from scheduler.observe.api import lists
+from scheduler.observe.api.history import History
+from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
+from scheduler.observe.api.requests import ApiRequest, NameAccess, limit_of
+from scheduler.observe.api.views import candidate_view, hidden, seen_by, stamp
+
+__all__ = ["PreemptionViews", "candidate_views"]
+
+_STATES: Final = ("", "active", "past")
+
+
+def candidate_views(
+    comparison: Comparison | None, chosen: str
+) -> tuple[tuple[CandidateView, ...], int, str]:
+    """Return the candidates as views, how many there were, and the criterion of the choice.
+
+    Args:
+        comparison: The comparison; `None` if there was none.
+        chosen: The node that was chosen in the end. If another one won the comparison, this one
+            came first because its victims had been evicted for another pod, which does not need
+            what they have freed.
+    """
+    if comparison is None:
+        return (), 0, ""
+    views = tuple(map(candidate_view, comparison.candidates))
+    if views[0].node == chosen:
+        return views, comparison.total, comparison.criterion
+    freed = "freedResources"
+    first = replace(views[0], lost_by=freed)
+    return (CandidateView(node=chosen), first, *views[1:]), comparison.total + 1, freed
+
+
+class PreemptionViews:
+    """Makes views of preemptions.
+
+    Args:
+        machine: The machine that decides.
+        history: What it has decided.
+    """
+
+    def __init__(self, machine: Machine, history: History) -> None:
+        self._machine = machine
+        self._history = history
+
+    async def page(self, request: ApiRequest, now: Seconds) -> AsyncGenerator[bytes]:
+        """Return preemptions, newest first.
+
+        Raises:
+            ValueError: A parameter of the query is malformed.
+        """
+        query, history = request.query, self._history
+        limit, state = limit_of(query), query.get("state", "")
+        if state not in _STATES:
+            raise ValueError("state must be active or past")
+        below = _number(query.get("continue", ""))
+        await lists.paced(history.changing(now), 100)
+        revision = history.revision
+        wanted = [
+            past
+            for past in history.newest(now)
+            if (below is None or past.number < below)
+            and (not state or (past.ended_at is None) == (state == "active"))
+        ]
+        page, remaining = wanted[:limit], max(0, len(wanted) - limit)
+        visible = await request.names.visible(_namespaces(page))
+        shown = [past for past in page if self.is_shown(past, visible)]
+
+        def views(part: Sequence[PastPreemption]) -> list[PreemptionView]:
+            return [self.view(past, visible, now) for past in part]
+
+        def rest() -> PreemptionsDocument:
+            return PreemptionsDocument(
+                revision,
+                hidden=len(page) - len(shown),
+                continue_=str(page[-1].number) if remaining else "",
+                remaining=remaining,
+            )
+
+        return lists.document(shown, views, rest)
+
+    async def changes(
+        self, since: int, names: NameAccess, now: Seconds
+    ) -> PreemptionsDocument | None:
+        """Return the preemptions that changed since a revision, newest first.
+
+        Args:
+            since: A revision that this process has returned; 0 for all preemptions.
+            names: Which pods the caller may know by name.
+            now: The time.
+
+        Returns:
+            `None` if the revision is of another process.
+        """
+        history = self._history
+        if since and not history.first_revision <= since <= history.revision:
+            return None
+        await lists.paced(history.changing(now), 100)
+        revision = history.revision
+        changed = [past for past in history.newest(now) if past.revision > since]
+        visible = await names.visible(_namespaces(changed))
+        shown = [past for past in changed if self.is_shown(past, visible)]
+        views: list[PreemptionView] = []
+        for part in lists.slices(shown, 50):
+            views += [self.view(past, visible, now) for past in part]
+            await asyncio.sleep(lists.PAUSE_SECONDS)
+        return PreemptionsDocument(revision, tuple(views), hidden=len(changed) - len(shown))
+
+    @staticmethod
+    def is_shown(past: PastPreemption, visible: Container[str]) -> bool:
+        """Return whether a caller may know the preemptor or a victim."""
+        return any(namespace in visible for namespace in past.namespaces)
+
+    def view(self, past: PastPreemption, visible: Container[str], now: Seconds) -> PreemptionView:
+        """Return the view of a preemption."""
+        candidates, total, criterion = candidate_views(past.comparison, past.node)
+        victims = tuple(self._victim(victim, visible, now) for victim in past.victims)
+        everything = all(namespace in visible for namespace in past.namespaces)
+        return PreemptionView(
+            id=self._history.name(past),
+            revision=past.revision,
+            preemptor=seen_by(past.preemptor, visible),
+            node=past.node,
+            phase=past.phase.value,
+            decided_at=stamp(past.decided_at),
+            ended_at=stamp(past.ended_at),
+            outcome=past.outcome,
+            # The text may name a victim.
+            problem=past.problem if everything else "",
+            victims=victims,
+            hidden_victims=sum(victim.pod.hidden for victim in victims),
+            pdb_violations=sum(victim.violates_pdb for victim in victims),
+            candidates=candidates,
+            candidates_total=total,
+            criterion=criterion,
+            cost=_cost(past.victims, now),
+        )
+
+    def _victim(self, victim: PastVictim, visible: Container[str], now: Seconds) -> VictimView:
+        seen = victim.pod.namespace in visible
+        replacement = victim.replacement
+        return VictimView(
+            pod=victim.pod if seen else hidden(victim.pod),
+            ran_seconds=round(victim.ran_seconds(now), 1),
+            state=victim.state,
+            violates_pdb=victim.violates_pdb,
+            wasted=victim.in_vain,
+            replacement=self._replacement(replacement, seen=seen) if replacement else None,
+        )
+
+    def _replacement(self, pod: PodView, *, seen: bool) -> Replacement:
+        machine = self._machine
+        node, queued = machine.cluster.node_of(pod.uid) or "", machine.queue.get(pod.uid)
+        condition = None if queued is None else queued.reported_condition
+        message = "" if condition is None or node or not seen else condition[1]
+        return Replacement(pod if seen else hidden(pod), node, message)
+
+
+def _namespaces(page: Sequence[PastPreemption]) -> frozenset[str]:
+    return frozenset[str]().union(*(past.namespaces for past in page))
+
+
+def _cost(victims: Sequence[PastVictim], now: Seconds) -> dict[str, float]:
+    """Return what was lost: amounts of the evicted victims times the seconds that they had run."""
+    cost = {"pods": 0.0, "cpu": 0.0, "memory": 0.0}
+    for victim in victims:
+        if victim.lost:
+            seconds = victim.ran_seconds(now)
+            cost["pods"] += seconds
+            for resource in ("cpu", "memory"):
+                cost[resource] += victim.pod.requests.get(resource, 0) * seconds
+    return {resource: round(amount, 1) for resource, amount in cost.items() if amount}
+
+
+def _number(text: str) -> int | None:
+    """Return where a list continues; `None` for its beginning."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ValueError("continue is not a value that an earlier page has returned")
+    return int(text)

@@ -1,0 +1,236 @@
+"""The documents of pending pods, and the figures about them."""
+
+import asyncio
+import bisect
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence, Set
+from typing import Final, NamedTuple
+
+from scheduler.core.machine import Machine
+from scheduler.model import times
+from scheduler.model.rest.cluster import PendingPodsDocument, PendingPodView, ReasonCount
+from scheduler.model.rest.common import OwnerView
+from scheduler.model.times import Seconds
+from scheduler.observe.api import lists
+from scheduler.observe.api.requests import ApiRequest, NameAccess, limit_of
+from scheduler.observe.api.views import owner_view, pending_view
+from scheduler.queue.phases import QueuePhase
+from scheduler.queue.scheduling_queue import QueuedPod
+
+__all__ = ["QueueViews", "waiting_since"]
+
+#: How many reasons are counted by name.
+MAX_REASONS: Final = 50
+#: Pods that are looked at in one slice.
+_SCANNED: Final = 500
+_FIT: Final = "NodeResourcesFit"
+_GATED: Final = "SchedulingGates"
+_INSUFFICIENT: Final = re.compile(r"Insufficient ([A-Za-z0-9./_-]{1,320}?)(?=[,.]? |[,.]?$)")
+#: Messages whose reasons are remembered.
+_MAX_KNOWN: Final = 4096
+
+
+#: Phases that are counted in any case.
+_PHASES: Final = ("active", "backoff", "unschedulable", "gated", "preempting", "binding")
+
+
+class QueueFigures(NamedTuple):
+    """Figures about all pods of the queue."""
+
+    #: The number of pods by phase.
+    phases: dict[str, int]
+    #: The most frequent reasons, and the number of pods with others.
+    reasons: tuple[ReasonCount, ...]
+    other_reasons: int
+    #: For how long the oldest pod has waited.
+    oldest_seconds: float
+
+
+def waiting_since(queued: QueuedPod) -> Seconds:
+    """Return since when a pod waits: when it first could be scheduled, or entered the queue."""
+    return queued.timestamp if queued.first_active is None else queued.first_active
+
+
+class QueueViews:
+    """Makes views of the pods of the queue.
+
+    Args:
+        machine: The machine whose queue it is.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[frozenset[str], str], tuple[str, ...]] = {}
+
+    async def page(self, request: ApiRequest, now: Seconds) -> AsyncGenerator[bytes]:
+        """Return pods of the queue in the order of their arrival.
+
+        Raises:
+            ValueError: A parameter of the query is malformed.
+        """
+        query = request.query
+        limit, after = limit_of(query), _sequence(query.get("continue", ""))
+        phase = QueuePhase(query["phase"]).value if query.get("phase") else ""
+        namespace, owner = query.get("namespace", ""), query.get("owner", "")
+        wanted = [
+            queued
+            async for queued in self._matching(phase, namespace, owner, query.get("reason", ""))
+        ]
+        seen = await self._seen(wanted, request.names)
+        if namespace or owner:
+            wanted = seen  # a count would tell whether there are pods of that name
+        # The queue is in the order of arrival.
+        first = bisect.bisect_right(seen, after, key=lambda queued: queued.sequence)
+        page, remaining = seen[first : first + limit], max(0, len(seen) - first - limit)
+        requests = await self._requests(wanted, frozenset(queued.uid for queued in seen))
+
+        def views(part: Sequence[QueuedPod]) -> list[PendingPodView]:
+            alive = (queued for queued in part if queued.phase is not QueuePhase.REMOVED)
+            return [self.view(queued, now) for queued in alive]
+
+        def rest() -> PendingPodsDocument:
+            return PendingPodsDocument(
+                hidden=len(wanted) - len(seen),
+                requests=requests,
+                continue_=str(page[-1].sequence) if remaining else "",
+                remaining=remaining,
+            )
+
+        return lists.document(page, views, rest)
+
+    async def _matching(
+        self, phase: str, namespace: str, owner: str, reason: str
+    ) -> AsyncGenerator[QueuedPod]:
+        """Yield the pods of the queue that match all parameters that are not empty."""
+        for part in lists.slices(list(self._machine.queue), _SCANNED):
+            for queued in part:
+                if (
+                    queued.phase is not QueuePhase.REMOVED
+                    and phase in ("", queued.phase.value)
+                    and namespace in ("", queued.pod.metadata.namespace)
+                    and (not owner or _is_owner(owner, owner_view(queued.pod)))
+                    and (not reason or reason in self.reasons(queued))
+                ):
+                    yield queued
+            await asyncio.sleep(0)
+
+    @staticmethod
+    async def _seen(pods: Sequence[QueuedPod], names: NameAccess) -> list[QueuedPod]:
+        """Return the pods that the caller may know by name."""
+        namespaces: set[str] = set()
+        for part in lists.slices(pods, _SCANNED):
+            namespaces.update(queued.pod.metadata.namespace for queued in part)
+            await asyncio.sleep(0)
+        visible = await names.visible(namespaces)
+        seen: list[QueuedPod] = []
+        for part in lists.slices(pods, _SCANNED):
+            seen += [queued for queued in part if queued.pod.metadata.namespace in visible]
+            await asyncio.sleep(0)
+        return seen
+
+    async def _requests(self, pods: Sequence[QueuedPod], seen: Set[str]) -> dict[str, int]:
+        """Return the total requests of some pods.
+
+        A pod may request resources of any name. Of pods that the caller may not see, only those
+        count that a node offers.
+        """
+        total: Counter[str] = Counter()
+        offered = self._machine.cluster.axis.offered()
+        for part in lists.slices(pods, 50):
+            for queued in part:
+                found = pending_view(queued.pod, self._machine.cluster).requests
+                shown = found if queued.uid in seen else offered & found.keys()
+                total.update({name: found[name] for name in shown})
+            await asyncio.sleep(0)
+        return dict(total)
+
+    def view(self, queued: QueuedPod, now: Seconds) -> PendingPodView:
+        """Return the view of a pod, with its name."""
+        condition, expiry = queued.reported_condition, queued.backoff_expiry
+        waits = queued.phase is QueuePhase.BACKOFF and expiry > now
+        return PendingPodView(
+            pod=pending_view(queued.pod, self._machine.cluster),
+            scheduler_name=queued.pod.spec.scheduler_name,
+            phase=queued.phase.value,
+            since=times.stamp(waiting_since(queued)),
+            attempts=queued.attempts,
+            backoff_until=times.stamp(expiry) if waits else "",
+            rejected_by=tuple(sorted(queued.rejectors)),
+            nominated_node=self._machine.cluster.nominations.node(queued.uid) or "",
+            message="" if condition is None else condition[1],
+        )
+
+    def reasons(self, queued: QueuedPod) -> tuple[str, ...]:
+        """Return why a pod was rejected in its last attempt, in general words.
+
+        These are names of plugins, and for `NodeResourcesFit` the resources that are not enough. A
+        message can name objects of a namespace, so it is not used for totals.
+        """
+        if queued.phase is QueuePhase.GATED:
+            return (_GATED,)
+        message = "" if queued.reported_condition is None else queued.reported_condition[1]
+        key = (queued.rejectors, message)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self._read_reasons(*key)
+        return known
+
+    def _read_reasons(self, rejectors: frozenset[str], message: str) -> tuple[str, ...]:
+        reasons = []
+        for plugin in sorted(rejectors):
+            offered = self._machine.cluster.axis.offered()
+            found = _INSUFFICIENT.findall(message) if plugin == _FIT else []
+            named = sorted({name for name in found if name in offered})
+            reasons += [f"{plugin}: Insufficient {name}" for name in named] or [plugin]
+        return tuple(reasons)
+
+    async def figures(self, now: Seconds) -> QueueFigures:
+        """Return the figures about all pods of the queue."""
+        counts: Counter[str] = Counter()
+        phases = Counter(dict.fromkeys(_PHASES, 0))
+        oldest = now
+        for part in lists.slices(list(self._machine.queue), _SCANNED):
+            for queued in part:
+                if queued.phase is QueuePhase.REMOVED:
+                    continue
+                phases[queued.phase.value] += 1
+                counts.update(self.reasons(queued))
+                if queued.phase is not QueuePhase.GATED:
+                    oldest = min(oldest, waiting_since(queued))
+            await asyncio.sleep(0)
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        reasons = tuple(ReasonCount(*item) for item in ranked[:MAX_REASONS])
+        others = sum(pods for _, pods in ranked[MAX_REASONS:])
+        return QueueFigures(dict(phases), reasons, others, max(0.0, now - oldest))
+
+    async def find(self, namespace: str, name: str) -> QueuedPod:
+        """Return a pod of the queue.
+
+        Raises:
+            LookupError: It is not in the queue.
+        """
+        for part in lists.slices(list(self._machine.queue), 4 * _SCANNED):
+            for queued in part:
+                meta = queued.pod.metadata
+                gone = queued.phase is QueuePhase.REMOVED
+                if meta.name == name and meta.namespace == namespace and not gone:
+                    return queued
+            await asyncio.sleep(0)
+        raise LookupError(f'pod "{namespace}/{name}" is not in the queue of this scheduler')
+
+
+def _is_owner(wanted: str, owner: OwnerView | None) -> bool:
+    """Return whether an owner is the one that is given as its name, or as `kind/name`."""
+    return owner is not None and wanted in (owner.name, f"{owner.kind}/{owner.name}")
+
+
+def _sequence(text: str) -> int:
+    """Return the number of the last pod of the page before; -1 for the first page."""
+    if not text:
+        return -1
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ValueError("continue is not a value that an earlier page has returned")
+    return int(text)

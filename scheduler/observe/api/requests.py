@@ -1,0 +1,112 @@
+"""What a request for a document consists of, and what can be wrong with it."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Container, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+__all__ = [
+    "EVERY_NAME",
+    "NO_NAME",
+    "ApiError",
+    "ApiPage",
+    "ApiRequest",
+    "NameAccess",
+    "Stream",
+    "limit_of",
+]
+
+#: Items of one page of a list: by default, and at most.
+DEFAULT_LIMIT: Final = 500
+MAX_LIMIT: Final = 5000
+
+
+class NameAccess(Protocol):
+    """The namespaces in which a caller may see the names of pods."""
+
+    async def visible(self, namespaces: Collection[str]) -> Container[str]:
+        """Return those of some namespaces in which the caller may `get` pods.
+
+        Raises:
+            ApiError: It cannot be found out at present.
+        """
+
+
+class _Everything:
+    """Contains every namespace."""
+
+    def __contains__(self, _namespace: object) -> bool:
+        return True
+
+
+class _EveryName:
+    async def visible(self, _namespaces: Collection[str]) -> Container[str]:
+        return _Everything()
+
+
+class _NoName:
+    async def visible(self, _namespaces: Collection[str]) -> Container[str]:
+        return frozenset()
+
+
+#: Of callers who need no review, and of callers of whom nothing is known.
+EVERY_NAME: Final[NameAccess] = _EveryName()
+NO_NAME: Final[NameAccess] = _NoName()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request that is authorized for its path."""
+
+    #: Query parameters, and the variable parts of the path.
+    query: Mapping[str, str]
+    #: Which pods the caller may know by name.
+    names: NameAccess
+
+
+class ApiError(Exception):
+    """A request that is answered with a `Status`.
+
+    Args:
+        code: The HTTP status.
+        reason: A word for programs, as `BadRequest`.
+        message: Text for people.
+        retry_after: Seconds after which the client may try again; 0 for no advice.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, retry_after: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A long answer, in parts."""
+
+    parts: AsyncGenerator[bytes]
+    content_type: str = "application/json"
+    #: Whether it goes on until the client has read enough, or the server ends it.
+    endless: bool = False
+    #: The name of the file as which a browser stores it; it is not compressed then.
+    filename: str = ""
+
+
+#: Returns the document for a request: a structure, or a stream of its bytes. It runs in the
+#: scheduler's loop. A `LookupError` becomes a 404 and a `ValueError` a 400, with its message.
+ApiPage: TypeAlias = Callable[[ApiRequest], Awaitable[object]]
+
+
+def limit_of(query: Mapping[str, str]) -> int:
+    """Return how many items are wanted.
+
+    Raises:
+        ValueError: It is no number from 1 to `MAX_LIMIT`.
+    """
+    text = query.get("limit", "")
+    if not text:
+        return DEFAULT_LIMIT
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
+        raise ValueError(f"limit must be a number from 1 to {MAX_LIMIT}")
+    return int(text)

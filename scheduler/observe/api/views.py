@@ -1,0 +1,91 @@
+"""Views of pods, as much as a caller may know, and of candidates for a preemption."""
+
+from collections.abc import Container, Mapping
+from typing import Final
+
+from scheduler.model import times
+from scheduler.model.api import owners, resources
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.pod_size import is_too_large
+from scheduler.model.comparisons import ComparedCandidate
+from scheduler.model.rest.common import OwnerView, PodView
+from scheduler.model.rest.preemptions import CandidateView
+from scheduler.model.times import Seconds
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.pod_footprints import PodFootprint
+
+__all__ = [
+    "candidate_view",
+    "hidden",
+    "owner_view",
+    "pending_view",
+    "placed_view",
+    "seen_by",
+    "stamp",
+]
+
+_NO_REQUESTS: Final[Mapping[str, int]] = {}
+
+
+def owner_view(pod: Pod) -> OwnerView | None:
+    """Return the controller of a pod; `None` if it has none."""
+    if not any(reference.controller for reference in pod.metadata.owner_references):
+        return None
+    kind, _, rest = owners.owner(pod).partition("/")
+    return OwnerView(kind, rest.rpartition("/")[2])
+
+
+def placed_view(pod: Pod, footprint: PodFootprint, cluster: Cluster) -> PodView:
+    """Return the view of a pod that has a slot, with its name."""
+    names = cluster.axis.values
+    return _view(pod, {names[code]: amount for code, amount in footprint.requests})
+
+
+def pending_view(pod: Pod, cluster: Cluster) -> PodView:
+    """Return the view of a pod that may request what no node offers, with its name."""
+    if is_too_large(pod) or resources.too_many(pod):
+        return _view(pod, _NO_REQUESTS)
+    amounts = resources.pod_requests(pod, status_aware=True, reference=cluster.reference)
+    return _view(pod, {name: amount for name, amount in amounts.items() if amount})
+
+
+def _view(pod: Pod, requests: Mapping[str, int]) -> PodView:
+    meta = pod.metadata
+    return PodView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        owner=owner_view(pod),
+        priority=pod.priority,
+        requests=requests,
+    )
+
+
+def hidden(view: PodView) -> PodView:
+    """Return a view without all that names the pod."""
+    return PodView(hidden=True, priority=view.priority, requests=view.requests)
+
+
+def seen_by(view: PodView, visible: Container[str]) -> PodView:
+    """Return a view as a caller may see it who sees the names of some namespaces."""
+    if view.namespace in visible:
+        return view
+    return view if view.hidden else hidden(view)
+
+
+def candidate_view(candidate: ComparedCandidate) -> CandidateView:
+    """Return the view of a candidate for a preemption."""
+    return CandidateView(
+        node=candidate.node,
+        pdb_violations=candidate.violations,
+        highest_priority=candidate.highest_priority,
+        priority_sum=candidate.sum_of_priorities,
+        victims=candidate.victims,
+        earliest_start=stamp(candidate.earliest_start),
+        lost_by=candidate.lost_by,
+    )
+
+
+def stamp(moment: Seconds | None) -> str:
+    """Return a time stamp; empty for no moment."""
+    return "" if moment is None else times.stamp(moment)

@@ -1,0 +1,136 @@
+"""`POST /api/v1/plan`: reads a bounded body and passes it on, in the serving thread."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+from aiohttp import web
+
+from scheduler.observe.pages.plan import Home, PlanPage, PlanReply
+from scheduler.observe.pages.statuses import status
+from scheduler.observe.server.access import AccessDecision
+
+__all__ = ["PATH", "add"]
+
+PATH: Final = "/api/v1/plan"
+
+_JSON: Final = "application/json"
+_CONTENT_TYPES: Final = (_JSON, "application/yaml")
+_PIECE: Final = 1 << 16
+#: How much of an answer is encrypted at a time: some milliseconds of the serving thread.
+_PART: Final = 1 << 18
+#: How long a body may take; its sender has one of few places meanwhile.
+_BODY_SECONDS: Final = 10.0
+#: How often a connection is looked at while its plan is decided.
+_LOOK_SECONDS: Final = 0.2
+#: How much of a body that is too large is read before its client is answered.
+_DROPPED_BYTES: Final = 16 << 20
+
+Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Also takes what is known of the caller.
+RespondTo: TypeAlias = Callable[[web.Request, AccessDecision], Awaitable[web.StreamResponse]]
+
+
+def add(
+    app: web.Application, page: PlanPage, home: Home, judged: Callable[[RespondTo], Respond]
+) -> None:
+    """Add the route to an application.
+
+    Args:
+        app: The application.
+        page: Answers.
+        home: The scheduler's loop.
+        judged: Returns what authorizes a request before it is answered.
+    """
+
+    async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
+        # Not by what the caller sends: one user may have many tokens, and write one in many ways.
+        # Callers that come through the API server (`kubectl port-forward`) have the same address.
+        caller = access.user or request.remote or ""
+        reply = _unsupported(request) or page.enter(caller)
+        if isinstance(reply, PlanReply):
+            # A client that is still sending when the connection is closed does not see the answer.
+            await _body(request, 0)
+            return _response(reply)
+        with reply as place:
+            try:
+                async with asyncio.timeout(_BODY_SECONDS):
+                    body = await _body(request, page.max_bytes)
+            except TimeoutError:
+                text = f"the body has not arrived within {_BODY_SECONDS:g} seconds"
+                return _response(PlanReply(408, status(408, "Timeout", text)))
+            if body is None:
+                text = f"the body is larger than {page.max_bytes >> 20} MiB"
+                return _response(PlanReply(413, status(413, "RequestEntityTooLarge", text)))
+            deciding = place.answer(home, body, request.content_type, access.names)
+            answer = await _while_connected(request, deciding)
+        return await _written(request, answer)
+
+    async def close(_app: web.Application) -> None:
+        await page.close()
+
+    app.router.add_post(PATH, judged(respond))
+    app.on_shutdown.append(close)
+
+
+async def _while_connected(
+    request: web.Request, deciding: Coroutine[Any, Any, PlanReply]
+) -> PlanReply:
+    """Return an answer; give it up when the client has gone.
+
+    Raises:
+        ConnectionError: The client has closed the connection.
+    """
+    task = asyncio.create_task(deciding)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK_SECONDS))[0]:
+            if request.transport is None or request.transport.is_closing():
+                raise ConnectionError("the client has closed the connection")
+        return task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _unsupported(request: web.Request) -> PlanReply | None:
+    """Return a refusal of a body of another type than those that are read."""
+    if request.content_type in _CONTENT_TYPES:
+        return None
+    text = f"the body must be {' or '.join(_CONTENT_TYPES)}, not {request.content_type}"
+    return PlanReply(415, status(415, "UnsupportedMediaType", text))
+
+
+async def _body(request: web.Request, most: int) -> bytes | None:
+    """Return the body; `None` if it is too large.
+
+    Some of a larger one is read and dropped: a client that is still sending when the connection
+    is closed does not see the answer.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await request.content.read(_PIECE):
+        size += len(piece)
+        if size <= most:
+            pieces.append(piece)
+        else:
+            pieces.clear()
+            if size > _DROPPED_BYTES:
+                break
+    return b"".join(pieces) if size <= most else None
+
+
+async def _written(request: web.Request, reply: PlanReply) -> web.StreamResponse:
+    """Write a reply in parts: megabytes that are encrypted at once would make probes wait."""
+    if len(reply.body) <= _PART:
+        return _response(reply)
+    response = web.StreamResponse(status=reply.code, headers={"Content-Type": _JSON})
+    response.content_length = len(reply.body)
+    await response.prepare(request)
+    for start in range(0, len(reply.body), _PART):
+        await response.write(reply.body[start : start + _PART])
+    return response
+
+
+def _response(reply: PlanReply) -> web.Response:
+    headers = {"Retry-After": str(reply.retry_after)} if reply.retry_after else None
+    return web.Response(status=reply.code, body=reply.body, content_type=_JSON, headers=headers)

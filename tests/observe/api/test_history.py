@@ -1,0 +1,167 @@
+"""What is remembered is bounded, and follows the plans of preemptions."""
+
+from scheduler.core.eviction.plan import Victim
+from scheduler.model.effects import Evict, Nominate, PodRef
+from scheduler.observe.api import history
+from scheduler.observe.api.past_preemption import PastVictim
+from tests.support.api_documents import Documents
+from tests.support.builders import node, pod
+
+
+def crowded(nodes: int) -> Documents:
+    return Documents(
+        *(node(f"n{i}").cpu("4") for i in range(nodes)),
+        *(pod(f"low{i}").on(f"n{i}").cpu("4").priority(1) for i in range(nodes)),
+    )
+
+
+async def test_the_oldest_preemptions_that_ended_are_dropped(monkeypatch):
+    monkeypatch.setattr(history, "MAX_PREEMPTIONS", 2)
+    docs = crowded(4)
+    for i in range(4):
+        docs.cluster.schedule(pod(f"high{i}").cpu("4").priority(9))
+        docs.cluster.finish_terminating()
+        docs.cluster.wait(2)
+        docs.cluster.drain()
+
+    found = await docs.get("preemptions")
+
+    assert [each["preemptor"]["name"] for each in found["items"]] == ["high3", "high2"]
+
+
+async def test_preemptions_are_dropped_after_a_day():
+    docs = crowded(1)
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    docs.cluster.finish_terminating()
+    docs.cluster.wait(2)
+    docs.cluster.drain()
+    assert len((await docs.get("preemptions"))["items"]) == 1
+
+    docs.cluster.wait(history.MAX_AGE + 1)
+
+    assert (await docs.get("preemptions"))["items"] == []
+
+
+async def test_without_readers_everything_is_brought_up_to_date_by_and_by():
+    docs = crowded(1)
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    docs.cluster.finish_terminating()
+    docs.cluster.wait(2)
+    docs.cluster.drain()
+
+    for _ in range(3):
+        docs.history.tick(docs.cluster.now)
+
+    (past,) = docs.history.newest(docs.cluster.now)
+    assert (past.outcome, past.plan) == ("bound", None)
+    docs.history.tick(docs.cluster.now + 1000)
+    assert past.settled
+
+
+async def test_each_phase_is_shown():
+    docs = crowded(1)
+    docs.cluster.hold(Nominate, Evict)
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    seen = []
+    for _ in range(2):
+        (only,) = (await docs.get("preemptions"))["items"]
+        seen.append((only["phase"], only["victims"][0].get("state", "planned")))
+        docs.cluster.done()
+    (only,) = (await docs.get("preemptions"))["items"]
+    seen.append((only["phase"], only["victims"][0]["state"]))
+
+    assert seen == [
+        ("nominating", "planned"),
+        ("evicting", "evicting"),
+        ("awaiting", "terminating"),
+    ]
+
+
+async def test_a_refused_nomination_is_a_failure_with_a_reason():
+    docs = crowded(1)
+    docs.cluster.hold(Nominate)
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    docs.cluster.fail()
+
+    (only,) = (await docs.get("preemptions", state="past"))["items"]
+
+    assert only["outcome"] == "failed"
+    assert only["problem"].startswith("nominating node n0")
+    assert only["victims"][0]["state"] == "spared"
+    assert "cost" not in only
+
+
+async def test_the_preemption_of_an_earlier_leader_is_shown():
+    docs = crowded(1)
+    docs.cluster.hold(Evict)
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    docs.cluster.restart()
+    remembered = history.History(docs.cluster.machine, docs.cluster.now)
+    docs.cluster.history = remembered
+    docs.cluster.drain()
+
+    remembered.tick(docs.cluster.now)
+
+    (past,) = remembered.newest(docs.cluster.now)
+    assert past.preemptor.name == "high"
+    assert past.comparison is None
+
+
+async def test_attempts_of_at_most_some_pods_are_kept(monkeypatch):
+    monkeypatch.setattr(history, "_MAX_PODS", 2)
+    docs = Documents(node("n1").cpu("1"))
+    for i in range(4):
+        docs.cluster.schedule(pod(f"p{i}").cpu("2"))
+
+    known = [bool(docs.history.attempts_of(f"uid:default/p{i}")) for i in range(4)]
+
+    assert known == [False, False, True, True]
+
+
+async def test_other_attempts_are_listed_one_by_one():
+    docs = Documents(node("n1").cpu("1"))
+    docs.cluster.schedule(pod("p").cpu("2"))
+    docs.cluster.add(node("n2").cpu("1"))
+    docs.cluster.wait(400)
+    docs.cluster.drain()
+
+    messages = [each.message for each in docs.history.attempts_of("uid:default/p")]
+
+    assert [message[:24] for message in messages] == [
+        "0/1 nodes are available:", "0/2 nodes are available:",
+    ]  # fmt: skip
+
+
+async def test_pods_without_a_failed_attempt_are_not_kept():
+    docs = Documents(node("n1").cpu("4"))
+    docs.cluster.schedule(pod("p").cpu("2"))
+
+    assert docs.history.attempts_of("uid:default/p") == ()
+    assert docs.history.attempts == {"scheduled": 1}
+
+
+def victim(name: str, controller: str, decided_at: float) -> PastVictim:
+    made = PastVictim(Victim(PodRef("default", name, name), controller), None, violates_pdb=False)
+    made.controller, made.decided_at = controller, decided_at
+    return made
+
+
+def test_an_owner_that_has_victims_again_and_again_keeps_no_others_waiting():
+    remembered = crowded(1).history
+    remembered._await_replacement(victim("b0", "busy", 0.0))
+    remembered._await_replacement(victim("q0", "quiet", 0.0))
+
+    for at in range(600, 6000, 600):
+        remembered._await_replacement(victim(f"b{at}", "busy", float(at)))
+        remembered._drop_old(float(at))
+
+    # Fifteen minutes are enough for a controller to make another pod.
+    assert {name: len(found) for name, found in remembered.awaited.items()} == {"busy": 2}
+
+
+def test_the_victims_that_wait_are_bounded_for_each_owner():
+    remembered = crowded(1).history
+    for number in range(3000):
+        remembered._await_replacement(victim(f"v{number}", "busy", 0.0))
+
+    assert len(remembered.awaited["busy"]) == 1000

@@ -1,0 +1,184 @@
+"""Policies as a document: their rules in words, what is spent, and what was refused."""
+
+import pytest
+
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    DisruptionBudgets,
+    ForeignVictims,
+    PodSelection,
+    PolicyMode,
+    PolicyState,
+    PreemptionLimit,
+    PreemptionPolicy,
+)
+from scheduler.observe.api.policies import rules
+from tests.support.api_documents import Documents, Only
+from tests.support.builders import node, pod
+
+BUDGETS = (
+    Budget(2, 3600.0),
+    Budget(2, 600.0, BudgetScope.NAMESPACE),
+    Budget(5, 60.0, BudgetScope.NODE),
+)
+
+
+def preempted(policy: PreemptionPolicy) -> Documents:
+    """Return a cluster in which `high` has evicted `low` under a policy."""
+    docs = Documents(policy, node("n1").cpu("4"), node("n2").cpu("4"))
+    docs.cluster.add(
+        pod("low").namespace("shop").on("n1").cpu("4").priority(1),
+        pod("middle").on("n2").cpu("4").priority(5),
+    )
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    return docs
+
+
+async def test_budgets_have_what_is_spent_of_them():
+    docs = preempted(PreemptionPolicy("p", generation=3, budgets=BUDGETS))
+
+    (policy,) = (await docs.get("policies"))["items"]
+
+    assert (policy["name"], policy["generation"], policy["generationInForce"]) == ("p", 3, 3)
+    assert policy["rules"] == [
+        "at most 2 victims within 1h in the cluster",
+        "at most 2 victims within 10m for each namespace",
+        "at most 5 victims within 1m for each node",
+    ]
+    assert policy["budgets"] == [
+        {"scope": "cluster", "limit": 2, "windowSeconds": 3600.0, "spent": 1},
+        {
+            "scope": "namespace", "limit": 2, "windowSeconds": 600.0, "spent": 1,
+            "top": [{"key": "shop", "spent": 1}],
+        },
+        {
+            "scope": "node", "limit": 5, "windowSeconds": 60.0, "spent": 1,
+            "top": [{"key": "n1", "spent": 1}],
+        },
+    ]  # fmt: skip
+
+
+async def test_a_budget_is_free_again_after_its_window():
+    docs = preempted(PreemptionPolicy("p", budgets=BUDGETS))
+    docs.cluster.wait(61)
+
+    (policy,) = (await docs.get("policies"))["items"]
+
+    assert [budget.get("spent", 0) for budget in policy["budgets"]] == [1, 1, 0]
+
+
+async def test_keys_of_other_namespaces_are_not_named():
+    docs = preempted(PreemptionPolicy("p", budgets=BUDGETS))
+
+    found = await docs.get("policies", Only("default"))
+
+    assert found["items"][0]["budgets"][1]["spent"] == 1
+    assert "shop" not in str(found)
+
+
+async def test_preemptions_of_one_owner_are_a_budget():
+    limit = PreemptionLimit(3, 600.0)
+    docs = preempted(PreemptionPolicy("p", max_preemptions_per_owner=limit))
+
+    (policy,) = (await docs.get("policies"))["items"]
+
+    (budget,) = policy["budgets"]
+    assert (budget["scope"], budget["limit"], budget["spent"]) == ("preemptor", 3, 1)
+    assert budget["top"] == [{"key": "Pod/default/high", "spent": 1}]
+
+
+async def test_refusals_are_counted():
+    docs = Documents(
+        PreemptionPolicy("p", max_victims_per_preemption=1),
+        node("n1").cpu("4"),
+        *(pod(f"low{i}").on("n1").cpu("2").priority(1) for i in range(2)),
+    )
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+
+    (policy,) = (await docs.get("policies"))["items"]
+    where = {"namespace": "default", "name": "high"}
+    explained = await docs.get("pods/{namespace}/{name}", **where, nodes="1")
+
+    assert policy["refusals"] == {"maxVictimsPerPreemption": 1}
+    assert policy["lastRefusal"] == "2026-01-01T00:16:40Z"
+    (veto,) = explained["policies"]
+    assert (veto["policy"], veto["rule"], veto["count"]) == ("p", "maxVictimsPerPreemption", 1)
+    assert veto["message"].startswith('PreemptionPolicy "p" refuses: ')
+    assert explained["nodes"][0]["objections"] == [veto["message"]]
+    assert "low0" not in str(explained["policies"])
+
+
+async def test_a_refused_policy_says_why_and_what_is_in_force():
+    former = PreemptionPolicy("p", generation=1, max_victims_per_preemption=1)
+    docs = Documents(policies=[PolicyState("p", 2, "spec.budgets[0]: no window", former)])
+
+    (policy,) = (await docs.get("policies"))["items"]
+
+    assert policy["accepted"] is False
+    assert policy["message"] == "spec.budgets[0]: no window"
+    assert (policy["generation"], policy["generationInForce"]) == (2, 1)
+    assert policy["rules"] == ["at most 1 victims in one preemption"]
+
+
+async def test_bounds_on_wasted_evictions_are_built_in():
+    docs = Documents(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(1))
+    docs.cluster.schedule(pod("high").cpu("4").priority(9).owner("Job", "batch"))
+    docs.cluster.finish_terminating()
+    docs.cluster.delete("high")
+    docs.cluster.wait(61)
+
+    found = await docs.get("policies")
+    hidden = await docs.get("policies", Only("other"))
+
+    bounds = {each["scope"]: each for each in found["bounds"]}
+    assert list(bounds) == ["preemptor", "owner", "namespace", "node", "cluster"]
+    assert bounds["owner"]["top"] == [{"key": "Job/default/batch", "spent": 1}]
+    assert bounds["node"]["top"] == [{"key": "n1", "spent": 1}]
+    assert (bounds["cluster"]["limit"], bounds["cluster"]["spent"]) == (1024, 1)
+    assert "batch" not in str(hidden)
+    assert "stopped" not in bounds["owner"]
+
+
+async def test_a_bound_that_is_reached_is_counted():
+    docs = Documents()
+    docs.cluster.machine.ledger.record_waste("u", "Job/default/batch", "n1", 64, docs.cluster.now)
+
+    bounds = {each["scope"]: each for each in (await docs.get("policies"))["bounds"]}
+
+    assert bounds["owner"]["stopped"] == bounds["node"]["stopped"] == 1
+    assert "stopped" not in bounds["namespace"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "line"),
+    [
+        (PreemptionPolicy("p", mode=PolicyMode.AUDIT), "audit: it refuses nothing"),
+        (
+            PreemptionPolicy("p", preemptors=PodSelection(min_priority=5)),
+            "for preemptors with priority of at least 5",
+        ),
+        (
+            PreemptionPolicy("p", victims=PodSelection(max_priority=9)),
+            "about victims with priority of at most 9",
+        ),
+        (
+            PreemptionPolicy("p", disruption_budgets=DisruptionBudgets.STRICT),
+            "disruption budgets are never violated",
+        ),
+        (
+            PreemptionPolicy(
+                "p", disruption_budgets=DisruptionBudgets.STRICT_BELOW, strict_below=7
+            ),
+            "disruption budgets are never violated below priority 7",
+        ),
+        (PreemptionPolicy("p", victim_min_runtime=90.0), "victims must have run for 90s"),
+        (PreemptionPolicy("p", preemptor_delay=120.0), "preemptors must have waited for 2m"),
+        (
+            PreemptionPolicy("p", foreign_victims=ForeignVictims.NEVER),
+            "pods of other schedulers are never victims",
+        ),
+    ],
+)
+def test_rules_are_said_in_words(policy: PreemptionPolicy, line: str):
+    assert any(each.startswith(line) for each in rules(policy))

@@ -1,0 +1,238 @@
+"""What watchers are sent: what changed, once, and not more than they can read."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from scheduler.observe.api import watches
+from scheduler.observe.api.node_feed import NodeFeed, _Change
+from scheduler.observe.api.nodes import NodeViews
+from scheduler.observe.api.requests import EVERY_NAME, ApiError, ApiRequest, NameAccess, Stream
+from scheduler.service.clock import Clock
+from tests.support.api_documents import Documents, Only
+from tests.support.builders import node, pod
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    """Look at documents a hundred times a second."""
+    monkeypatch.setattr(watches, "_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("scheduler.observe.api.node_feed._EVERY_SECONDS", 0.005)
+
+
+class Watch:
+    """A watcher that reads events one by one."""
+
+    def __init__(self, parts: AsyncGenerator[bytes]) -> None:
+        self.parts = parts
+
+    async def next(self) -> tuple[str, int, Any]:
+        """Return kind, revision and content of the next event."""
+        async with asyncio.timeout(5):
+            async for part in self.parts:
+                if not part.startswith(b":"):
+                    return self._read(part)
+        raise AssertionError("the watch has ended")
+
+    def _read(self, part: bytes) -> tuple[str, int, Any]:
+        assert part.endswith(b"\n\n")
+        fields = dict(line.split(":", 1) for line in part.decode().strip().split("\n"))
+        data = fields["data"].strip()
+        number = int(fields.get("id", "0"))
+        return fields["event"].strip(), number, json.loads(data) if data else None
+
+
+async def watch(docs: Documents, path: str, names: NameAccess = EVERY_NAME, **query: str) -> Watch:
+    page = docs.api.pages()[f"/api/v1/{path}"]
+    stream = await page(ApiRequest({"watch": "1", **query}, names))
+    assert isinstance(stream, Stream)
+    assert stream.endless
+    assert stream.content_type == "text/event-stream"
+    return Watch(stream.parts)
+
+
+async def test_a_list_can_be_kept_up_to_date():
+    docs = Documents(node("n1").cpu("4"), node("n2"), node("n3"))
+    listed = await docs.get("nodes")
+    watching = await watch(docs, "nodes", revision=str(listed["revision"]), labels="zone")
+
+    docs.cluster.add(pod("a").on("n1").cpu("1"), node("n4").label("zone", "z"))
+    docs.cluster.delete_node("n2")
+    kind, revision, found = await watching.next()
+
+    assert kind == "update"
+    assert revision == found["revision"] > listed["revision"]
+    assert [item["name"] for item in found["items"]] == ["n1", "n4"]
+    assert found["items"][1]["labels"] == {"zone": "z"}
+    assert found["removed"] == ["n2"]
+
+
+async def test_a_watch_without_a_revision_begins_with_everything():
+    watching = await watch(Documents(node("n1"), node("n2")), "nodes")
+
+    _, _, found = await watching.next()
+
+    assert [item["name"] for item in found["items"]] == ["n1", "n2"]
+
+
+async def test_changes_meanwhile_are_sent_once():
+    docs = Documents(node("n1").cpu("4"))
+    watching = await watch(docs, "nodes")
+    await watching.next()
+    for i in range(20):
+        docs.cluster.add(pod(f"p{i}").on("n1").cpu("10m"))
+
+    _, revision, found = await watching.next()
+    docs.cluster.add(node("n2"))
+    _, later, next_one = await watching.next()
+
+    assert found["items"][0]["resources"]["pods"]["requested"] == 20
+    assert later > revision
+    assert [item["name"] for item in next_one["items"]] == ["n2"]
+
+
+async def test_a_node_that_is_deleted_and_made_again_is_changed():
+    docs = Documents(node("n1").cpu("4"))
+    watching = await watch(docs, "nodes")
+    await watching.next()
+    docs.cluster.delete_node("n1")
+    docs.cluster.add(node("n1").cpu("8"))
+
+    _, _, found = await watching.next()
+
+    assert "removed" not in found
+    assert found["items"][0]["resources"]["cpu"]["allocatable"] == 8000
+
+
+@pytest.mark.parametrize("path", ["nodes", "preemptions"])
+@pytest.mark.parametrize("revision", ["5", "999999999999999999"])
+async def test_a_revision_of_another_process_has_to_list_again(path, revision):
+    watching = await watch(Documents(node("n1")), path, revision=revision)
+
+    assert await watching.next() == ("resync", 0, None)
+
+
+async def test_a_revision_that_is_too_old_has_to_list_again(monkeypatch):
+    monkeypatch.setattr("scheduler.observe.api.node_feed._MAX_CHANGES", 3)
+    docs = Documents(node("n1"))
+    old = (await docs.get("nodes"))["revision"]
+    for i in range(10):
+        docs.cluster.add(node(f"m{i}"))
+        await docs.get("nodes")
+
+    watching = await watch(docs, "nodes", revision=str(old))
+
+    assert (await watching.next())[0] == "resync"
+
+
+async def test_preemptions_are_sent_as_they_change():
+    docs = Documents(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(1))
+    watching = await watch(docs, "preemptions")
+    await watching.next()
+
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    _, _, first = await watching.next()
+    docs.cluster.finish_terminating()
+    docs.cluster.wait(2)
+    docs.cluster.drain()
+    _, _, second = await watching.next()
+
+    assert first["items"][0]["phase"] == "awaiting"
+    assert second["items"][0]["outcome"] == "bound"
+    assert second["items"][0]["id"] == first["items"][0]["id"]
+
+
+async def test_watchers_are_told_only_names_that_they_may_know():
+    docs = Documents(
+        node("n1").cpu("4"), pod("secret").namespace("other").on("n1").cpu("4").priority(1)
+    )
+    watching = await watch(docs, "preemptions", Only("default"))
+    await watching.next()
+
+    docs.cluster.schedule(pod("high").cpu("4").priority(9))
+    _, _, found = await watching.next()
+
+    assert found["items"][0]["hiddenVictims"] == 1
+    assert "secret" not in str(found)
+
+
+@pytest.mark.parametrize("path", ["summary", "policies"])
+async def test_whole_documents_are_sent_when_they_change(path):
+    docs = Documents(node("n1").cpu("1"))
+    watching = await watch(docs, path)
+    _, revision, _ = await watching.next()
+
+    again = await watch(docs, path, revision=str(revision))
+    docs.cluster.wait(3)  # time alone is no news
+    waiting = asyncio.create_task(again.next())
+    await asyncio.sleep(0.05)
+
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_new_summary_is_sent():
+    docs = Documents(node("n1").cpu("1"))
+    watching = await watch(docs, "summary")
+    await watching.next()
+    docs.cluster.add(node("n2"))
+
+    _, _, found = await watching.next()
+
+    assert found["nodes"] == 2
+
+
+async def test_a_silent_watch_is_pinged(monkeypatch):
+    monkeypatch.setattr(watches, "_PING_SECONDS", 0.02)
+    watching = await watch(Documents(node("n1")), "nodes")
+
+    parts = [await anext(watching.parts) for _ in range(4)]
+
+    assert parts[0] == b": watching\n\n"
+    assert parts[2:] == [b": ping\n\n"] * 2
+
+
+async def test_a_watch_ends_so_that_rights_are_reviewed_again(monkeypatch):
+    monkeypatch.setattr(watches, "_LIFE_SECONDS", 0.05)
+    watching = await watch(Documents(node("n1")), "nodes")
+
+    parts = [part async for part in watching.parts]
+
+    assert len(parts) >= 2
+
+
+async def test_a_watch_ends_where_rights_cannot_be_reviewed():
+    class Unavailable:
+        async def visible(self, namespaces):
+            raise ApiError(503, "ServiceUnavailable", "not now")
+
+    watching = await watch(Documents(node("n1")), "preemptions", Unavailable())
+
+    assert [part async for part in watching.parts] == [b": watching\n\n"]
+
+
+@pytest.mark.parametrize("revision", ["x", "-1", "9" * 40])
+async def test_malformed_revisions_are_refused(revision):
+    with pytest.raises(ValueError, match="revision"):
+        await watch(Documents(), "nodes", revision=revision)
+
+
+def test_many_small_changes_are_added_up_in_one_short_step():
+    cluster = Documents().cluster.machine.cluster
+    feed = NodeFeed(cluster, NodeViews(cluster), 1.0)
+    first = feed.revision()
+    for number in range(25_000):
+        names = frozenset({f"n{2 * number % 5000}", f"n{(2 * number + 1) % 5000}"})
+        feed._changes.append(_Change(first + 1 + number, names, frozenset()))
+    feed._revision = first + 25_000
+
+    begun = Clock().perf()
+    change = feed._since(first)
+
+    # With a copy of the sum for each change it takes most of a second.
+    assert Clock().perf() - begun < 0.1
+    assert change is not None
+    assert len(change.changed) == 5000

@@ -1,0 +1,184 @@
+"""How the documents of the API are served: errors as objects, watches without an end."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+import pytest
+
+from scheduler.observe.api.requests import ApiError, ApiRequest, Stream
+from scheduler.observe.pages.routes import Routes
+from scheduler.observe.server import access
+from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
+from scheduler.observe.server.listen import Limits, Listen
+
+PLAIN = Listen(plain=True)
+
+
+async def document(request: ApiRequest) -> object:
+    match request.query.get("fail"):
+        case "value":
+            raise ValueError("limit must be a number")
+        case "lookup":
+            raise LookupError('node "n9" is not known')
+        case "api":
+            raise ApiError(429, "TooManyRequests", "later", 7)
+    return {"query": dict(request.query), "seen": "a" in await request.names.visible(["a"])}
+
+
+async def parts(request: ApiRequest) -> AsyncGenerator[bytes]:
+    async def made() -> AsyncGenerator[bytes]:
+        yield b"[1,"
+        yield b"2]"
+
+    return made()
+
+
+class Events:
+    """A page that is watched, and that knows how many watches were closed."""
+
+    closed = 0
+    size = 10
+
+    async def page(self, request: ApiRequest) -> Stream:
+        return Stream(self.events(), "text/event-stream", endless=True)
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"data: " + b"x" * self.size + b"\n\n"
+                await asyncio.sleep(0.02)
+        finally:
+            self.closed += 1
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+@pytest.fixture
+def pages(pages: Routes, events: Events) -> Routes:
+    api = {
+        "/api/v1/things": document,
+        "/api/v1/things/{name}": document,
+        "/api/v1/parts": parts,
+        "/api/v1/events": events.page,
+    }
+    return replace(pages, api=api)
+
+
+async def test_a_document_gets_query_and_path(serve):
+    served = await serve()
+
+    status, text = await served.get("/api/v1/things/n1?limit=2")
+
+    assert status == 200
+    assert json.loads(text) == {"query": {"limit": "2", "name": "n1"}, "seen": True}
+
+
+async def test_a_long_document_is_json(serve):
+    served = await serve()
+
+    assert await served.get("/api/v1/parts") == (200, "[1,2]")
+    headers = await served.headers("/api/v1/parts")
+    assert headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("fail", "code", "reason", "message"),
+    [
+        ("value", 400, "BadRequest", "limit must be a number"),
+        ("lookup", 404, "NotFound", 'node "n9" is not known'),
+        ("api", 429, "TooManyRequests", "later"),
+    ],
+)
+async def test_errors_are_objects(serve, fail, code, reason, message):
+    served = await serve()
+
+    status, text = await served.get(f"/api/v1/things?fail={fail}")
+
+    found = json.loads(text)
+    assert status == found["code"] == code
+    assert (found["kind"], found["reason"], found["message"]) == ("Status", reason, message)
+
+
+async def test_an_error_says_when_to_come_again(serve):
+    served = await serve()
+
+    assert (await served.headers("/api/v1/things?fail=api"))["Retry-After"] == "7"
+
+
+async def test_names_are_those_of_the_decision(serve):
+    async def judge(caller: Caller) -> AccessDecision:
+        return AccessDecision(AccessVerdict.ALLOWED)
+
+    served = await serve(judge)
+
+    assert json.loads((await served.get("/api/v1/things"))[1])["seen"] is False
+
+
+async def test_a_refused_caller_gets_no_document(serve):
+    served = await serve(access.deny_all)
+
+    assert (await served.get("/api/v1/things"))[0] == 403
+
+
+async def read_events(served, number: int) -> list[bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+    writer.write(b"GET /api/v1/events?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(5):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"Content-Type: text/event-stream" in head
+        found = [await reader.readuntil(b"\n\n") for _ in range(number)]
+    writer.close()
+    await writer.wait_closed()
+    return found
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_watch_outlives_the_time_for_a_response(serve, events):
+    served = await serve(listen=Listen(plain=True, answer_seconds=0.2))
+
+    assert len(await read_events(served, 25)) == 25
+    await until(lambda: events.closed == 1)
+
+
+async def test_a_watch_leaves_room_for_pages(serve):
+    served = await serve(listen=Listen(plain=True, limits=Limits(pages=1)))
+    reading = asyncio.create_task(read_events(served, 40))
+    await asyncio.sleep(0.1)
+
+    assert (await served.get("/api/v1/things"))[0] == 200
+    await reading
+
+
+async def test_watches_beyond_the_limit_are_refused(serve):
+    served = await serve(listen=Listen(plain=True, limits=Limits(watches=1)))
+    reading = asyncio.create_task(read_events(served, 40))
+    await asyncio.sleep(0.1)
+
+    status, text = await served.get("/api/v1/events?watch=1")
+
+    assert (status, json.loads(text)["reason"]) == (429, "TooManyRequests")
+    await reading
+    await asyncio.sleep(0.1)
+    assert len(await read_events(served, 1)) == 1
+
+
+async def test_a_client_that_does_not_read_is_cut_off(serve, events):
+    events.size = 4_000_000
+    served = await serve(listen=Listen(plain=True, limits=Limits(event_seconds=0.3)))
+    _, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+    writer.transport.pause_reading()
+    writer.write(b"GET /api/v1/events?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    await until(lambda: events.closed == 1)
+    assert (await served.get("/api/v1/things"))[0] == 200
+    writer.close()

@@ -1,0 +1,165 @@
+"""A server that answers as an API server does for the plugin: leases, pods and port-forwards.
+
+A port-forward of any pod reaches the port that `forward_to` names.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import struct
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import web
+
+from scheduler.observe.pages.statuses import status
+from tests.support.certificates import Authority
+
+__all__ = ["ApiServerStandIn", "lease"]
+
+TOKEN = "token-of-jane"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def lease(name: str, holder: str) -> dict[str, Any]:
+    """Return a Lease."""
+    labels = {"app.kubernetes.io/name": "preemptive-scheduler"}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"holderIdentity": holder}}
+
+
+@dataclass
+class ApiServerStandIn:
+    """What it has; a test may change it at any time."""
+
+    forward_to: int = 0
+    token: str = TOKEN
+    #: By namespace and name.
+    leases: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    pods: list[dict[str, Any]] = field(default_factory=list)
+    priority_classes: list[dict[str, Any]] = field(default_factory=list)
+    #: The status of answers by resource: `leases`, `pods`, `portforward`.
+    refused: dict[str, int] = field(default_factory=dict)
+    #: What the kubelet reports instead of forwarding.
+    forward_error: str = ""
+    requests: list[str] = field(default_factory=list)
+    forwarded: list[str] = field(default_factory=list)
+    server: str = ""
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application."""
+        app = web.Application(middlewares=[self._authenticated])
+        app.router.add_get(LEASES, self._leases)
+        app.router.add_get(LEASES + "/{name}", self._lease)
+        app.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
+        app.router.add_get(PRIORITY_CLASSES, self._priority_classes)
+        path = "/api/v1/namespaces/{namespace}/pods/{name}/portforward"
+        app.router.add_get(path, self._port_forward)
+        return app
+
+    @contextlib.asynccontextmanager
+    async def serving(self, authority: Authority) -> AsyncIterator[str]:
+        """Serve over TLS on loopback; give the address."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(authority.folder / "server.crt", authority.folder / "server.key")
+        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.2)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        self.server = f"https://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield self.server
+        finally:
+            await runner.cleanup()
+
+    def kubeconfig(self, authority: Authority, **context: str) -> dict[str, Any]:
+        """Return a kubeconfig for this server."""
+        cluster = {
+            "server": self.server,
+            "certificate-authority": str(authority.certificate),
+            "tls-server-name": "kubernetes",
+        }
+        return {
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "jane", "user": {"token": TOKEN}}],
+            "contexts": [
+                {"name": "test", "context": {"cluster": "test", "user": "jane", **context}}
+            ],
+        }
+
+    def write_kubeconfig(self, path: Path, authority: Authority, **context: str) -> Path:
+        """Write a kubeconfig for this server."""
+        path.write_text(yaml.safe_dump(self.kubeconfig(authority, **context)))
+        return path
+
+    @web.middleware
+    async def _authenticated(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.requests.append(request.path_qs)
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            return refusal(401, "Unauthorized", "Unauthorized")
+        resource = next((each for each in self.refused if each in request.path), "")
+        if resource and not (resource == "pods" and "portforward" in request.path):
+            code = self.refused[resource]
+            message = f'{resource} is forbidden: User "jane" cannot get resource "{resource}"'
+            return refusal(code, "Forbidden", message)
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    async def _lease(self, request: web.Request) -> web.Response:
+        key = (request.match_info["namespace"], request.match_info["name"])
+        if key not in self.leases:
+            message = f'leases.coordination.k8s.io "{key[1]}" not found'
+            return refusal(404, "NotFound", message)
+        return web.json_response(self.leases[key])
+
+    async def _leases(self, request: web.Request) -> web.Response:
+        namespace = request.match_info["namespace"]
+        return web.json_response(
+            {"items": [each for (where, _), each in self.leases.items() if where == namespace]}
+        )
+
+    async def _pods(self, request: web.Request) -> web.Response:
+        return web.json_response({"items": self.pods})
+
+    async def _priority_classes(self, _request: web.Request) -> web.Response:
+        return web.json_response({"items": self.priority_classes})
+
+    async def _port_forward(self, request: web.Request) -> web.StreamResponse:
+        if "websocket" not in request.headers.get("Upgrade", "").lower():
+            return refusal(400, "BadRequest", "Upgrade request required")
+        self.forwarded.append(request.path)
+        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+        await socket.prepare(request)
+        port = struct.pack("<H", int(request.query["ports"]))
+        await socket.send_bytes(b"\x00" + port)
+        await socket.send_bytes(b"\x01" + port)
+        if self.forward_error:
+            await socket.send_bytes(b"\x01" + self.forward_error.encode())
+            await socket.close()
+            return socket
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.forward_to)
+        copying = asyncio.create_task(_to_websocket(reader, socket))
+        try:
+            async for message in socket:
+                assert message.data[0] == 0
+                writer.write(message.data[1:])
+                await writer.drain()
+        finally:
+            copying.cancel()
+            writer.close()
+        return socket
+
+
+async def _to_websocket(reader: asyncio.StreamReader, socket: web.WebSocketResponse) -> None:
+    while data := await reader.read(1000):
+        await socket.send_bytes(b"\x00" + data)
+    await socket.close()
+
+
+def refusal(code: int, reason: str, message: str) -> web.Response:
+    """Return a Status."""
+    body = status(code, reason, message)
+    return web.Response(status=code, body=body, content_type="application/json")
