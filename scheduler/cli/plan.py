@@ -26,18 +26,20 @@ from scheduler.model.decisions import (
 from scheduler.model.effects import BindClaims
 from scheduler.model.releases import REFERENCES
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "run", "show_attempt"]
 
 DESCRIPTION = """\
 Decide for every pending pod of the given objects, in the order of the scheduling queue, as the
 scheduler would in a cluster that consists of exactly these objects. Nothing is written anywhere.
-Objects must be as an API server returns them: defaulted and admitted, with spec.priority set.
+Deployments and other workloads are there with the pods that their controllers would make. Objects
+with a uid are taken as an API server has returned them; new ones get its defaults.
 """
 EXAMPLES = """\
 examples:
   preemptive-scheduler plan -f nodes.yaml -f pods.yaml
   preemptive-scheduler plan -f cluster.yaml --explain -o yaml
   kubectl get nodes,pods,pdb,ns -A -o json | preemptive-scheduler plan -f - --settle
+  preemptive-scheduler plan -f snapshot.json -f deployment.yaml --drain node-7
 
 exit codes: 0 decided, even if pods are unschedulable; 2 the input cannot be read
 """
@@ -65,6 +67,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument(
         "--settle", action="store_true",
         help="remove terminating pods and try again, until nothing changes",
+    )  # fmt: skip
+    command.add_argument(
+        "--drain", action="append", default=[], metavar="NODE",
+        help="make a node unschedulable and delete its pods, whose controllers make them again;"
+        " repeatable",
     )  # fmt: skip
     command.add_argument(
         "--scheduler-name", default="", metavar="NAME", help="only pods of this scheduler"
@@ -109,24 +116,14 @@ def _has_timestamp(claim: ResourceClaim) -> bool:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what would happen; return the exit code."""
-    from scheduler.kube.errors import ConnectionSettingsError
     from scheduler.plugins import registry
     from scheduler.queue.backoff_duration import PodBackoff
-    from scheduler.sim import manifests
     from scheduler.sim.planner import Planner, PlanOptions
 
-    try:
-        settings = configuration.of_command(arguments)
-        objects = manifests.read(arguments.files, raw=bool(settings.extenders))
-        if settings.follows_server and objects.reference:
-            settings = configuration.of_command(arguments, REFERENCES[objects.reference])
-        ask = _ask(settings, objects)
-    except ConnectionSettingsError as error:
-        print(f"{arguments.config}: {error}", file=sys.stderr)
+    prepared = _prepared(arguments)
+    if prepared is None:
         return 2
-    except (OSError, ConfigError, manifests.ManifestError) as error:
-        print(_one_line(error, arguments), file=sys.stderr)
-        return 2
+    settings, objects, ask = prepared
     with ask as asked:
         options = PlanOptions(
             arguments.scheduler_name,
@@ -136,6 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         backoff = _backoff(settings, PodBackoff)
         planner = Planner(objects, registry.profiles(settings), backoff, options)
+        for node in arguments.drain:
+            planner.drain(node)
         attempts = list(planner.attempts())
         if arguments.settle:
             attempts += planner.settle()
@@ -149,6 +148,48 @@ def run(arguments: argparse.Namespace) -> int:
         answer["final"] = planner.final()
     _print(answer, arguments.output)
     return 0
+
+
+def _prepared(arguments: argparse.Namespace) -> tuple[Settings, Any, Any] | None:
+    """Return the settings, the objects and the context of `_ask`; `None` after an error."""
+    from scheduler.kube.errors import ConnectionSettingsError
+    from scheduler.sim import manifests
+
+    try:
+        settings = configuration.of_command(arguments)
+        objects, warnings = _read(arguments, raw=bool(settings.extenders))
+        if settings.follows_server and objects.reference:
+            settings = configuration.of_command(arguments, REFERENCES[objects.reference])
+        ask = _ask(settings, objects)
+    except ConnectionSettingsError as error:
+        print(f"{arguments.config}: {error}", file=sys.stderr)
+        return None
+    except (OSError, ConfigError, manifests.ManifestError) as error:
+        print(_one_line(error, arguments), file=sys.stderr)
+        return None
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return settings, objects, ask
+
+
+def _read(arguments: argparse.Namespace, *, raw: bool) -> tuple[Any, list[str]]:
+    """Return the objects of all files with the pods of workloads, and what was assumed.
+
+    Raises:
+        ManifestError: A file cannot be read, its content is invalid, or it lacks a drained node.
+    """
+    from scheduler.service.clock import Clock
+    from scheduler.sim import manifests, workloads
+    from scheduler.sim.what_if import cordoned
+
+    loaded = [each for path in arguments.files for each in manifests.load(path)]
+    expanded = workloads.expand(loaded, manifests.Manifests(), times.stamp(Clock().now()))
+    objects = manifests.Manifests(raw=manifests.RawObjects() if raw else None)
+    for _, document in loaded:
+        objects.reference = manifests.reference_of(document) or objects.reference
+    manifests.collect(expanded.documents, objects)
+    objects.nodes = cordoned(objects.nodes, arguments.drain)
+    return objects, expanded.warnings
 
 
 def _ask(settings: Settings, objects: Any) -> Any:
@@ -260,6 +301,11 @@ def _explained(trace: NodeTrace) -> dict[str, Any]:
         "total": trace.total,
     }
     return {**explained, "objections": list(trace.objections)} if trace.objections else explained
+
+
+def show_attempt(attempt: Attempt, output: str) -> None:
+    """Print one attempt with the verdict on every node; `replay --explain` uses it."""
+    _print({"results": [_result(attempt, {}, explain=True)]}, output)
 
 
 def _print(answer: dict[str, Any], output: str) -> None:

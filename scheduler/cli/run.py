@@ -62,8 +62,16 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="0 problems and preemptions only, 2 every attempt, 4 every effect (default: 0)",
     )  # fmt: skip
     command.add_argument(
-        "--capture", default="", metavar="FILE",
-        help="record all events and decisions for `replay`; the file grows without bound",
+        "--recording-dir", default="", metavar="FOLDER",
+        help="folder of the flight recorder, for `replay`; its size is bounded (default: off)",
+    )  # fmt: skip
+    command.add_argument(
+        "--recording-size", type=_size, default=64 * 1024 * 1024, metavar="QUANTITY",
+        help="the size of all that is recorded, at least 1Mi (default: 64Mi)",
+    )  # fmt: skip
+    command.add_argument(
+        "--recording-retention", type=_retention, default=7200.0, metavar="DURATION",
+        help="how long a recording is kept, at least 1m (default: 2h)",
     )  # fmt: skip
     command.add_argument(
         "--compare-cache-period", type=_duration, default=900.0, metavar="DURATION",
@@ -171,6 +179,25 @@ def _duration(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _size(text: str) -> int:
+    from scheduler.model.api import quantity
+
+    try:
+        size = quantity.value(text)
+    except quantity.QuantityError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if size < 1024 * 1024:
+        raise argparse.ArgumentTypeError(f"at least 1Mi: {text!r}")
+    return size
+
+
+def _retention(text: str) -> float:
+    seconds = _duration(text)
+    if seconds < 60.0:
+        raise argparse.ArgumentTypeError(f"at least 1m: {text!r}")
+    return seconds
+
+
 def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
     """Run the scheduler until it is stopped; return the exit code.
 
@@ -233,7 +260,9 @@ def options(
         tls_min_version=arguments.tls_min_version,
         tls_cipher_suites=arguments.tls_cipher_suites,
         flags=_flags(arguments, configured),
-        capture=arguments.capture,
+        recording_dir=arguments.recording_dir,
+        recording_bytes=arguments.recording_size,
+        recording_retention=arguments.recording_retention,
         open_paths=arguments.authorization_always_allow_paths,
         token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
         allowed_cache_seconds=arguments.authorization_webhook_cache_authorized_ttl,

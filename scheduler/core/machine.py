@@ -12,7 +12,7 @@ The module is longer than others because it names every event and every outcome 
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -24,6 +24,7 @@ from scheduler.core.cycle.event_handlers import EventHandlers
 from scheduler.core.cycle.policy_events import PolicyEvent, PolicyEventHandlers
 from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, SuspendedAttempts
 from scheduler.core.eviction.phases import PreemptionPhase
+from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.outbox import Bound, Outbox
@@ -78,6 +79,7 @@ from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
+from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.preemption.ledger import Ledger, LedgerError
 
 __all__ = ["Machine", "Reaction"]
@@ -109,7 +111,13 @@ class Machine:
     """The scheduler without its surroundings."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], backoff: PodBackoff, *, evict_only: bool = False
+        self,
+        profiles: Mapping[str, Profile],
+        backoff: PodBackoff,
+        *,
+        evict_only: bool = False,
+        compares: bool = False,
+        detailed: bool = False,
     ) -> None:
         """Create a machine that knows no objects yet.
 
@@ -117,6 +125,8 @@ class Machine:
             profiles: The plugins, by scheduler name.
             backoff: How long pods wait after a failure.
             evict_only: Whether the API server may refuse each eviction for a disruption budget.
+            compares: Whether each preemption says how its candidates compared.
+            detailed: Whether attempts have details.
         """
         self._profiles = profiles
         #: The release of kube-scheduler whose decisions are reproduced.
@@ -134,7 +144,10 @@ class Machine:
         self._outbox = outbox = Outbox()
         self._status = status = StatusReporter(queue, outbox)
         self._wakeups = wakeups = Wakeups(profiles, cluster, queue, self.policies)
-        self._attempts = SchedulingAlgorithm(profiles, cluster, Verdicts(), self.policies)
+        self._attempts = SchedulingAlgorithm(
+            profiles, cluster, Verdicts(), self.policies, compares=compares
+        )
+        self._attempts.detailed = detailed
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
         self.binding: Final = self._binding.in_flight
@@ -220,6 +233,9 @@ class Machine:
             refusals=outcome.refusals,
             waited=now - run.started_at,
             trace=outcome.trace,
+            details=outcome.details,
+            comparison=None if outcome.candidate is None else outcome.candidate.comparison,
+            violating=frozenset() if outcome.candidate is None else outcome.candidate.violating,
         )
 
     def ready(self) -> bool:
@@ -286,6 +302,24 @@ class Machine:
     def tracking(self) -> VictimTracker:
         """The preemptions whose victims were evicted, and what came of them."""
         return self._plan_runner.tracking
+
+    def plan_of(self, uid: str) -> PreemptionPlan | None:
+        """Return the preemption for a pod, under way or waiting for its victims; only to read."""
+        return self._plan_runner.plan_of(uid)
+
+    def plans(self) -> list[PreemptionPlan]:
+        """Return all preemptions that are not over; only to read."""
+        return self._plan_runner.plans()
+
+    @property
+    def profile_names(self) -> Set[str]:
+        """The scheduler names of the profiles."""
+        return self._profiles.keys()
+
+    @property
+    def change_logs(self) -> tuple[ChangeLog, ...]:
+        """The logs of changes whose positions preemption plans record."""
+        return self._plan_runner.revalidation.change_logs()
 
     @property
     def preemptions(self) -> Counter[PreemptionPhase]:

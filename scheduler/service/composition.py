@@ -6,6 +6,7 @@
 import asyncio
 import functools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.rate_limiter import RateLimiter
 from scheduler.kube.client.transport import HttpTransport
+from scheduler.kube.client_ca import ClientCaReader
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
@@ -30,7 +32,7 @@ from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.model.events import ClockAhead, Event, LedgerLoaded
 from scheduler.model.times import Seconds
-from scheduler.observe.capture import Capture
+from scheduler.observe.api.history import History
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.plugins import registry
@@ -39,9 +41,16 @@ from scheduler.service import age_gauges, page_access
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
+from scheduler.service.recording import Recording
 from scheduler.service.release_finder import ReleaseFinder
 from scheduler.service.serving import Parts, Serving
-from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
+from scheduler.service.telemetry import (
+    ApiTelemetry,
+    Telemetry,
+    provide,
+    provide_leadership,
+    provide_recording,
+)
 
 __all__ = ["USER_AGENT", "Composition", "Surroundings", "new_sleeper"]
 
@@ -60,7 +69,7 @@ class Surroundings:
     #: Used by the comparer, which must not delay other requests.
     metadata: HttpTransport
     where: cluster_access.ClusterAccess
-    capture: Capture | None
+    recording: Recording | None
     release: ReleaseFinder
 
 
@@ -77,9 +86,13 @@ class Composition:
             registry.profiles(settings),
             PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             evict_only=options.evict_only,
+            compares=True,
         )
+        self.history = History(self.machine, clock.now())
         sleeper = new_sleeper()
-        api_telemetry = ApiTelemetry(self._metrics, logs, surroundings.where.host)
+        api_telemetry = self._api_telemetry = ApiTelemetry(
+            self._metrics, logs, surroundings.where.host
+        )
         client = Client(surroundings.transport, api_telemetry, _limiter(options))
         # The lease must not wait behind bindings: its requests are never rate limited, and use a
         # connection of their own.
@@ -89,7 +102,7 @@ class Composition:
         nodes = RawNodes()
         self.extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
         ledger = LedgerStore(*_ledger_place(options), self.load_ledger)
-        unlimited = Client(surroundings.transport, api_telemetry)
+        unlimited = self._unlimited = Client(surroundings.transport, api_telemetry)
         self.read_ledger = functools.partial(ledger.load_with_retries, unlimited, sleeper)
         self.writer = Writer(
             client,
@@ -111,7 +124,8 @@ class Composition:
             self.writer.submit,
             clock,
             Telemetry(self._metrics, logs),
-            surroundings.capture,
+            surroundings.recording,
+            self.history,
         )
         self.informers: list[Informer[Any]] = [
             Informer(resource, client, self.loop.observe, sleeper) for resource in RESOURCES
@@ -149,17 +163,27 @@ class Composition:
                 options=options,
                 clock=clock,
                 machine=self.machine,
+                history=self.history,
                 metrics=self._metrics,
                 elector=self.elector,
                 informers=self.informers,
                 policies=self.policies,
                 stopping=self.stopping,
+                report=self.log.warning,
+                recording=surroundings.recording,
             )
         )
-        read = (self.informers, self.policies, self.writer, logs)
-        provide(self._metrics, self.machine, *read)
+        provide(self._metrics, self.machine, self.informers, self.policies, self.writer, logs)
         age_gauges.provide(self._metrics, self.machine, clock.now)
+        provide_recording(self._metrics, surroundings.recording)
         provide_leadership(self._metrics, self.elector, settings.leader_election.resource_name)
+
+    def client_ca(self, sink: Callable[[str], object]) -> ClientCaReader | None:
+        """Return what keeps the client CA up to date; `None` where callers need no credentials."""
+        if page_access.needs_no_credentials(self.options):
+            return None
+        telemetry = self._api_telemetry
+        return ClientCaReader(self._unlimited, sink, telemetry.client_ca_unavailable, new_sleeper())
 
     def load_ledger(self, text: str) -> None:
         """Hand the ledger of earlier leaders, or of another instance, to the machine."""

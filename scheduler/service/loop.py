@@ -18,9 +18,10 @@ from scheduler.model.decisions import Attempt, Placed
 from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event
 from scheduler.model.times import Seconds
-from scheduler.observe.capture import Capture
+from scheduler.observe.api.history import History
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
+from scheduler.service.recording import Recording
 from scheduler.service.telemetry import Telemetry
 
 __all__ = ["Loop"]
@@ -52,9 +53,14 @@ class Loop:
         submit: Callable[[Effect], None],
         clock: Clock,
         telemetry: Telemetry,
-        capture: Capture | None = None,
+        recording: Recording | None = None,
+        history: History | None = None,
     ) -> None:
-        self._capture = capture
+        self._recording = recording
+        self._write_down = None if recording is None else recording.recorder.record
+        #: Events that wait while the machine is copied; `None` at other times.
+        self._held: list[Event] | None = None
+        self._history = history or History(machine, clock.now())
         self._machine = machine
         self._submit = submit
         self._clock = clock
@@ -93,6 +99,9 @@ class Loop:
         """Pass events of informers and the writer to the machine."""
         if self._defect is not None:
             return
+        if self._held is not None:
+            self._held.extend(events)
+            return
         try:
             self._observe(events)
         except Exception as defect:  # noqa: BLE001 - `run` raises it
@@ -102,8 +111,7 @@ class Loop:
         now, perf = self._clock.now(), self._clock.perf
         begun = perf()
         for event in events:
-            if self._capture is not None:
-                self._capture.event(event, now)
+            self._look_at(event, now)
             reaction = self._machine.observe(event, now)
             if reaction.problem:
                 self._telemetry.event_rejected(event, reaction.problem)
@@ -121,6 +129,13 @@ class Loop:
         if len(self._placed) > len(self._machine.binding):
             self._forget_placed()
         self._news.set()
+
+    def _look_at(self, event: Event, now: Seconds) -> None:
+        """Record an event before the machine receives it."""
+        if self._write_down is not None:
+            self._write_down(event, now)
+        if self._history.awaited:
+            self._history.observed(event, now)
 
     def _report_waits(self) -> None:
         for wait in self._machine.take_device_waits():
@@ -149,6 +164,7 @@ class Loop:
     def _record(self, event: Event) -> None:
         if isinstance(event, EffectDone | EffectFailed | Answered):
             self._telemetry.outcome(event)
+            self._history.outcome(event)
             if isinstance(event, EffectFailed) and isinstance(event.effect, Bind):
                 placed = self._placed.pop(event.effect.pod.uid, None)
                 if placed is not None:
@@ -167,19 +183,41 @@ class Loop:
                 self._news.clear()
                 if self._defect is not None:
                     raise self._defect
-                self._machine.flush(self._clock.now())
-                for effect in self._machine.flushed_effects():
-                    self._submit(effect)
-                self._report_waits()
-                if len(self._placed) > len(self._machine.binding):
-                    self._forget_placed()
+                self._flush()
+                await self._begin_segment()
                 while self._deciding and self._machine.ready():
                     self._slice()
                     await asyncio.sleep(0)
+                    await self._begin_segment()
                 await self._pause()
         finally:
             heartbeat.cancel()
             self._cancel_timer()
+
+    def _flush(self) -> None:
+        """Do what is due."""
+        now = self._clock.now()
+        if self._write_down is not None:
+            self._write_down(None, now)
+        self._machine.flush(now)
+        for effect in self._machine.flushed_effects():
+            self._submit(effect)
+        self._report_waits()
+        if len(self._placed) > len(self._machine.binding):
+            self._forget_placed()
+
+    async def _begin_segment(self) -> None:
+        """Begin a segment of the recording, if it is time; events wait while it is copied."""
+        recording = self._recording
+        if recording is None or not recording.is_due(self._machine):
+            return
+        self._held = []
+        try:
+            await recording.begin_segment(self._machine)
+        finally:
+            held, self._held = self._held, None
+        if held:
+            self.observe(held)
 
     def _slice(self) -> None:
         """Decide pods until the slice is over."""
@@ -194,8 +232,8 @@ class Loop:
             attempt = self._machine.step(now)
             if attempt is None:
                 return
-            if self._capture is not None:
-                self._capture.decision(attempt, now)
+            if self._write_down is not None:
+                self._write_down(attempt, now)
             decided = self._clock.perf()
             begun -= attempt.waited
             if isinstance(attempt.decision, Placed):
@@ -203,6 +241,7 @@ class Loop:
             for effect in attempt.effects:
                 self._submit(effect)
             self._telemetry.attempt(attempt, self._clock.perf() - begun, decided - begun)
+            self._history.attempted(attempt, now)
 
     async def _pause(self) -> None:
         """Wait for events, or until something is due."""
@@ -230,7 +269,17 @@ class Loop:
             before = self._clock.perf()
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._follow_clock()
+            self._history.tick(self._clock.now())
+            self._tend_recording()
             self._telemetry.loop_lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
+
+    def _tend_recording(self) -> None:
+        """Report gaps of the recording, and let `run` begin a segment although nothing happens."""
+        if self._recording is not None:
+            for gap in self._recording.recorder.take_gaps():
+                self._telemetry.recording_gap(gap)
+            if self._recording.recorder.wants_segment:
+                self._news.set()
 
     def _follow_clock(self) -> None:
         """Follow the system clock, and wake the loop where its timer is late.

@@ -47,8 +47,11 @@ class ProcessOptions:
     evict_only: bool = False
     #: All flags with the values in force, by name, as Go writes them.
     flags: Mapping[str, str] = field(default_factory=dict)
-    #: File to which events and decisions are captured for a replay; empty for none.
-    capture: str = ""
+    #: Folder of the flight recorder; empty for no recording.
+    recording_dir: str = ""
+    #: The size of all its segments together, and how long they are kept, in seconds.
+    recording_bytes: int = 64 * 1024 * 1024
+    recording_retention: float = 7200.0
 
     def decided_as(self, reference: Reference) -> Self:
         """Return the options with the settings of a release.

@@ -11,8 +11,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import uvloop
@@ -25,12 +24,12 @@ from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.http.server_time import ServerTime
 from scheduler.kube.watch.cache_comparer import METADATA_ONLY
-from scheduler.observe.capture import Capture
 from scheduler.observe.logs.logs import Logs
-from scheduler.service import serving, signals
+from scheduler.service import recording, serving, signals
 from scheduler.service.clock import Clock
 from scheduler.service.composition import USER_AGENT, Composition, Surroundings, new_sleeper
 from scheduler.service.options import ProcessOptions
+from scheduler.service.recording import Recording
 from scheduler.service.release_finder import ReleaseFinder
 
 __all__ = ["serve"]
@@ -77,16 +76,15 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
             HttpTransport(where, USER_AGENT, server_time=server_time) as renewals,
             HttpTransport(where, USER_AGENT, METADATA_ONLY, server_time) as metadata,
         ):
-            with _capture(options) as capture:
-                finder = ReleaseFinder(Client(transport), new_sleeper(), clock.elapsed, logs.logger)
+            finder = ReleaseFinder(Client(transport), new_sleeper(), clock.elapsed, logs.logger)
+            async with _recording(options, clock, logs) as kept:
                 surroundings = Surroundings(
-                    clock, logs, transport, renewals, metadata, where, capture, finder
+                    clock, logs, transport, renewals, metadata, where, kept, finder
                 )
                 code = await _run(options, surroundings, server_time)
-                while code == _OTHER_RELEASE and capture is None:
+                while code == _OTHER_RELEASE:
                     code = await _run(options, surroundings, server_time)
-                # A capture is about one release.
-                return LOST_LEASE if code == _OTHER_RELEASE else code
+                return code
     except (OSError, ConfigError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
         return UNUSABLE
@@ -102,25 +100,25 @@ async def _run(options: ProcessOptions, surroundings: Surroundings, server_time:
         then nothing was decided, and all parts are to be composed again.
     """
     reference = await surroundings.release.choose(options.settings)
-    if surroundings.capture is not None:
-        surroundings.capture.followed(reference)
-    parts = Composition(options.decided_as(reference), surroundings)
+    options = options.decided_as(reference)
+    if surroundings.recording is not None:
+        surroundings.recording.begin(options.settings, evict_only=options.evict_only)
+    parts = Composition(options, surroundings)
     server_time.report_to(parts.clock_ahead)
     return await _Scheduler(parts).run()
 
 
-@contextlib.contextmanager
-def _capture(options: ProcessOptions) -> Iterator[Capture | None]:
-    """Open the capture file, if there is one.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    if not options.capture:
-        yield None
-        return
-    with Path(options.capture).open("wb") as file:
-        yield Capture(file)
+@contextlib.asynccontextmanager
+async def _recording(
+    options: ProcessOptions, clock: Clock, logs: Logs
+) -> AsyncIterator[Recording | None]:
+    """Record until the end of the context."""
+    found = recording.start(options, clock, logs.logger)
+    try:
+        yield found
+    finally:
+        if found is not None:
+            await asyncio.to_thread(found.recorder.stop)
 
 
 class _Scheduler:
@@ -156,6 +154,9 @@ class _Scheduler:
             self._log.info("serving", port=web.port)
             if web.port:
                 tasks.append(asyncio.create_task(web.ended()))
+                client_ca = self._parts.client_ca(web.clients.set)
+                if client_ca is not None:
+                    tasks.append(asyncio.create_task(client_ca.run()))
             leading = asyncio.create_task(self._lead())
             stack.push_async_callback(_cancel, [leading])
             return await self._until_stopped(tasks, leading)

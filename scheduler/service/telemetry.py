@@ -8,7 +8,7 @@ from typing import Any, Final
 from scheduler.core.binding import DeviceWait
 from scheduler.core.machine import Machine
 from scheduler.core.outbox import Bound
-from scheduler.kube.client.hooks import ClientHooks
+from scheduler.kube.instrumentation import Instrumentation
 from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.cache_comparer import Drift
@@ -23,8 +23,10 @@ from scheduler.observe.logs.attempt_log import AttemptLog
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.observe.metrics.metrics import Metrics
+from scheduler.observe.recorder.recorder import GAP_REASONS, Gap
+from scheduler.service.recording import Recording
 
-__all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership"]
+__all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership", "provide_recording"]
 
 _METHODS: Final[Mapping[str, str]] = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
@@ -90,13 +92,17 @@ class Telemetry:
         """Return the histogram of seconds per event of a type; the caller keeps it by type."""
         return self._metrics.handling(kind.__name__)
 
+    def recording_gap(self, gap: Gap) -> None:
+        """Log that a part of the recording is missing."""
+        self._logs.logger.warning("recording_gap", reason=gap.reason, problem=gap.problem)
+
     def loop_lag(self, seconds: Seconds) -> None:
         """Report how late the loop was, and flush the log."""
         self._metrics.record_loop_lag(seconds)
         self._logs.flush()
 
 
-class ApiTelemetry(ClientHooks):
+class ApiTelemetry(Instrumentation):
     """Reports requests, lists and watches."""
 
     def __init__(self, metrics: Metrics, logs: Logs, host: str) -> None:
@@ -168,6 +174,10 @@ class ApiTelemetry(ClientHooks):
         """Log that callers of the pages cannot be reviewed, so that access is refused."""
         self._log.warning("authorization_unavailable", problem=problem)
 
+    def client_ca_unavailable(self, problem: str) -> None:
+        """Log that the CA of client certificates cannot be read."""
+        self._log.warning("client_ca_unavailable", problem=problem)
+
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Log that an extender gave no usable answer."""
         self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)
@@ -224,6 +234,18 @@ def provide_leadership(metrics: Metrics, elector: LeaderElector | None, name: st
     metrics.provide(
         "leader_election_master_status",
         lambda: {name: int(elector is None or elector.is_leader)},
+    )
+
+
+def provide_recording(metrics: Metrics, recording: Recording | None) -> None:
+    """Connect the metrics of the recording with the recorder, if there is one."""
+    recorder = None if recording is None else recording.recorder
+    metrics.provide(
+        "scheduler_recording_bytes", lambda: {(): 0 if recorder is None else recorder.size}
+    )
+    metrics.provide(
+        "scheduler_recording_gaps_total",
+        lambda: dict.fromkeys(GAP_REASONS, 0) | ({} if recorder is None else recorder.gap_counts),
     )
 
 

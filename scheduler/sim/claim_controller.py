@@ -89,6 +89,10 @@ class SimulatedClaims:
         """Return a claim that exists."""
         return self._claims[key]
 
+    def find(self, key: str) -> ResourceClaim | None:
+        """Return a claim, `None` if there is none."""
+        return self._claims.get(key)
+
     def store(self, claim: ResourceClaim) -> ResourceClaim:
         """Create or replace a claim; return it as the API server has it then."""
         return self._changed(claim)

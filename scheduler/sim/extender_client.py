@@ -61,8 +61,10 @@ class _SimulatedPods:
 
     async def get(self, pod: PodRef, version: str = "") -> bytes:  # noqa: ARG002 - there is only one
         """Return a pod as JSON."""
-        document: dict[str, Any] = msgspec.json.decode(self._documents[pod.uid])
         now = self.now[pod.uid]
+        # A pod that its controller has made again is in no file.
+        known = self._documents.get(pod.uid) or msgspec.json.encode(now)
+        document: dict[str, Any] = msgspec.json.decode(known)
         spec = document.setdefault("spec", {})
         spec["schedulerName"] = now.spec.scheduler_name
         if now.spec.node_name:

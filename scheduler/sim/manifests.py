@@ -40,7 +40,18 @@ from scheduler.model.api.storage import (
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.releases import REFERENCES, SNAPSHOT_REFERENCE
 
-__all__ = ["ManifestError", "Manifests", "RawObjects", "collect", "read"]
+__all__ = [
+    "ManifestError",
+    "Manifests",
+    "RawObjects",
+    "collect",
+    "flattened",
+    "keep",
+    "load",
+    "read",
+    "reference_of",
+    "without_nulls",
+]
 
 NamespacedT = TypeVar(
     "NamespacedT",
@@ -101,7 +112,7 @@ def read(paths: Iterable[str], *, raw: bool = False) -> Manifests:
         ManifestError: A file cannot be read, or its content is invalid.
     """
     manifests = Manifests(raw=RawObjects() if raw else None)
-    return collect((document for path in paths for document in _documents(path)), manifests)
+    return collect((document for path in paths for document in load(path)), manifests)
 
 
 def collect(documents: Iterable[tuple[str, Any]], manifests: Manifests) -> Manifests:
@@ -116,16 +127,20 @@ def collect(documents: Iterable[tuple[str, Any]], manifests: Manifests) -> Manif
     """
     for where, document in documents:
         try:
-            manifests.reference = _reference(document) or manifests.reference
-            for place, item in _flattened(document, where):
+            manifests.reference = reference_of(document) or manifests.reference
+            for place, item in flattened(document, where):
                 _add(manifests, item, place)
         except RecursionError as error:
             raise ManifestError(f"{where}: nested too deeply") from error
     return manifests
 
 
-def _documents(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield each document with its place."""
+def load(path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each document of a file with its place; `-` is standard input.
+
+    Raises:
+        ManifestError: The file cannot be read.
+    """
     shown = "standard input" if path == "-" else path
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
@@ -150,13 +165,13 @@ def _documents(path: str) -> Iterator[tuple[str, Any]]:
         loader.dispose()
 
 
-def _reference(document: Any) -> str:
+def reference_of(document: Any) -> str:
     """Return the release that a snapshot names; empty for all other documents."""
     named = document.get(SNAPSHOT_REFERENCE) if isinstance(document, dict) else None
     return named if isinstance(named, str) and named in REFERENCES else ""
 
 
-def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a document, each with its place; a list yields its items."""
     if document is None:
         return
@@ -167,7 +182,7 @@ def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]
     items = document.get("items")
     if document["kind"].endswith("List") and isinstance(items, list):
         for index, item in enumerate(items):
-            yield from _flattened(item, f"{where}: items[{index}]")
+            yield from flattened(item, f"{where}: items[{index}]")
         return
     yield where, document
 
@@ -180,12 +195,12 @@ def _add(manifests: Manifests, document: dict[str, Any], where: str) -> None:
     if type_ is None:
         return
     try:
-        document = _without_nulls(document)
+        document = without_nulls(document)
         item = msgspec.convert(document, type_, strict=False)
         _check(item)
     except (msgspec.ValidationError, QuantityError) as error:
         raise ManifestError(f"{where}: {document['kind']}: {error}") from error
-    _keep(manifests, item)
+    keep(manifests, item)
     if manifests.raw is not None:
         _keep_raw(manifests.raw, manifests, item, document)
 
@@ -197,7 +212,7 @@ def _policy(document: dict[str, Any], where: str) -> PreemptionPolicy:
         ManifestError: The policy has no name, or would be refused; the message has all problems.
     """
     try:
-        policy = policies.read(_without_nulls(document))
+        policy = policies.read(without_nulls(document))
     except PolicyError as error:
         raise ManifestError(f"{where}: {policies.KIND}: {error}") from error
     if not policy.name:
@@ -216,7 +231,7 @@ def _keep_raw(raw: RawObjects, manifests: Manifests, item: Any, document: dict[s
         raw.pods[identity.uid] = msgspec.json.encode({**document, "metadata": metadata})
 
 
-def _keep(manifests: Manifests, item: Any) -> None:
+def keep(manifests: Manifests, item: Any) -> None:
     """Add an object to the list of its kind."""
     if isinstance(item, get_args(Storage)):
         manifests.storage.append(_as_stored(item))
@@ -307,12 +322,12 @@ def _in_namespace(item: NamespacedT) -> NamespacedT:
     )
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """Return the value without null fields; YAML time stamps become strings again."""
     if isinstance(value, dict):
-        return {str(key): _without_nulls(each) for key, each in value.items() if each is not None}
+        return {str(key): without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value

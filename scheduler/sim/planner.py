@@ -2,7 +2,10 @@
 
 Effects are carried out at once and never fail: a bound pod runs on its node, a victim terminates,
 a nominated pod has its nomination. Only extenders are really called. With `settle`, terminating
-pods disappear and pending pods are tried again, until nothing changes.
+pods disappear and pending pods are tried again, until nothing changes. If that is wanted, the
+controllers of pods that disappear make them again.
+
+The module is longer than others because every effect on a simulated cluster is in one class.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +46,7 @@ from scheduler.model.events import (
     Event,
     Failure,
     FailureKind,
+    LedgerLoaded,
     NamespaceObserved,
     NodeObserved,
     PodGone,
@@ -52,13 +56,16 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 from scheduler.model.extender_answers import ExtenderAnswer
+from scheduler.model.releases import Reference
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.sim import recreation
 from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.volume_controller import SimulatedStorage
+from scheduler.state.cluster import Cluster
 
-__all__ = ["Planner"]
+__all__ = ["Displacement", "PlanOptions", "Planner"]
 
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -66,6 +73,9 @@ GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 _PAST_BACKOFF: Final = 3600.0
 #: Rounds of `settle` after which a cluster that still changes is left as it is.
 _MAX_ROUNDS: Final = 10_000
+
+#: Kinds of the controllers whose pods a drain leaves: each node has such a pod of its own.
+_NOT_DRAINED: Final = frozenset({"DaemonSet", "Node"})
 
 #: Calls extenders about a pod of a simulated cluster, whose pods are given by uid.
 CallExtenders: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[ExtenderAnswer, ...]]
@@ -82,6 +92,25 @@ class PlanOptions:
     ask: CallExtenders | None = None
     #: The time of the simulated cluster; preemption policies depend on it.
     now: Seconds = 0.0
+    #: Whether attempts have details.
+    detailed: bool = False
+    #: Whether victims are evicted only within their disruption budgets, as with `--evict-only`.
+    evict_only: bool = False
+    #: Whether a single profile schedules pods of any scheduler name.
+    adopts: bool = True
+    #: Whether controllers make pods again that disappear.
+    recreates: bool = False
+    #: What preemption remembers, as the ledger is saved; empty for nothing.
+    ledger: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """A pod that has disappeared from its node, and the one that its controller made instead."""
+
+    pod: Pod
+    #: `None` if the pod has no controller.
+    replacement: Pod | None
 
 
 class Planner:
@@ -91,7 +120,13 @@ class Planner:
         self, manifests: Manifests, profiles: Mapping[str, Profile], backoff: PodBackoff,
         options: PlanOptions,
     ) -> None:  # fmt: skip
-        self._machine = Machine(profiles, backoff)
+        self._machine = Machine(
+            profiles,
+            backoff,
+            evict_only=options.evict_only,
+            compares=options.detailed,
+            detailed=options.detailed,
+        )
         self._profiles = profiles
         self._options = options
         self._storage = SimulatedStorage(manifests.storage)
@@ -104,6 +139,11 @@ class Planner:
         self._now: Seconds = options.now
         #: The pods that are scheduled, in file order.
         self.pending: list[PodRef] = []
+        self._gone: list[Pod] = []
+        #: The pods that have disappeared from nodes, in that order.
+        self.displaced: list[Displacement] = []
+        #: Uids of the pods that terminate from the beginning: their successors exist already.
+        self._leaving = {pod.uid for pod in manifests.pods if pod.terminating}
         for event in self._first_events(manifests):
             self._observe(event)
 
@@ -127,10 +167,8 @@ class Planner:
         for _ in range(_MAX_ROUNDS):
             terminating = [pod for pod in self._pods.values() if pod.terminating]
             for pod in terminating:
-                del self._pods[pod.uid]
-                self._observe(PodGone(pod.key, pod.uid))
-                for claim in self._claims.pod_gone(pod.uid):
-                    self._observe(DevicesObserved(claim))
+                recreates = self._options.recreates and pod.uid not in self._leaving
+                self._remove(pod, recreates=recreates)
             # After every back-off and after the longest wait, all pending pods are tried again.
             self._now += _PAST_BACKOFF
             self._machine.flush(self._now)
@@ -146,6 +184,40 @@ class Planner:
                     yield attempt
             if not changed:
                 return
+
+    def drain(self, node: str) -> None:
+        """Delete the pods of a node, and let their controllers make them again.
+
+        As with `kubectl drain --ignore-daemonsets --force`, pods of DaemonSets and those of the
+        kubelet stay. The node is expected to be unschedulable.
+        """
+        for pod in [pod for pod in self._pods.values() if pod.spec.node_name == node]:
+            owners = pod.metadata.owner_references
+            if not any(owner.controller and owner.kind in _NOT_DRAINED for owner in owners):
+                self._remove(pod, recreates=True)
+
+    def known(self) -> Iterator[Pod]:
+        """Yield all pods, those that have disappeared too."""
+        yield from self._pods.values()
+        yield from self._gone
+
+    def was_leaving(self, uid: str) -> bool:
+        """Return whether a pod has terminated from the beginning."""
+        return uid in self._leaving
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return a pod as it is now; `None` if it has disappeared."""
+        return self._pods.get(uid)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The state of the simulated cluster."""
+        return self._machine.cluster
+
+    @property
+    def reference(self) -> Reference:
+        """The release whose decisions are reproduced."""
+        return self._machine.reference
 
     def final(self) -> dict[str, str | None]:
         """Return the node of each pod that was pending, by key; `None` if it has none."""
@@ -163,6 +235,8 @@ class Planner:
     def _first_events(self, manifests: Manifests) -> Iterator[Event]:
         yield from map(NamespaceObserved, manifests.namespaces)
         yield from map(PolicyObserved, manifests.policies)
+        if self._options.ledger:
+            yield LedgerLoaded(self._options.ledger)
         yield from map(NodeObserved, manifests.nodes)
         yield from map(BudgetObserved, manifests.pdbs)
         yield from map(WorkloadObserved, manifests.workloads)
@@ -194,10 +268,52 @@ class Planner:
         wanted = self._options.scheduler_name
         if wanted and pod.spec.scheduler_name != wanted:
             return replace(pod, spec=replace(pod.spec, scheduler_name=""))
-        if len(self._profiles) == 1:
+        if self._options.adopts and len(self._profiles) == 1:
             (only,) = self._profiles
             return replace(pod, spec=replace(pod.spec, scheduler_name=only))
         return pod
+
+    def _remove(self, pod: Pod, *, recreates: bool) -> None:
+        """Let a pod disappear, and its controller make it again if that is wanted."""
+        del self._pods[pod.uid]
+        self._observe(PodGone(pod.key, pod.uid))
+        for claim in self._claims.pod_gone(pod.uid):
+            self._observe(DevicesObserved(claim))
+        self._gone.append(pod)
+        if not pod.spec.node_name:
+            return
+        made = recreation.recreated(pod, self._now) if recreates else None
+        if made is not None:
+            self._copy_claims(pod, made)
+            made = self._scheduled_by_us(made)
+            self._pods[made.uid] = made
+            self.pending.append(made.ref)
+            self._observe(PodObserved(made))
+        if pod.uid not in self._leaving:
+            self.displaced.append(Displacement(pod, made))
+
+    def _copy_claims(self, pod: Pod, made: Pod) -> None:
+        """Generate the claims of a pod that was made again, like those of its predecessor."""
+        namespace = made.metadata.namespace
+        names = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+        for each in made.status.resource_claim_statuses:
+            claim = self._claims.find(f"{namespace}/{names.get(each.name)}")
+            if claim is not None and each.resource_claim_name is not None:
+                copy = recreation.copied_claim(claim, each.resource_claim_name, made)
+                self._observe(DevicesObserved(self._claims.store(copy)))
+        for volume in pod.spec.volumes:
+            old = self._storage.claim(f"{namespace}/{pod.metadata.name}-{volume.name}")
+            if volume.ephemeral is not None and old is not None:
+                name = f"{made.metadata.name}-{volume.name}"
+                copied = recreation.copied_volume_claim(old, name, made)
+                self._storage.add(copied)
+                self._observe(StorageObserved(copied))
+
+    def _scheduled_by_us(self, pod: Pod) -> Pod:
+        """Return a pod with a profile of ours: that of its name, else the first one."""
+        if pod.spec.scheduler_name in self._profiles:
+            return pod
+        return replace(pod, spec=replace(pod.spec, scheduler_name=next(iter(self._profiles))))
 
     def _step(self) -> Attempt | None:
         while True:

@@ -43,6 +43,14 @@ class SimulatedStorage:
             elif isinstance(item, PersistentVolumeClaim):
                 self._claims[item.key] = item
 
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """Return a claim, `None` if there is none."""
+        return self._claims.get(key)
+
+    def add(self, claim: PersistentVolumeClaim) -> None:
+        """Add a claim."""
+        self._claims[claim.key] = claim
+
     def bind(
         self, effect: BindVolumes, pod: Pod
     ) -> Iterator[PersistentVolume | PersistentVolumeClaim]:

@@ -6,7 +6,14 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.perf import core_cases, device_cases, policy_cases, waiting_cases
+from tests.perf import (
+    core_cases,
+    device_cases,
+    feed_cases,
+    policy_cases,
+    recording_cases,
+    waiting_cases,
+)
 from tests.perf.core_cases import Case, figure
 
 
@@ -33,6 +40,8 @@ CASES: Final[dict[str, Case]] = {
     **policy_cases.CASES,
     **waiting_cases.CASES,
     **device_cases.CASES,
+    **recording_cases.CASES,
+    **feed_cases.CASES,
 }
 
 

@@ -14,13 +14,14 @@ from scheduler.model.events import EffectDone, PodGone, PodObserved
 from tests.perf.core_cases import STARTED, Case, machine
 from tests.perf.policy_cases import NODES, NOW, PODS, in_flight, running_pod, wanting
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "full"]
 
 #: Preemptors that wait; no two are equal.
 WAITING: Final = 1000
 
 
-def _full() -> Machine:
+def full() -> Machine:
+    """Return a machine with 5,000 nodes of six pods each."""
     made = machine(NODES)
     for index in range(NODES * PODS):
         made.observe(PodObserved(running_pod(index)), NOW)
@@ -48,7 +49,7 @@ def _preempt(made: Machine, preemptor: Pod) -> list[Evict]:
 
 def _ends() -> Callable[[int], None]:
     """Return what observes how victims terminate and end, each that of another preemptor."""
-    made = _full()
+    made = full()
     first = [_preempt(made, _own_class(serial))[0] for serial in range(WAITING)]
     terminating = iter(first)
 
@@ -66,7 +67,7 @@ def _ends() -> Callable[[int], None]:
 
 def _beside_evictions() -> Callable[[int], None]:
     """Return what observes how pods change while evictions are in flight under a policy."""
-    made = _full()
+    made = full()
     in_flight(made)
     serial = itertools.count(1)
 

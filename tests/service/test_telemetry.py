@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -20,7 +21,7 @@ from scheduler.model.events import (
 )
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
-from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide
+from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_recording
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
@@ -159,6 +160,31 @@ def test_lines_that_cannot_be_written_are_counted(registry, metrics):
     logs.flush()
 
     assert registry.get_sample_value("scheduler_log_lines_lost_total") == 1
+
+
+class Recorder:
+    """A recorder whose disk was full twice."""
+
+    def __init__(self):
+        self.size = 4096
+        self.gap_counts = Counter(disk=2)
+
+
+class Recorded:
+    """A recording of which two parts are missing."""
+
+    recorder = Recorder()
+
+
+def test_gaps_of_the_recording_are_counted(registry, metrics):
+    provide_recording(metrics, Recorded())
+
+    gaps = {
+        reason: registry.get_sample_value("scheduler_recording_gaps_total", {"reason": reason})
+        for reason in ("behind", "disk", "size", "defect")
+    }
+    assert gaps == {"behind": 0, "disk": 2, "size": 0, "defect": 0}
+    assert registry.get_sample_value("scheduler_recording_bytes") == 4096
 
 
 class Busy:

@@ -47,6 +47,8 @@ class AttemptContext(NamedTuple):
     explain: bool
     #: The vetoes of policies and of the loop breaker; `None` where no preemption can be vetoed.
     vetoes: CandidateVetoes | None
+    #: Whether a preemption is to say how its candidates compared.
+    compares: bool = False
 
 
 class FilterResult(NamedTuple):
@@ -225,5 +227,10 @@ class PostFilterRunner:
         if profile.prefers_movable:
             relocation = RelocationCost(profile, self._cluster, self._verdicts)
         return Preemptor(
-            context.pod, self._cluster, filtered.prepared.predicates, context.vetoes, relocation
+            context.pod,
+            self._cluster,
+            filtered.prepared.predicates,
+            context.vetoes,
+            relocation,
+            context.compares,
         )

@@ -34,14 +34,14 @@ from scheduler.core.attempt.post_filters import (
     PostFilterRunner,
 )
 from scheduler.core.feasibility import nominated_pods, tie_breaking
-from scheduler.core.feasibility.explain import node_traces
+from scheduler.core.feasibility.explain import node_traces, rejections, verdicts_by_node
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Veto
 from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
@@ -50,7 +50,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import MAX_PARTS, is_too_large
 from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.decisions import NodeTrace
+from scheduler.model.decisions import AttemptDetails, NodeTrace
 from scheduler.model.effects import Effect, Verb
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.times import Seconds
@@ -63,6 +63,9 @@ __all__ = ["MAX_ROUNDS", "AttemptResult", "SchedulingAlgorithm"]
 #: them ends up in backoff, after which the cluster may change less.
 MAX_ROUNDS: Final = 5
 OVERTAKEN: Final = f"{MAX_ROUNDS} times the cluster changed too much while extenders were asked"
+
+#: The shortest time between two comparisons for pages: one takes 100 µs at 5,000 candidates.
+COMPARED_EVERY: Final[Seconds] = 0.01
 
 #: Why a pod is rejected before any rule looks at it.
 TOO_LARGE: Final = (
@@ -93,6 +96,9 @@ class AttemptResult(Record, frozen=True):
     nodes: int = 0
     feasible: int = 0
     trace: tuple[NodeTrace, ...] = ()
+    #: The verdicts of the trace, and the vetoes against preemption, by node.
+    verdicts: Mapping[str, Verdict] = {}
+    vetoes: Mapping[str, tuple[Veto, ...]] = {}
     #: What post filters want done, so that the pod becomes schedulable later.
     effects: tuple[Effect, ...] = ()
     #: What policies refused, and what policies in audit mode would have refused.
@@ -100,6 +106,7 @@ class AttemptResult(Record, frozen=True):
     #: Whether a veto that may end blocks preemption, and when the first one ends.
     blocked: bool = False
     until: Seconds | None = None
+    details: AttemptDetails | None = None
 
 
 class SchedulingAlgorithm:
@@ -111,7 +118,12 @@ class SchedulingAlgorithm:
         cluster: Cluster,
         verdicts: Verdicts,
         policies: PolicyEngine,
+        *,
+        compares: bool = False,
     ) -> None:
+        self.detailed = False  # whether results have details
+        self._compares = compares
+        self._compares_from: Seconds = 0.0
         self._cluster = cluster
         self._verdicts = verdicts
         self._policies = policies
@@ -145,9 +157,14 @@ class SchedulingAlgorithm:
             vetoes = self._policies.vetoes(pod, now, since)
             if vetoes is not None:
                 vetoes.explain = explain
-            context = AttemptContext(pod, self._classes.get(classified), explain, vetoes)
+                vetoes.checks_all = self.detailed
+            due = self.detailed or (self._compares and now >= self._compares_from)
+            compares = explain or due
+            context = AttemptContext(pod, self._classes.get(classified), explain, vetoes, compares)
             result = yield from self._attempt(context)
             if result is not None:
+                if result.candidate is not None and compares:
+                    self._compares_from = now + COMPARED_EVERY
                 return result
         raise PluginError(OVERTAKEN)
 
@@ -335,6 +352,7 @@ class SchedulingAlgorithm:
             nodes=columns.node_count,
             feasible=feasible.shape[0],
             trace=self._trace(context, filtered.codes, scores),
+            details=self._details(context, filtered.codes),
         )
 
     def _best(
@@ -382,10 +400,15 @@ class SchedulingAlgorithm:
             preemption_tried=post_filter.preemption_tried,
             nodes=nodes,
             trace=self._trace(context, codes, {}),
+            verdicts=verdicts_by_node(codes, self._verdicts, self._cluster.columns)
+            if context.explain
+            else {},
+            vetoes=self._vetoes_of(context),
             effects=post_filter.effects,
             refusals=refusals,
             blocked=post_filter.blocked,
             until=post_filter.until,
+            details=self._details(context, codes),
         )
 
     def _refusals(
@@ -462,3 +485,14 @@ class SchedulingAlgorithm:
         columns, class_scores = self._cluster.columns, context.pod_class.scores
         vetoes = {} if context.vetoes is None else context.vetoes.explanations
         return node_traces(codes, self._verdicts, class_scores, scores, columns, vetoes)
+
+    def _vetoes_of(self, context: AttemptContext) -> dict[str, tuple[Veto, ...]]:
+        explanations = {} if context.vetoes is None else context.vetoes.explanations
+        names = self._cluster.columns.names
+        return {names[row]: vetoes for row, vetoes in explanations.items()}
+
+    def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
+        if not self.detailed:
+            return None
+        vetoes = () if context.vetoes is None else tuple(context.vetoes.tally.reasons())
+        return AttemptDetails(rejections(codes, self._verdicts, self._cluster.columns), vetoes)

@@ -17,7 +17,7 @@ from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.framework.profile import Profile
 from scheduler.model.api.devices import DeviceObject, ResourceClaim
 from scheduler.model.api.objects import Node, Pod
-from scheduler.model.api.runtime import runs_since
+from scheduler.model.api.start_time import runs_since
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.events import (
     ClaimAnswered,

@@ -56,7 +56,7 @@ class FreedResources:
         #: Until when another pod may come, the plan, and why its preemptor does not: in time order.
         self.pending: deque[tuple[Seconds, PreemptionPlan, WasteReason]] = deque()
         #: The same plans by node, in the order in which they were added.
-        self._on_node: dict[str, dict[int, PreemptionPlan]] = {}
+        self._on_node: dict[str, dict[PreemptionPlan, None]] = {}
 
     def __len__(self) -> int:
         return len(self.pending)
@@ -67,12 +67,12 @@ class FreedResources:
 
     def on_node(self, node: str) -> Iterable[PreemptionPlan]:
         """Return these plans for one node."""
-        return self._on_node.get(node, {}).values()
+        return self._on_node.get(node, {})
 
     def add(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Keep a plan whose preemptor does not come."""
         self.pending.append((now + USE_WITHIN, plan, why))
-        self._on_node.setdefault(plan.node, {})[id(plan)] = plan
+        self._on_node.setdefault(plan.node, {})[plan] = None
 
     def due(self, now: Seconds) -> Iterator[tuple[PreemptionPlan, WasteReason, frozenset[str]]]:
         """Yield each plan whose outcome is known, the reason, and its wasted victims.
@@ -92,7 +92,7 @@ class FreedResources:
 
     def _forget(self, plan: PreemptionPlan) -> None:
         here = self._on_node[plan.node]
-        del here[id(plan)]
+        del here[plan]
         if not here:
             del self._on_node[plan.node]
 

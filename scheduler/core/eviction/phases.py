@@ -12,7 +12,15 @@
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["AWAITING_VICTIMS", "IN_PROGRESS", "OPEN", "TABLE", "PreemptionMove", "PreemptionPhase"]
+__all__ = [
+    "AWAITING_VICTIMS",
+    "IN_PROGRESS",
+    "OPEN",
+    "TABLE",
+    "PreemptionMove",
+    "PreemptionOutcome",
+    "PreemptionPhase",
+]
 
 
 class PreemptionPhase(StrEnum):
@@ -37,6 +45,22 @@ class PreemptionPhase(StrEnum):
     #: The preemptor does not come; other preemptors may use the freed resources.
     VACATED = "vacated"
     DONE = "done"
+
+
+class PreemptionOutcome(StrEnum):
+    """How a preemption has ended. Pages show the values."""
+
+    #: The preemptor is bound to the node.
+    BOUND = "bound"
+    #: The preemptor is placed on another node.
+    ELSEWHERE = "elsewhere"
+    #: A step was refused.
+    FAILED = "failed"
+    #: It does not help any more: other pods took the freed resources, a victim hangs, the node is
+    #: gone, or another plan takes its place.
+    GIVEN_UP = "given up"
+    #: The preemptor is gone.
+    GONE = "gone"
 
 
 class PreemptionMove(StrEnum):

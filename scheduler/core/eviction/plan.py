@@ -5,11 +5,17 @@ never compared with them: a victim hangs only after this process saw it terminat
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.eviction.phases import IN_PROGRESS, TABLE, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.phases import (
+    IN_PROGRESS,
+    TABLE,
+    PreemptionMove,
+    PreemptionOutcome,
+    PreemptionPhase,
+)
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
@@ -113,6 +119,11 @@ class PreemptionPlan:
     victim_pods: dict[str, Pod] = field(default_factory=dict)
     #: Why the plan failed, empty where it did not; and whether another try would fail too.
     problem: str = ""
+    #: How it has ended, and when; `None` while it has not.
+    outcome: PreemptionOutcome | None = None
+    ended_at: Seconds | None = None
+    #: Victims whose freed resources the preemptor did not use in the end, by uid.
+    in_vain: set[str] = field(default_factory=set)
     will_fail_again: bool = False
     history: deque[tuple[Seconds, PreemptionPhase]] = field(
         default_factory=lambda: deque(maxlen=_HISTORY)
@@ -285,6 +296,9 @@ class PlanTable:
     def __len__(self) -> int:
         return len(self._plans)
 
+    def __iter__(self) -> Iterator[PreemptionPlan]:
+        return iter(self._plans.values())
+
     def get(self, uid: str) -> PreemptionPlan | None:
         """Return the plan of a preemptor."""
         return self._plans.get(uid)
@@ -311,6 +325,10 @@ class PlanTable:
     def close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
         """Remove a plan with the move that ends it."""
         plan.change_phase(move, now)
+        if plan.outcome is None:
+            failed = PreemptionOutcome.FAILED
+            plan.outcome = failed if plan.problem else PreemptionOutcome.GIVEN_UP
+        plan.ended_at = now
         del self._plans[plan.uid]
         here = self._on_node[plan.node]
         del here[plan.uid]

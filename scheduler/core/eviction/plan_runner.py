@@ -119,6 +119,14 @@ class PlanRunner:
         """Return how many preemptions are in each phase."""
         return self._plans.phases()
 
+    def plan_of(self, uid: str) -> PreemptionPlan | None:
+        """Return the plan of a preemptor that is not over."""
+        return self._plans.get(uid)
+
+    def plans(self) -> list[PreemptionPlan]:
+        """Return all plans that are not over."""
+        return list(self._plans)
+
     def owns_nomination(self, uid: str) -> bool:
         """Return whether a pod's nomination is ours and may be newer than its status."""
         return self._plans.in_progress(uid) is not None

@@ -77,7 +77,7 @@ class PlanValidator:
         self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
     ) -> None:
         """Record the state of node and preemptor when a plan is decided."""
-        plan.log_positions = tuple(log.position for log in self._change_logs())
+        plan.log_positions = tuple(log.position for log in self.change_logs())
         plan.class_key = queued.key
         plan.charged_under = self.policy_inputs(plan)
         plan.terminating_at_decision = self._terminating_for_others(plan, others)
@@ -258,7 +258,8 @@ class PlanValidator:
         ending = (pod for pod in preempted if pod.uid not in cluster.overdue)
         return tuple(sorted(ending, key=lambda pod: -pod.priority))
 
-    def _change_logs(self) -> tuple[ChangeLog, ...]:
+    def change_logs(self) -> tuple[ChangeLog, ...]:
+        """Return the logs of changes whose positions plans record."""
         cluster = self._cluster
         columns = cluster.columns
         return columns.node_changes, columns.pod_changes, cluster.nominations.changes
@@ -268,7 +269,7 @@ class PlanValidator:
         row = self._cluster.columns.row(plan.node)
         if row is None or not plan.log_positions or plan.class_key != queued.key:
             return True
-        logs = zip(self._change_logs(), plan.log_positions, strict=True)
+        logs = zip(self.change_logs(), plan.log_positions, strict=True)
         return any(log.has_changed(row, position) for log, position in logs)
 
 

@@ -21,7 +21,12 @@ from typing import Final
 
 from scheduler.core.eviction.freed_resources import FreedResources, WasteReason
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import AWAITING_VICTIMS, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.phases import (
+    AWAITING_VICTIMS,
+    PreemptionMove,
+    PreemptionOutcome,
+    PreemptionPhase,
+)
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan, victims_of_others
 from scheduler.core.eviction.plan_validator import PlanValidator
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -153,6 +158,7 @@ class VictimTracker:
         """Let other pods use the freed resources when the preemptor is placed elsewhere."""
         plan = self._plans.get(uid)
         if plan is not None and plan.node != node:
+            plan.outcome = PreemptionOutcome.ELSEWHERE
             self._vacate(plan, WasteReason.PLACED_ELSEWHERE, now)
 
     def preemptor_bound(self, uid: str, node: str, now: Seconds) -> None:
@@ -160,6 +166,7 @@ class VictimTracker:
         self.preemptor_assumed(uid, node, now)
         plan = self._plans.get(uid)
         if plan is not None:
+            plan.outcome = PreemptionOutcome.BOUND
             self._close(plan, PreemptionMove.END, now)
             self._record_success(plan, now)
 
@@ -177,6 +184,7 @@ class VictimTracker:
 
     def preemptor_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Let other pods use the freed resources of a preemptor that is gone."""
+        plan.outcome = PreemptionOutcome.GONE
         self._vacate(plan, WasteReason.PREEMPTOR_GONE, now)
 
     def victim_not_evicted(self, uid: str, node: str, now: Seconds) -> None:
@@ -359,6 +367,7 @@ class VictimTracker:
         if not uids:
             return
         self.wasted_evictions[why] += len(uids)
+        plan.in_vain |= frozenset(uids)
         if why in _LOOPS:
             self._record_failure(plan, why, uids, now)
         certain = len(frozenset(uids) - plan.wasted)

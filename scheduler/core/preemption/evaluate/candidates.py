@@ -21,6 +21,7 @@ from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
+from scheduler.model.comparisons import Comparison
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
@@ -35,6 +36,10 @@ class Candidate(NamedTuple):
     victims: tuple[Pod, ...]
     #: How many of them can only be evicted in violation of a disruption budget.
     violations: int
+    #: Their uids, as far as they are known.
+    violating: frozenset[str] = frozenset()
+    #: How it compared with other candidates; `None` if that was not wanted.
+    comparison: Comparison | None = None
 
 
 #: Returns those of some equally good rows that are better by a further criterion; at least one.
@@ -79,8 +84,10 @@ def candidates_on(
     found = []
     for run in dry_run_preemption(pod, cluster, predicates, rows, no_victims=0, rules=rules):
         for column, row in enumerate(run.rows.tolist()):
-            violations = int(np.count_nonzero(run.pdb_violations[:, column]))
-            found.append(Candidate(row, _victims(run, column, cluster), violations))
+            protected = run.slots[run.pdb_violations[:, column], column]
+            violating = frozenset(pod.uid for pod in _pods(protected, cluster))
+            victims = _victims(run, column, cluster)
+            found.append(Candidate(row, victims, protected.shape[0], violating))
     return found
 
 

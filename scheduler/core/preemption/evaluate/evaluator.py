@@ -5,6 +5,7 @@ Source: kube-scheduler v1.36.3 framework/preemption.Evaluator.Preempt.
 Axes: N rows, C candidate rows.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.preemption.dry_run_result import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
 from scheduler.core.preemption.evaluate.candidates import Candidate, best_row, candidates_on
+from scheduler.core.preemption.evaluate.comparison import compared
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
 from scheduler.core.preemption.evaluate.victims import dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
@@ -69,6 +71,8 @@ class Preemptor(NamedTuple):
     vetoes: CandidateVetoes | None = None
     #: The criterion between equally good candidates that comes before the hash; `None` for none.
     relocation: RelocationCost | None = None
+    #: Whether the chosen candidate is to say how it compared with the others.
+    compares: bool = False
 
     @property
     def rules(self) -> PolicyRules | None:
@@ -85,6 +89,15 @@ class Preemptor(NamedTuple):
     def candidates_on(self, rows: Rows) -> list[Candidate]:
         """Return the candidates on some rows, by a dry run; (C,) rows."""
         return candidates_on(rows, self.pod, self.cluster, self.predicates, self.rules)
+
+    def tie_break(self, chosen: int, other: int) -> str:
+        """Return what decided for one of two candidates whose criteria are equal."""
+        columns = self.cluster.columns
+        if columns.names[chosen] == self.cluster.nominations.node(self.pod.uid):
+            return "nominatedNode"
+        relocation = self.relocation
+        by_relocation = relocation is not None and other not in relocation.best
+        return "relocation" if by_relocation else "hash"
 
 
 def select_candidate(
@@ -103,14 +116,15 @@ def select_candidate(
         return evaluated
     if preemptor.vetoes is not None:
         search = _Search(preemptor, preemptor.vetoes, cache.vetoes, evaluated)
-        return search.best() or search.no_candidate(verdicts)
+        best = search.best()
+        return search.no_candidate(verdicts) if best is None else search.compared(best)
     pod, cluster = preemptor.pod, preemptor.cluster
     row = best_row(*evaluated, pod.uid, cluster, preemptor.prefer)
     if row is None:
         return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
     only: Rows = np.array([row], dtype=np.int64)
     (candidate,) = preemptor.candidates_on(only)
-    return candidate
+    return evaluated.compared(candidate, preemptor)
 
 
 def find_candidates(
@@ -151,6 +165,14 @@ class _Evaluated(NamedTuple):
         rows: Rows = self.rows[(self.codes == 0) & (self.criteria.victims > 0)]
         return rows
 
+    def compared(self, chosen: Candidate, preemptor: Preemptor) -> Candidate:
+        """Return the chosen candidate with the comparison, if that is wanted."""
+        if not preemptor.compares:
+            return chosen
+        names, tie_break = preemptor.cluster.columns.names, preemptor.tie_break
+        comparison = compared(*self, chosen.row, names, functools.partial(tie_break, chosen.row))
+        return chosen._replace(comparison=comparison)
+
 
 class _Search:
     """The search for a candidate without a veto.
@@ -189,6 +211,8 @@ class _Search:
         """
         if self._vetoes.explain:
             return self._best_explained()
+        if self._vetoes.checks_all:
+            self._check_at_once()
         checked, few = 0, self._few()
         while (row := self._best_row()) is not None:
             if checked == few:
@@ -214,6 +238,10 @@ class _Search:
     def _few(self) -> int:
         rules = self._preemptor.rules
         return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
+
+    def compared(self, chosen: Candidate) -> Candidate:
+        """Return the chosen candidate with its comparison with those that no veto excludes."""
+        return self._evaluated.compared(chosen, self._preemptor)
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
@@ -246,9 +274,9 @@ class _Search:
         vetoes = self._vetoes
         for by_row in (self._by_row, *(sheet.by_row() for sheet in self._sheets)):
             for row, reasons in by_row.items():
-                vetoes.explanations[row] = tuple(map(str, reasons))
+                vetoes.explanations[row] = reasons
         for row in self._spared.tolist():
-            vetoes.explanations[row] = tuple(map(str, vetoes.victim_refusals(row)))
+            vetoes.explanations[row] = vetoes.victim_refusals(row)
 
     def _check_remaining(self) -> list[Candidate]:
         """Check all remaining candidates one by one; return those without a veto."""
@@ -294,7 +322,7 @@ def _evaluate(
     preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> _Evaluated | NoCandidate:
     """Return what preemption would mean on each row; for the arguments see `select_candidate`."""
-    pod, cluster, predicates, vetoes, _ = preemptor
+    pod, cluster, predicates, vetoes, *_ = preemptor
     resolvable = verdicts.resolvable(codes)
     reason = _not_eligible(pod, cluster, resolvable)
     if reason is not None:

@@ -49,12 +49,15 @@ class RelocationCost:
         self._profile = profile
         self._cluster = cluster
         self._verdicts = verdicts
+        #: The rows that `lowest` returned last.
+        self.best: Rows = np.zeros(0, dtype=np.int64)
 
     def lowest(self, tied: Sequence[Candidate]) -> Rows:
         """Return the rows of the best candidates, in row order."""
         keyed = [(self._key(candidate), candidate.row) for candidate in tied]
         least = min(key for key, _ in keyed)
-        return np.array(sorted(row for key, row in keyed if key == least), dtype=np.int64)
+        self.best = np.array(sorted(row for key, row in keyed if key == least), dtype=np.int64)
+        return self.best
 
     def _key(self, candidate: Candidate) -> tuple[float, ...]:
         """Return the sort key of a candidate; smaller is better."""

@@ -17,8 +17,8 @@ from scheduler.core.preemption.policy.victim_matrix import NOWHERE, Pairs, Victi
 from scheduler.model.policies import Budget, BudgetScope
 from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Bool, Float, Int
+from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger_entries import ANY
-from scheduler.state.preemption.moments import MAX_RETURNED
 
 __all__ = ["BudgetSpending", "Excess"]
 

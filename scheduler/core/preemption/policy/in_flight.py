@@ -31,7 +31,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.row_cursor import RowCursor
 from scheduler.state.pods.pod_table import NOWHERE
 
-__all__ = ["COUNTED_WITHIN", "InFlightEvictions", "PdbShortfall", "Quota"]
+__all__ = ["COUNTED_WITHIN", "InFlightEviction", "InFlightEvictions", "PdbShortfall", "Quota"]
 
 #: How long the disruption controller may take to count a terminating pod.
 COUNTED_WITHIN: Final[Seconds] = 30.0
@@ -41,7 +41,7 @@ _NONE: Final = frozenset[str]()
 
 
 @dataclass(slots=True)
-class _InFlightEviction:
+class InFlightEviction:
     """An eviction in flight."""
 
     victim: Pod
@@ -90,9 +90,9 @@ class InFlightEvictions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         #: By uid of the victim.
-        self.evictions: Final[dict[str, _InFlightEviction]] = {}
+        self.evictions: Final[dict[str, InFlightEviction]] = {}
         #: Those that a PDB has not counted, by key of the PDB and uid of the victim.
-        self._charged: dict[str, dict[str, _InFlightEviction]] = {}
+        self._charged: dict[str, dict[str, InFlightEviction]] = {}
         #: Uids of victims, by their namespace, by preemptor, and by their row.
         self._by_namespace: dict[str, set[str]] = {}
         self._by_preemptor: dict[str, set[str]] = {}
@@ -127,7 +127,7 @@ class InFlightEvictions:
                 self._drop(victim.uid)
                 slot = self._cluster.pods.slot(victim.uid)
                 row = NOWHERE if slot is None else self._cluster.pods.row(slot)
-                eviction = _InFlightEviction(victim, preemptor.uid, row)
+                eviction = InFlightEviction(victim, preemptor.uid, row)
                 self.evictions[victim.uid] = eviction
                 for index, key in self._indices(eviction):
                     index.setdefault(key, set()).add(victim.uid)
@@ -273,14 +273,14 @@ class InFlightEvictions:
         self.version += 1
 
     def _indices(
-        self, eviction: _InFlightEviction
+        self, eviction: InFlightEviction
     ) -> Iterator[tuple[dict[Any, set[str]], str | int]]:
         """Yield each index with the key under which it has an eviction."""
         yield self._by_namespace, eviction.victim.metadata.namespace
         yield self._by_preemptor, eviction.preemptor
         yield self._by_row, eviction.row
 
-    def _is_over(self, eviction: _InFlightEviction, now: Seconds) -> bool:
+    def _is_over(self, eviction: InFlightEviction, now: Seconds) -> bool:
         cluster, uid = self._cluster, eviction.victim.uid
         victim = cluster.find_pod(uid)
         if victim is None or victim.terminating:

@@ -26,7 +26,7 @@ from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
 from scheduler.core.preemption.policy.in_flight import InFlightEvictions
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
-from scheduler.model.api.runtime import runs_since
+from scheduler.model.api.start_time import runs_since
 from scheduler.model.policies import (
     Budget,
     BudgetScope,

@@ -181,9 +181,11 @@ class CandidateVetoes:
         self.now: Final = now
         #: Whether every candidate is to be checked with all details, for the trace.
         self.explain = False
+        #: Whether every candidate is to be checked, so that no vetoed one is compared.
+        self.checks_all = False
         self.tally: Final = VetoTally()
         #: The vetoes against each row with all details, for the trace.
-        self.explanations: Final[dict[int, tuple[str, ...]]] = {}
+        self.explanations: Final[dict[int, tuple[Veto, ...]]] = {}
         self._pod = pod
         self._cluster = owner_codes.cluster
         self._owner_codes = owner_codes

@@ -18,8 +18,8 @@ from scheduler.model.policies import (
     PreemptionPolicy,
 )
 from scheduler.model.policy_refusals import PolicyRefusal, earliest
+from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger import ANY, EvictionEntry
-from scheduler.state.preemption.moments import MAX_RETURNED
 from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import labelled, refused, victims

@@ -1,0 +1,359 @@
+"""Answers `what if` about the live state, in processes of their own, so that scheduling goes on.
+
+A process is started for the first request and ended after some idle minutes. Two requests are
+decided at a time, one of each caller, and a few wait; further ones are refused. Each has a
+deadline, after which its process is killed; so is a process that misbehaves in any way.
+
+Everything here runs in the serving thread, except for the generator of `what_if_feed.parts`.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from scheduler.observe.api.requests import ApiError, NameAccess
+from scheduler.observe.pages.plan import Home, PlanReply
+from scheduler.observe.pages.statuses import status
+from scheduler.service.what_if_worker import HEAD, Refusal
+from scheduler.sim.plan_request import MAX_BYTES
+
+__all__ = ["WhatIf", "WhatIfLimits", "memory_limit"]
+
+
+class WhatIfLimits(msgspec.Struct, frozen=True):
+    """Limits on what all requests together may use."""
+
+    #: Requests that are decided at a time, and that wait for that.
+    at_once: int = 2
+    waiting: int = 4
+    #: How long a request may wait, and how long it may be decided.
+    waiting_seconds: float = 20.0
+    deciding_seconds: float = 30.0
+    #: How long a process is kept without a request.
+    idle_seconds: float = 120.0
+    #: The memory of one process.
+    memory_bytes: int = 2 << 30
+
+
+#: Seconds after which a refused caller may come again.
+_RETRY_AFTER: Final = 5
+#: The longest message of a process: the answer about 10,000 pods.
+_MAX_MESSAGE: Final = 256 << 20
+_CHUNK: Final = 1 << 16
+_MODULE: Final = "scheduler.service.what_if_worker"
+_CGROUP: Final = Path("/sys/fs/cgroup")
+
+#: Returns the state of the scheduler in parts; see `what_if_feed.parts`.
+Feed = Callable[[], AsyncGenerator[bytes]]
+
+
+class _BrokenError(Exception):
+    """The process has ended or answered nonsense."""
+
+
+class WhatIf:
+    """The page of plans.
+
+    Attributes:
+        max_bytes: The largest body.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        log: Callable[..., object],
+        not_ready: Callable[[], str | None],
+        limits: WhatIfLimits | None = None,
+    ) -> None:
+        """Create it without a process.
+
+        Args:
+            feed: Returns the parts of the state; it is called and iterated in the scheduler's loop.
+            log: Logs an event with fields; called in the scheduler's loop.
+            not_ready: Returns why the state is not complete; `None` if it is.
+            limits: Limits on requests.
+        """
+        self.max_bytes: Final = MAX_BYTES
+        self._feed = feed
+        self._log = log
+        self._not_ready = not_ready
+        self._limits = limits or WhatIfLimits()
+        self._callers: set[str] = set()
+        self._slots: asyncio.Semaphore | None = None
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
+        self._is_closed = False
+
+    def enter(self, caller: str) -> "_Ticket | PlanReply":
+        """Return a place for a caller, or a refusal where there is none."""
+        problem = "the scheduler is stopping" if self._is_closed else self._not_ready()
+        if problem is not None:
+            return _refusal(503, "ServiceUnavailable", problem)
+        if caller in self._callers:
+            return _refusal(429, "TooManyRequests", "one plan of this caller is decided already")
+        if len(self._callers) >= self._limits.at_once + self._limits.waiting:
+            return _refusal(429, "TooManyRequests", "too many plans are asked for at once")
+        return _Ticket(self, caller)
+
+    async def close(self) -> None:
+        """End all processes."""
+        self._is_closed = True
+        for worker in (*self._idle, *self._busy):
+            await worker.kill()
+        self._idle.clear()
+
+    async def decide(
+        self, home: Home, body: bytes, content_type: str, names: NameAccess
+    ) -> PlanReply:
+        """Answer a request that has a place."""
+        limits = self._limits
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(limits.at_once)
+        try:
+            async with asyncio.timeout(limits.waiting_seconds):
+                await self._slots.acquire()
+        except TimeoutError:
+            return _refusal(429, "TooManyRequests", "too many plans are asked for at once")
+        try:
+            return await self._decided(home, content_type.encode() + b"\n" + body, names)
+        finally:
+            self._slots.release()
+
+    async def _decided(self, home: Home, query: bytes, names: NameAccess) -> PlanReply:
+        try:
+            worker = await self._take()
+        except OSError as error:
+            home.call_soon(partial(self._log, "what_if_not_started", problem=str(error)))
+            return _refusal(503, "ServiceUnavailable", "the process for plans cannot be started")
+        is_usable = False
+        try:
+            async with asyncio.timeout(self._limits.deciding_seconds):
+                reply = await worker.ask(home, self._feed, query, names, self._log)
+        except TimeoutError:
+            seconds = self._limits.deciding_seconds
+            return _refusal(
+                503, "ServiceUnavailable", f"the plan takes longer than {seconds:g} seconds"
+            )
+        except ApiError as error:
+            return _refusal(error.code, error.reason, error.message)
+        except (_BrokenError, OSError) as error:
+            fields = {"problem": str(error), "exit_code": worker.returncode}
+            home.call_soon(partial(self._log, "what_if_failed", **fields))
+            return _refusal(503, "ServiceUnavailable", "the process for plans has ended")
+        else:
+            is_usable = True
+            return reply
+        finally:
+            await self._put_back(worker, is_usable=is_usable)
+
+    async def _take(self) -> "_Worker":
+        """Return a process, a new one if none is idle."""
+        while self._idle:
+            worker = self._idle.pop()
+            worker.stop_waiting()
+            if worker.returncode is None:
+                self._busy.add(worker)
+                return worker
+            await worker.kill()
+        worker = await _Worker.start(memory_limit(self._limits.memory_bytes))
+        self._busy.add(worker)
+        return worker
+
+    async def _put_back(self, worker: "_Worker", *, is_usable: bool) -> None:
+        self._busy.discard(worker)
+        if not is_usable or self._is_closed:
+            await worker.kill()
+            return
+        self._idle.append(worker)
+        worker.wait_idle(self._limits.idle_seconds, self._idle)
+
+    # Places
+
+    def hold(self, caller: str) -> None:
+        """Hold the place of a caller."""
+        self._callers.add(caller)
+
+    def give_up(self, caller: str) -> None:
+        """Give up the place of a caller."""
+        self._callers.discard(caller)
+
+
+class _Ticket:
+    """The place of one caller."""
+
+    def __init__(self, page: WhatIf, caller: str) -> None:
+        self._page = page
+        self._caller = caller
+
+    def __enter__(self) -> "_Ticket":
+        self._page.hold(self._caller)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._page.give_up(self._caller)
+
+    async def answer(
+        self, home: Home, body: bytes, content_type: str, names: NameAccess
+    ) -> PlanReply:
+        """Answer a request."""
+        return await self._page.decide(home, body, content_type, names)
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, memory: int) -> "_Worker":
+        """Start a process.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-m",
+            _MODULE,
+            str(memory),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=_environment(),
+        )
+        return cls(process)
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code; `None` while it runs."""
+        return self._process.returncode
+
+    async def ask(
+        self,
+        home: Home,
+        feed: Feed,
+        query: bytes,
+        names: NameAccess,
+        log: Callable[..., object],
+    ) -> PlanReply:
+        """Pass a request on; return the answer or the refusal.
+
+        Raises:
+            _BrokenError: The process does not answer as it should.
+            OSError: It has ended.
+        """
+        await self._send(b"C", query)
+        tag, body = await self._receive()
+        if tag == b"R":
+            async with contextlib.aclosing(home.iterate(_started(feed))) as parts:
+                async for part in parts:
+                    await self._send(b"S", part)
+            await self._send(b"E", b"")
+            tag, body = await self._receive()
+        if tag == b"N":
+            wanted = msgspec.json.decode(body, type=list[str])
+            visible = await home.run(lambda: names.visible(wanted))
+            allowed = [name for name in wanted if name in visible]
+            await self._send(b"V", msgspec.json.encode(allowed))
+            tag, body = await self._receive()
+        if tag == b"A":
+            return PlanReply(200, body)
+        if tag != b"X":
+            raise _BrokenError(f"unexpected message {tag!r}")
+        refusal = msgspec.json.decode(body, type=Refusal)
+        if refusal.trace:
+            fields = {"problem": refusal.message, "trace": refusal.trace}
+            home.call_soon(partial(log, "what_if_failed", **fields))
+        return _refusal(refusal.code, refusal.reason, refusal.message)
+
+    async def _send(self, tag: bytes, body: bytes) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        stdin.write(HEAD.pack(len(body), tag[0]))
+        # Large bodies are written piece by piece: what does not fit into the pipe is copied.
+        for start in range(0, len(body), _CHUNK):
+            stdin.write(body[start : start + _CHUNK])
+            await stdin.drain()
+        await stdin.drain()
+
+    async def _receive(self) -> tuple[bytes, bytes]:
+        stdout = self._process.stdout
+        assert stdout is not None
+        try:
+            length, tag = HEAD.unpack(await stdout.readexactly(HEAD.size))
+            if length > _MAX_MESSAGE:
+                raise _BrokenError("the answer is too long")
+            return bytes([tag]), await stdout.readexactly(length)
+        except asyncio.IncompleteReadError as error:
+            raise _BrokenError("the process has ended") from error
+
+    def wait_idle(self, seconds: float, idle: "list[_Worker]") -> None:
+        """End the process when it has been idle for some time."""
+
+        def end() -> None:
+            self._timer = None
+            if self in idle:
+                idle.remove(self)
+                self._ending = asyncio.ensure_future(self.kill())
+
+        self._timer = asyncio.get_running_loop().call_later(seconds, end)
+
+    def stop_waiting(self) -> None:
+        """Do not end the process for being idle: it has a request."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def kill(self) -> None:
+        """End the process at once."""
+        self.stop_waiting()
+        if self._process.returncode is None:
+            # `Process.kill` would take the exit code from the thread that waits for it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+
+
+async def _started(feed: Feed) -> AsyncGenerator[bytes]:
+    """Begin a feed when the first part is wanted, which is in the scheduler's loop."""
+    async for part in feed():
+        yield part
+
+
+def memory_limit(most: int, cgroup: Path = _CGROUP) -> int:
+    """Return the memory that a process may have, in bytes.
+
+    A container that reaches its limit may be killed as a whole, so no process gets more than three
+    quarters of what is left.
+    """
+    try:
+        limit = int((cgroup / "memory.max").read_text(encoding="ascii"))
+        used = int((cgroup / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no limit, or not in a cgroup of version 2
+        return most
+    return max(0, min(most, (limit - used) * 3 // 4))
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a process: nothing of ours, and one thread for arrays."""
+    threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(threads, "1")
+
+
+def _refusal(code: int, reason: str, message: str) -> PlanReply:
+    retry = _RETRY_AFTER if code == 429 else 0
+    return PlanReply(code, status(code, reason, message), retry)

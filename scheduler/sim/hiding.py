@@ -1,0 +1,105 @@
+"""Hides in the answer to `what if` what a caller may not see: details of pods of some namespaces.
+
+Such pods are counted, not named. Their priorities and requests, and the nodes, stay: documents
+about nodes have them as well. Messages about them go, because they may name claims and pods, and so
+do warnings that tell what exists in those namespaces.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod
+from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
+from scheduler.observe.api import views
+
+__all__ = ["hide", "namespaces"]
+
+#: Returns whether the caller may see the pods of a namespace.
+MaySee: TypeAlias = Callable[[str], bool]
+About: TypeAlias = Mapping[str, frozenset[str]]
+
+NOTHING: Final[About] = MappingProxyType({})
+
+
+def namespaces(answer: PlanAnswer, about: About = NOTHING) -> frozenset[str]:
+    """Return the namespaces of all pods in an answer, and of what its warnings tell about."""
+    pods = frozenset(pod.namespace for pod in _pods(answer))
+    return pods.union(*about.values())
+
+
+def hide(answer: PlanAnswer, may_see: MaySee, about: About = NOTHING) -> PlanAnswer:
+    """Return an answer without details of pods that the caller may not see.
+
+    Args:
+        answer: The answer.
+        may_see: Returns whether the caller may see the pods of a namespace.
+        about: The namespaces whose existing objects a warning tells about, by its text.
+    """
+    if all(map(may_see, namespaces(answer, about))):
+        return answer
+    return replace(
+        answer,
+        items=tuple(_planned(each, may_see) for each in answer.items),
+        displaced=tuple(_displaced(each, may_see) for each in answer.displaced),
+        others=tuple(_planned(each, may_see) for each in answer.others),
+        warnings=tuple(text for text in answer.warnings if all(map(may_see, about.get(text, ())))),
+    )
+
+
+def _pods(answer: PlanAnswer) -> Iterator[PodView]:
+    for planned in (*answer.items, *answer.others):
+        yield planned.pod
+        for victim in planned.victims:
+            yield victim.pod
+            yield from _pod_of(victim.replacement)
+    for displaced in answer.displaced:
+        yield displaced.pod
+        yield from _pod_of(displaced.replacement)
+
+
+def _pod_of(replacement: Replacement | None) -> Iterator[PodView]:
+    if replacement is not None:
+        yield replacement.pod
+
+
+def _planned(planned: PlannedPod, may_see: MaySee) -> PlannedPod:
+    planned = replace(
+        planned,
+        victims=tuple(_victim(each, may_see) for each in planned.victims),
+        hidden_victims=sum(not may_see(each.pod.namespace) for each in planned.victims),
+    )
+    if may_see(planned.pod.namespace):
+        return planned
+    return replace(
+        planned,
+        pod=views.hidden(planned.pod),
+        source="",
+        message="",
+        verdicts=(),
+        policies=_without_messages(planned.policies),
+        claims={},
+    )
+
+
+def _without_messages(vetoes: Iterable[PolicyVeto]) -> tuple[PolicyVeto, ...]:
+    return tuple(replace(veto, message="") for veto in vetoes)
+
+
+def _victim(victim: VictimView, may_see: MaySee) -> VictimView:
+    pod = victim.pod if may_see(victim.pod.namespace) else views.hidden(victim.pod)
+    return replace(victim, pod=pod, replacement=_replacement(victim.replacement, may_see))
+
+
+def _displaced(displaced: DisplacedPod, may_see: MaySee) -> DisplacedPod:
+    pod = displaced.pod if may_see(displaced.pod.namespace) else views.hidden(displaced.pod)
+    return replace(displaced, pod=pod, replacement=_replacement(displaced.replacement, may_see))
+
+
+def _replacement(replacement: Replacement | None, may_see: MaySee) -> Replacement | None:
+    if replacement is None or may_see(replacement.pod.namespace):
+        return replacement
+    return replace(replacement, pod=views.hidden(replacement.pod), message="")

@@ -1,0 +1,218 @@
+"""Puts the answer to `what if` together from simulations: documents of `/api/v1`."""
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Final
+
+from scheduler.model import times
+from scheduler.model.api.objects import Pod
+from scheduler.model.comparisons import Comparison
+from scheduler.model.decisions import (
+    Attempt,
+    AttemptDetails,
+    Failed,
+    Gated,
+    Placed,
+    Preempting,
+    Unschedulable,
+)
+from scheduler.model.policies import PolicyMode
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.explanations import Verdict
+from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod, PlanRequest
+from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
+from scheduler.observe.api import views
+from scheduler.sim import recreation
+from scheduler.sim.planner import Displacement
+from scheduler.sim.simulation import Simulation, State
+from scheduler.sim.workloads import Expanded
+
+__all__ = ["AnswerBuilder"]
+
+#: The rule of vetoes that no policy has made.
+_HISTORY: Final = "preemptionHistory"
+
+
+class AnswerBuilder:
+    """Puts the answer together from the simulations."""
+
+    def __init__(
+        self,
+        state: State,
+        request: PlanRequest,
+        expanded: Expanded,
+        after: Simulation,
+        before: Simulation | None,
+    ) -> None:
+        self._state = state
+        self._request = request
+        self._expanded = expanded
+        self._after = after
+        #: Uids of the pods that would disappear anyway.
+        self._anyway = frozenset[str]() if before is None else frozenset(before.displaced)
+        self._before = before
+        #: The pods as they were at first, by uid; those that were made later too.
+        self._pods = {pod.uid: pod for pod in after.planner.known()}
+
+    def answer(self, asked: Set[str], others: Sequence[str]) -> PlanAnswer:
+        """Return the answer.
+
+        Args:
+            asked: Uids of the pods of the request.
+            others: Uids of the other pending pods.
+        """
+        items = [
+            self._planned(uid)
+            for uid in (reference.uid for reference in self._after.planner.pending)
+            if uid in asked and uid in self._after.first
+        ]
+        displaced = [
+            self._displaced(each)
+            for uid, each in self._after.displaced.items()
+            if uid not in self._anyway
+        ]
+        evicts = bool(displaced) or any(
+            victim.state == "planned" for item in items for victim in item.victims
+        )
+        return PlanAnswer(
+            at=times.stamp(self._state.now),
+            reference=self._after.planner.reference.name,
+            evicts=evicts,
+            items=tuple(items),
+            displaced=tuple(displaced),
+            others=tuple(self._planned(uid) for uid in others if self._differs(uid)),
+            warnings=tuple(self._expanded.warnings),
+        )
+
+    def _differs(self, uid: str) -> bool:
+        """Return whether a pending pod ends otherwise than without the request."""
+        if self._before is None or uid not in self._after.first:
+            return False
+        if self._request.settle:
+            return self._before.node_of(uid) != self._after.node_of(uid)
+        then, now = self._before.first.get(uid), self._after.first[uid]
+        return then is None or _outcome(then) != _outcome(now)
+
+    def _planned(self, uid: str) -> PlannedPod:
+        attempt = self._after.first[uid]
+        pod = self._pods[uid]
+        decision, node, message = _outcome(attempt)
+        details = attempt.details or AttemptDetails()
+        comparison = attempt.comparison or Comparison((), 0)
+        candidates = tuple(map(views.candidate_view, comparison.candidates))
+        verdicts = (
+            () if decision == "Scheduled" and not self._request.explain else details.rejections
+        )
+        chosen = attempt.decision
+        victims = chosen.victims if isinstance(chosen, Preempting) else ()
+        return PlannedPod(
+            pod=self._view(pod),
+            decision=decision,
+            source=self._expanded.sources.get(pod.key, ""),
+            node=node,
+            final_node=self._after.node_of(uid) if self._request.settle else "",
+            message=message,
+            verdicts=tuple(
+                Verdict(
+                    plugin=each.plugin,
+                    reason=", ".join(each.reasons),
+                    nodes=each.nodes,
+                    resolvable=each.resolvable,
+                    examples=each.examples,
+                )
+                for each in verdicts
+            ),
+            victims=tuple(self._victim(each.uid, attempt) for each in victims),
+            pdb_violations=chosen.violations if isinstance(chosen, Preempting) else 0,
+            candidates=candidates,
+            candidates_total=comparison.total,
+            criterion=comparison.criterion,
+            policies=_vetoes(attempt, details),
+            claims=self._claims(uid),
+        )
+
+    def _victim(self, uid: str, attempt: Attempt) -> VictimView:
+        pod = self._pods[uid]
+        started = times.parse(pod.status.start_time)
+        gone = self._after.displaced.get(uid)
+        leaving = self._after.planner.was_leaving(uid)
+        return VictimView(
+            pod=self._view(pod),
+            ran_seconds=0.0 if started is None else max(0.0, self._state.now - started),
+            state="terminating" if leaving else "planned",
+            violates_pdb=uid in attempt.violating,
+            replacement=None if gone is None else self._replacement(gone.replacement),
+        )
+
+    def _displaced(self, each: Displacement) -> DisplacedPod:
+        recreated = each.replacement is not None or (
+            not self._request.settle and _has_controller(each.pod)
+        )
+        return DisplacedPod(
+            pod=self._view(each.pod),
+            from_node=each.pod.spec.node_name,
+            recreated=recreated,
+            replacement=self._replacement(each.replacement),
+        )
+
+    def _replacement(self, pod: Pod | None) -> Replacement | None:
+        if pod is None:
+            return None
+        node = self._after.node_of(pod.uid)
+        last = self._after.last.get(pod.uid)
+        message = "" if node or last is None else _outcome(last)[2]
+        return Replacement(pod=self._view(pod), node=node, message=message)
+
+    def _view(self, pod: Pod) -> PodView:
+        return views.pending_view(pod, self._after.planner.cluster)
+
+    def _claims(self, uid: str) -> Mapping[str, tuple[Mapping[str, object], ...]]:
+        return {
+            key: tuple(
+                {
+                    "request": each.request,
+                    "driver": each.driver,
+                    "pool": each.pool,
+                    "device": each.device,
+                }
+                for each in allocation.devices.results
+            )
+            for key, allocation in self._after.planner.allocations.get(uid, {}).items()
+        }
+
+
+def _has_controller(pod: Pod) -> bool:
+    return recreation.controller_of(pod) is not None
+
+
+def _outcome(attempt: Attempt) -> tuple[str, str, str]:
+    """Return the decision as a word, the node, and the message."""
+    match attempt.decision:
+        case Placed(node):
+            return "Scheduled", node, ""
+        case Preempting(node, _, _, message):
+            return "Preempting", node, message
+        case Unschedulable(message):
+            return "Unschedulable", "", message
+        case Gated(message):
+            return "Gated", "", message
+        case Failed(message):
+            return "Error", "", message
+        case _:
+            raise AssertionError("an attempt of a plan does not wait")
+
+
+def _vetoes(attempt: Attempt, details: AttemptDetails) -> tuple[PolicyVeto, ...]:
+    """Return what forbids preemptions: policies, and earlier preemptions in vain."""
+    found = []
+    refusals = [each for each in attempt.refusals if each.mode is PolicyMode.ENFORCE]
+    for text, nodes in details.vetoes:
+        refusal = next((each for each in refusals if text.startswith(each.text)), None)
+        found.append(
+            PolicyVeto(
+                policy="" if refusal is None else refusal.policy,
+                rule=_HISTORY if refusal is None else refusal.rule.value,
+                message=text,
+                count=nodes,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,186 @@
+"""Answers what would happen if objects were applied to a cluster: a pure function.
+
+The cluster is simulated twice where other pods are pending: as it is, and with the objects. So what
+would happen anyway is not taken for a consequence. Both run the machine of the live scheduler.
+
+The ledger, policies and time are those of the given state, and extenders are not asked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from scheduler.model import times
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
+from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.model.rest.plans import PlanAnswer, PlanRequest
+from scheduler.sim import workloads
+from scheduler.sim.manifests import ManifestError, Manifests, collect
+from scheduler.sim.plan_answer import AnswerBuilder
+from scheduler.sim.simulation import Simulation, State
+from scheduler.sim.workloads import Expanded
+
+__all__ = ["cordoned", "decided", "what_if"]
+
+
+def what_if(state: State, request: PlanRequest) -> PlanAnswer:
+    """Return what would happen; see `decided`."""
+    return decided(state, request)[0]
+
+
+def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str, frozenset[str]]]:
+    """Return what would happen, and of each warning the namespaces that it tells about.
+
+    Raises:
+        ManifestError: The objects are invalid, or name what does not exist.
+        TooManyPodsError: There are too many new pods.
+    """
+    names = [profile.scheduler_name for profile in state.settings.profiles]
+    if request.scheduler_name and request.scheduler_name not in names:
+        raise ManifestError(
+            f"schedulerName: no profile of this scheduler is called {request.scheduler_name!r};"
+            f" known: {', '.join(names)}"
+        )
+    places = ((f"objects[{index}]", each) for index, each in enumerate(request.objects))
+    created = times.stamp(state.now)
+    expanded = workloads.expand(places, state.manifests, created, request.namespace or "default")
+    given = collect(expanded.documents, Manifests())
+    adopted = _adopted(_created(given.pods, created), names, request.scheduler_name)
+    merged = _Merge(state.manifests, replace(given, pods=adopted), expanded).run()
+    merged.nodes = cordoned(merged.nodes, request.drain)
+    if state.has_extenders:
+        expanded.warnings.append("extenders are not asked; live, they may decide otherwise")
+    asked = {pod.uid for pod in adopted}
+    after = Simulation.of(state, merged, request, detailed=True)
+    others = [
+        each.uid for each in after.planner.pending
+        if each.uid not in asked and each.uid not in after.made
+    ]  # fmt: skip
+    before = Simulation.of(state, state.manifests, request, drains=False) if others else None
+    answer = AnswerBuilder(state, request, expanded, after, before).answer(asked, others)
+    return answer, expanded.about
+
+
+def cordoned(nodes: Iterable[Node], names: Sequence[str]) -> list[Node]:
+    """Return nodes of which those with some names are unschedulable.
+
+    Raises:
+        ManifestError: There is no node of a name.
+    """
+    found = list(nodes)
+    missing = sorted(set(names) - {node.metadata.name for node in found})
+    if missing:
+        raise ManifestError(f"drain: there is no node {missing[0]!r}")
+    wanted = frozenset(names)
+    return [
+        msgspec.structs.replace(
+            node, spec=msgspec.structs.replace(node.spec, unschedulable=True)
+        )
+        if node.metadata.name in wanted
+        else node
+        for node in found
+    ]  # fmt: skip
+
+
+def _created(pods: Iterable[Pod], created: str) -> Iterator[Pod]:
+    """Yield pods, each with a creation time: new pods wait behind those that are pending."""
+    for pod in pods:
+        metadata = pod.metadata
+        moment = metadata.creation_timestamp or created
+        stamped = msgspec.structs.replace(metadata, creation_timestamp=moment)
+        yield msgspec.structs.replace(pod, metadata=stamped)
+
+
+def _adopted(pods: Iterable[Pod], names: Sequence[str], wanted: str) -> list[Pod]:
+    """Return pods, each with a profile: that of its name, else the wanted or the first one."""
+    other = wanted or names[0]
+    return [
+        pod
+        if pod.spec.scheduler_name in names
+        else msgspec.structs.replace(
+            pod, spec=msgspec.structs.replace(pod.spec, scheduler_name=other)
+        )
+        for pod in pods
+    ]
+
+
+# What there is, with the given objects ------------------------------------------------------------
+
+
+class _Merge:
+    """The objects of a cluster after others were applied."""
+
+    def __init__(self, state: Manifests, given: Manifests, expanded: Expanded) -> None:
+        self._state = state
+        self._given = given
+        self._expanded = expanded
+
+    def run(self) -> Manifests:
+        """Return the merged objects: first those of the state, so that the given ones count."""
+        state, given = self._state, self._given
+        return Manifests(
+            pods=self._pods(),
+            nodes=self._nodes(),
+            namespaces=[*state.namespaces, *given.namespaces],
+            pdbs=self._pdbs(),
+            workloads=[*state.workloads, *given.workloads],
+            storage=_kept(state.storage, given.storage, PersistentVolume | PersistentVolumeClaim),
+            device_classes=[*state.device_classes, *given.device_classes],
+            devices=_kept(state.devices, given.devices, ResourceClaim),
+            policies=[*state.policies, *given.policies],
+            reference=state.reference,
+        )
+
+    def _nodes(self) -> list[Node]:
+        """Return the nodes; one without a status keeps the status that it has."""
+        nodes = {node.metadata.name: node for node in self._state.nodes}
+        for node in self._given.nodes:
+            name = node.metadata.name
+            known = nodes.get(name)
+            keeps_status = known is not None and not node.status.allocatable
+            status = known.status if known is not None and keeps_status else node.status
+            nodes[name] = msgspec.structs.replace(node, status=status)
+        return list(nodes.values())
+
+    def _pods(self) -> list[Pod]:
+        """Return the pods; a pending one is replaced, one on a node is kept."""
+        given = {pod.key: pod for pod in self._given.pods}
+        pods = []
+        kept: list[str] = []
+        for pod in self._state.pods:
+            if pod.key not in given or pod.terminal or pod.terminating:
+                pods.append(pod)
+            elif pod.spec.node_name:
+                kept.append(pod.metadata.namespace)
+                del given[pod.key]
+                pods.append(pod)
+        if kept:
+            text = f"{len(kept)} of the given pods are on nodes already; they are kept as they are"
+            self._expanded.warn_about(text, *kept)
+        return [*pods, *given.values()]
+
+    def _pdbs(self) -> list[PodDisruptionBudget]:
+        """Return the disruption budgets; one that exists keeps its status."""
+        pdbs = {pdb.metadata.key: pdb for pdb in self._state.pdbs}
+        for pdb in self._given.pdbs:
+            known = pdbs.get(pdb.metadata.key)
+            status = pdb.status if known is None else known.status
+            pdbs[pdb.metadata.key] = msgspec.structs.replace(pdb, status=status)
+            if (
+                known is None
+                and not pdb.status.observed_generation
+                and not pdb.status.disruptions_allowed
+            ):
+                text = (
+                    f"PodDisruptionBudget {pdb.metadata.key} is new, so it allows no disruption yet"
+                )
+                self._expanded.warn_about(text, pdb.metadata.namespace)
+        return list(pdbs.values())
+
+
+def _kept(state: list, given: list, kinds: object) -> list:  # type: ignore[type-arg]
+    """Return two lists of objects; of some kinds, those that exist are kept as they are."""
+    known = {(type(each), each.metadata.key) for each in state if isinstance(each, kinds)}  # type: ignore[arg-type]
+    return [*state, *(each for each in given if (type(each), each.metadata.key) not in known)]

@@ -1,0 +1,49 @@
+"""Candidates are recorded as they were compared, and recording changes no decision."""
+
+import pytest
+
+from scheduler.model.decisions import Gated, Preempting
+from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.sim.manifests import Manifests
+from scheduler.sim.planner import Planner, PlanOptions
+from tests.support.cluster import profiles
+from tests.support.random_clusters import clusters
+
+SEEDS = range(40)
+
+
+def attempts(manifests: Manifests, *, detailed: bool) -> list[object]:
+    options = PlanOptions(detailed=detailed)
+    return list(Planner(manifests, profiles(), PodBackoff(), options).attempts())
+
+
+@pytest.mark.parametrize("family", ["preemption", "budgets", "nominated"])
+def test_details_change_no_decision_and_agree_with_it(family: str):
+    compared = 0
+    for manifests in clusters(family, SEEDS):
+        plain, detailed = (
+            attempts(manifests, detailed=False),
+            attempts(manifests, detailed=True),
+        )
+
+        assert [(each.pod, each.decision) for each in plain] == [
+            (each.pod, each.decision) for each in detailed
+        ]
+        for attempt in detailed:
+            if isinstance(attempt.decision, Gated):
+                continue
+            decision, found = attempt.decision, attempt.comparison
+            if not isinstance(decision, Preempting):
+                assert found is None
+                continue
+            compared += 1
+            first, *others = found.candidates
+            assert (first.node, first.lost_by) == (decision.node, "")
+            assert (first.victims, first.violations) == (
+                len(decision.victims),
+                decision.violations,
+            )
+            assert len(attempt.violating) == decision.violations
+            assert all(each.lost_by for each in others)
+            assert found.total >= len(found.candidates)
+    assert compared > 10

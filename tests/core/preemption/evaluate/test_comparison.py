@@ -1,0 +1,139 @@
+"""How candidates compared: the same order as kube-scheduler's, and what decided against each."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.preemption.evaluate.candidate_cache import Criteria
+from scheduler.core.preemption.evaluate.comparison import compared
+from scheduler.model.comparisons import MAX_COMPARED
+from tests.support.builders import node, pdb, pod
+from tests.support.cluster import Cluster
+
+KEYS = ("pdbViolations", "highestPriority", "prioritySum", "victims", "earliestStart")
+
+
+def criteria(keys: list[tuple[int, ...]]) -> Criteria:
+    columns = [np.array(column) for column in zip(*keys, strict=True)]
+    return Criteria(*columns[:4], columns[4].astype(np.float64))
+
+
+def compare(keys: list[tuple[int, ...]], chosen: int):
+    names = [f"n{i}" for i in range(len(keys))]
+    rows, codes = np.arange(len(keys)), np.zeros(len(keys), dtype=np.uint16)
+    return compared(rows, codes, criteria(keys), chosen, names, lambda row: "hash")
+
+
+small = st.integers(0, 2)
+some_keys = st.lists(
+    st.tuples(small, small, small, st.integers(1, 3), st.integers(-3, 0)), min_size=1, max_size=60
+)
+
+
+@given(some_keys)
+def test_the_best_come_first_in_the_order_of_the_criteria(keys):
+    chosen = min(range(len(keys)), key=lambda i: keys[i])
+
+    found = compare(keys, chosen)
+
+    shown = [int(each.node[1:]) for each in found.candidates]
+    assert shown[0] == chosen
+    assert [keys[i] for i in shown] == sorted(keys)[:MAX_COMPARED]
+    assert len(shown) == len(set(shown))
+    assert found.total == len(keys)
+
+
+@given(some_keys)
+def test_each_lost_by_the_first_criterion_that_differs(keys):
+    chosen = min(range(len(keys)), key=lambda i: keys[i])
+
+    for each in compare(keys, chosen).candidates[1:]:
+        pairs = zip(KEYS, keys[int(each.node[1:])], keys[chosen], strict=True)
+        differing = [name for name, value, best in pairs if value != best]
+        assert each.lost_by == (differing[0] if differing else "hash")
+
+
+def test_rows_that_are_no_candidates_are_left_out():
+    keys = [(0, 1, 1, 1, 0), (0, 0, 0, 0, 0), (1, 1, 1, 1, 0)]
+    codes = np.array([0, 0, 7], dtype=np.uint16)
+
+    found = compared(np.arange(3), codes, criteria(keys), 0, ["a", "b", "c"], lambda row: "hash")
+
+    assert [each.node for each in found.candidates] == ["a"]
+    assert (found.total, found.criterion) == (1, "")
+
+
+def attempt(*objects, nominated: str = "", config: str = ""):
+    cluster = Cluster(*objects, compares=True, config=config)
+    wanted = pod("high").cpu("4").priority(9)
+    cluster.schedule(wanted.nominated(nominated) if nominated else wanted)
+    return cluster.attempts[-1]
+
+
+def on(name: str, where: str):
+    return pod(name).on(where).cpu("4").priority(1)
+
+
+def test_an_attempt_says_how_its_candidates_compared():
+    found = attempt(
+        node("n1").cpu("4"), node("n2").cpu("4"), on("a", "n1").started(5), on("b", "n2")
+    )
+
+    first, second = found.comparison.candidates
+    assert (first.node, second.node, found.comparison.criterion) == ("n1", "n2", "earliestStart")
+    assert first.earliest_start > second.earliest_start
+    assert first.sum_of_priorities == 1 + 2**31
+
+
+def test_equal_candidates_are_told_apart_by_the_hash():
+    found = attempt(node("n1").cpu("4"), node("n2").cpu("4"), on("a", "n1"), on("b", "n2"))
+
+    assert found.comparison.criterion == "hash"
+
+
+def test_the_nominated_node_wins_a_tie():
+    found = attempt(
+        node("n1").cpu("4"), node("n2").cpu("4"), on("a", "n1"), on("b", "n2"), nominated="n2"
+    )
+
+    assert found.decision.node == "n2"
+    assert found.comparison.criterion == "nominatedNode"
+
+
+def test_comparing_changes_no_decision():
+    def decided(*, compares: bool) -> list[tuple[str, str]]:
+        cluster = Cluster(
+            *(node(f"n{i}").cpu("4") for i in range(5)),
+            *(on(f"p{i}", f"n{i}").started(i % 2) for i in range(5)),
+            compares=compares,
+        )
+        for i in range(4):
+            cluster.schedule(pod(f"high{i}").cpu("4").priority(9))
+        assert (cluster.attempts[0].comparison is not None) is compares
+        return [(each.pod.name, each.decision.node) for each in cluster.attempts]
+
+    assert decided(compares=True) == decided(compares=False)
+
+
+def test_at_most_a_hundred_comparisons_a_second_are_made():
+    cluster = Cluster(
+        *(node(f"n{i}").cpu("4") for i in range(3)),
+        *(on(f"p{i}", f"n{i}") for i in range(3)),
+        compares=True,
+    )
+    cluster.schedule(pod("first").cpu("4").priority(9))
+    cluster.schedule(pod("at-once").cpu("4").priority(9))
+    cluster.wait(0.02)
+    cluster.schedule(pod("later").cpu("4").priority(9))
+
+    known = [each.comparison is not None for each in cluster.attempts]
+
+    assert known == [True, False, True]
+
+
+def test_the_victims_against_a_disruption_budget_are_known():
+    found = attempt(
+        node("n1").cpu("4"), on("a", "n1").label("app", "web"), pdb("b").selects(app="web")
+    )
+
+    assert found.violating == {"uid:default/a"}

@@ -1,0 +1,160 @@
+"""Plans of a running scheduler: what they say comes true, and asking changes nothing."""
+
+import http.client
+import json
+import ssl
+from typing import Any
+
+import pytest
+
+from scheduler.cli.main import main
+from tests.integration.objects import pod
+from tests.support.live import LOOPBACK, Scheduler
+
+pytestmark = pytest.mark.cluster
+
+PATH = "/api/v1/plan"
+RIGHT = f"/preemptive-scheduler{PATH}"
+
+
+def ask(scheduler: Scheduler, body: dict[str, Any], token: str = "") -> tuple[int, dict[str, Any]]:
+    """Ask a scheduler for a plan."""
+    tls = ssl.create_default_context()
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    connection = http.client.HTTPSConnection(LOOPBACK, scheduler.port, timeout=60, context=tls)
+    headers = {"Content-Type": "application/json"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        connection.request("POST", PATH, json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def deployment(name: str, replicas: int, template: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": template["metadata"]["labels"]},
+            "template": template,
+        },
+    }
+
+
+def test_a_preemption_happens_as_it_was_planned(scene, schedulers, namespace):
+    node = scene.node(cpu="2")
+    scheduler = schedulers.start()
+    scene.deploy("low", 2, pod("low", "1", "low", labels={"app": "low"}))
+    assert scene.wait_bound_count(2) == set()
+    high = pod("high", "2", "high", by=schedulers.name)
+    known = scene.api.get("/apis/scheduling.k8s.io/v1/priorityclasses/high")
+    objects = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **known},
+        {"apiVersion": "v1", "kind": "Pod", **high},
+    ]
+    request = {"objects": objects, "namespace": namespace}
+
+    code, answer = ask(scheduler, request)
+    before = [each["metadata"]["name"] for each in scene.api.get(scene._pods)["items"]]
+
+    assert code == 200, answer
+    (item,) = answer["items"]
+    assert (item["decision"], item["node"], item["finalNode"]) == ("Preempting", node, node)
+    assert {each["pod"]["name"] for each in item["victims"]} == set(before)
+    assert len(answer["displaced"]) == 2
+    assert all("node" not in each["replacement"] for each in answer["displaced"])
+
+    scene.create(high)
+    scene.wait("high", lambda each: bool(each and each["spec"].get("nodeName")))
+    assert scene.pod("high")["spec"]["nodeName"] == node
+
+
+def test_a_deployment_is_planned_with_the_pods_that_it_lacks(scene, schedulers, namespace):
+    scene.nodes(2, cpu="2")
+    scheduler = schedulers.start()
+    template = pod("web", "1", labels={"app": "web"}, by=schedulers.name)
+    scene.deploy("web", 2, json.loads(json.dumps(template)))
+    assert scene.wait_bound_count(2) == set()
+    del template["metadata"]["name"]
+
+    code, answer = ask(
+        scheduler, {"objects": [deployment("web", 5, template)], "namespace": namespace}
+    )
+
+    assert code == 200, answer
+    assert [each["source"] for each in answer["items"]] == ["Deployment/web"] * 3
+    decisions = sorted(each["decision"] for each in answer["items"])
+    assert decisions == ["Scheduled", "Scheduled", "Unschedulable"]
+    assert "has 2 of 5 pods already" in answer["warnings"][0]
+
+
+def test_the_answer_is_that_of_plan_on_the_snapshot(scene, schedulers, tmp_path, capsys, namespace):
+    nodes = scene.nodes(3, cpu="2")
+    scheduler = schedulers.start()
+    scene.deploy("low", 5, pod("low", "1", "low", labels={"app": "low"}))
+    assert scene.wait_bound_count(5) == set()
+    high = {"apiVersion": "v1", "kind": "Pod", **pod("high", "2", "high", by=schedulers.name)}
+    high["metadata"] |= {"namespace": namespace, "uid": "11111111-0000-4000-8000-000000000000"}
+    high["metadata"]["creationTimestamp"] = "2099-01-01T00:00:00Z"
+    high["spec"]["priority"] = 1000
+
+    _, snapshot = scheduler.get("/debug/snapshot")
+    _, answer = ask(scheduler, {"objects": [high], "drain": [nodes[0]]})
+    (tmp_path / "snapshot.json").write_text(snapshot)
+    (tmp_path / "high.json").write_text(json.dumps(high))
+    files = ["-f", str(tmp_path / "snapshot.json"), "-f", str(tmp_path / "high.json")]
+    capsys.readouterr()
+    main(["plan", *files, "--drain", nodes[0], "-o", "json", "--scheduler-name", schedulers.name])
+    want = {each["pod"]: each for each in json.loads(capsys.readouterr().out)["results"]}
+
+    (item,) = answer["items"]
+    expected = want[f"{namespace}/high"]
+    assert (item["decision"], item["node"]) == (expected["decision"], expected["node"])
+    assert [f"{namespace}/{each['pod']['name']}" for each in item.get("victims", ())] == (
+        expected["victims"]
+    )
+
+
+def test_callers_need_the_right_to_post_the_path(plane, namespace, scene, schedulers):
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    scheduler = schedulers.start(
+        "--bind-address", "0.0.0.0", "--authorization-webhook-cache-unauthorized-ttl", "0s"
+    )  # fmt: skip
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    plane.api.post(accounts, {"metadata": {"name": "asker"}})
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = plane.api.post(f"{accounts}/asker/token", request)["status"]["token"]
+
+    code, status = ask(scheduler, {}, token)
+
+    assert (code, status["reason"]) == (403, "Forbidden")
+    assert f'cannot post path "{RIGHT}"' in status["message"]
+    assert ask(scheduler, {})[0] == 401
+    full = f"{namespace}-asker"
+    rules = [{"nonResourceURLs": [RIGHT], "verbs": ["post"]}]
+    plane.api.post(f"{rbac}/clusterroles", {"metadata": {"name": full}, "rules": rules})
+    plane.api.post(
+        f"{rbac}/clusterrolebindings",
+        {
+            "metadata": {"name": full},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": full,
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": "asker", "namespace": namespace}],
+        },
+    )  # fmt: skip
+    try:
+        for _ in range(100):
+            code, answer = ask(scheduler, {"objects": []}, token)
+            if code == 200:
+                break
+        assert code == 200, answer
+    finally:
+        plane.api.delete(f"{rbac}/clusterrolebindings/{full}")
+        plane.api.delete(f"{rbac}/clusterroles/{full}")

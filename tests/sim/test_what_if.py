@@ -1,0 +1,394 @@
+"""What would happen if objects were applied: placements, victims and what becomes of them."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.config import load
+from scheduler.model import times
+from scheduler.model.policies import Budget
+from scheduler.model.rest.plans import PlanAnswer, PlanRequest
+from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.sim.hiding import hide, namespaces
+from scheduler.sim.manifests import ManifestError, Manifests
+from scheduler.sim.simulation import State
+from scheduler.sim.what_if import what_if
+from scheduler.state.preemption.ledger import EvictionEntry, Ledger
+from tests.support.builders import EPOCH, OURS, node, pdb, pod
+from tests.support.policies import policy
+
+NOW = EPOCH + 1000.0
+
+
+def state(*objects: Any, **fields: Any) -> State:
+    found = Manifests()
+    for each in objects:
+        built = each.build() if hasattr(each, "build") else each
+        kinds = {"Pod": found.pods, "Node": found.nodes, "PodDisruptionBudget": found.pdbs}
+        kinds.get(type(built).__name__, found.policies).append(built)
+    return State(found, load.defaults(), NOW, **fields)
+
+
+def new(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    body = {"priority": priority, "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
+
+
+def asked(around: State, *objects: dict[str, Any], **fields: Any) -> PlanAnswer:
+    return what_if(around, PlanRequest(objects=objects, **fields))
+
+
+def replica(name: str, on: str, cpu: str = "1", owner: str = "web-1"):
+    return pod(name).on(on).cpu(cpu).owner("ReplicaSet", owner)
+
+
+# The pods of the request
+
+
+def test_a_pod_that_fits_says_where():
+    answer = asked(state(node("n1").cpu("2")), new("x"))
+
+    (item,) = answer.items
+    assert (item.decision, item.node, item.final_node) == ("Scheduled", "n1", "n1")
+    assert (item.pod.namespace, item.pod.name, item.pod.requests) == (
+        "default",
+        "x",
+        {"cpu": 1000},
+    )
+    assert (answer.evicts, answer.displaced, answer.others, answer.warnings) == (False, (), (), ())
+    assert (answer.at, answer.reference) == (times.stamp(NOW), "v1.36")
+
+
+def test_a_pod_that_fits_nowhere_says_why_on_how_many_nodes():
+    answer = asked(
+        state(node("n1").cpu("1"), node("n2").cpu("1"), node("n3").cordoned()), new("x", "2")
+    )
+
+    (item,) = answer.items
+    assert item.decision == "Unschedulable"
+    assert [(each.plugin, each.nodes, each.examples) for each in item.verdicts] == [
+        ("NodeResourcesFit", 2, ("n1", "n2")),
+        ("NodeUnschedulable", 1, ("n3",)),
+    ]
+
+
+def test_verdicts_on_a_pod_that_fits_are_given_on_demand():
+    around = state(node("n1").cpu("1"), node("n2").cordoned())
+
+    assert asked(around, new("x")).items[0].verdicts == ()
+    assert asked(around, new("x"), explain=True).items[0].verdicts[0].examples == ("n2",)
+
+
+def test_gated_pods_and_pods_without_a_scheduler_of_ours_are_planned():
+    gated = new("gated", schedulingGates=[{"name": "g"}])
+
+    answer = asked(state(node("n1").cpu("4")), gated, new("x", schedulerName="default-scheduler"))
+
+    assert [(each.pod.name, each.decision) for each in answer.items] == [
+        ("gated", "Gated"),
+        ("x", "Scheduled"),
+    ]
+
+
+def test_an_unknown_scheduler_name_is_refused():
+    with pytest.raises(ManifestError, match=f"known: {OURS}"):
+        asked(state(node("n1")), new("x"), scheduler_name="another")
+
+
+def test_new_pods_wait_behind_pods_of_equal_priority():
+    around = state(node("n1").cpu("1"), pod("waits").cpu("1"))
+
+    answer = asked(around, new("x"))
+
+    assert answer.items[0].decision == "Unschedulable"
+    assert answer.others == ()
+
+
+def test_nodes_of_the_request_count_and_keep_the_status_that_they_have():
+    labelled = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1", "labels": {"disk": "ssd"}},
+    }
+    added = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n2"},
+        "status": {"allocatable": {"cpu": "8", "pods": "10"}},
+    }
+
+    answer = asked(
+        state(node("n1").cpu("2")), labelled, added,
+        new("a", "2", nodeSelector={"disk": "ssd"}), new("b", "8"),
+    )  # fmt: skip
+
+    assert [each.node for each in answer.items] == ["n1", "n2"]
+
+
+def test_a_pod_that_runs_is_kept_and_a_pending_one_is_replaced():
+    around = state(node("n1").cpu("2"), pod("runs").on("n1").cpu("1"), pod("waits").cpu("9"))
+
+    answer = asked(around, new("runs", "2"), new("waits", "1"))
+
+    assert [(each.pod.name, each.node) for each in answer.items] == [("waits", "n1")]
+    assert answer.warnings == (
+        "1 of the given pods are on nodes already; they are kept as they are",
+    )
+
+
+# Preemption
+
+
+def test_a_preemption_has_its_candidates_side_by_side_and_what_decided():
+    around = state(
+        node("n1").cpu("1"),
+        node("n2").cpu("1"),
+        node("n3").cpu("1"),
+        node("n4").cpu("1"),
+        pod("guarded").on("n1").cpu("1").label("app", "web"),
+        pod("important").on("n2").cpu("1").priority(5),
+        pod("old").on("n3").cpu("1").started(0),
+        pod("young").on("n4").cpu("1").started(500),
+        pdb("b").selects(app="web"),
+    )
+
+    answer = asked(around, new("x", priority=9))
+
+    (item,) = answer.items
+    assert (item.decision, item.node, item.final_node) == ("Preempting", "n4", "n4")
+    assert [(each.node, each.lost_by) for each in item.candidates] == [
+        ("n4", ""),
+        ("n3", "earliestStart"),
+        ("n2", "highestPriority"),
+        ("n1", "pdbViolations"),
+    ]
+    assert (item.criterion, item.candidates_total) == ("earliestStart", 4)
+    (victim,) = item.victims
+    assert (victim.pod.name, victim.ran_seconds, victim.violates_pdb) == ("young", 500.0, False)
+    assert answer.evicts
+
+
+def test_victims_that_violate_a_budget_are_marked():
+    around = state(
+        node("n1").cpu("2"),
+        pod("guarded").on("n1").cpu("1").label("app", "web"),
+        pod("free").on("n1").cpu("1"),
+        pdb("b").selects(app="web"),
+    )
+
+    (item,) = asked(around, new("x", "2", priority=9)).items
+
+    assert {each.pod.name: each.violates_pdb for each in item.victims} == {
+        "guarded": True,
+        "free": False,
+    }
+    assert item.pdb_violations == 1
+
+
+def test_equal_candidates_are_told_apart_by_the_hash():
+    around = state(
+        *(node(f"n{number}").cpu("1") for number in range(30)),
+        *(pod(f"p{number}").on(f"n{number}").cpu("1") for number in range(30)),
+    )
+
+    (item,) = asked(around, new("x", priority=9)).items
+
+    assert (item.criterion, item.candidates_total, len(item.candidates)) == ("hash", 30, 20)
+    assert item.candidates[0].node == item.node
+
+
+def test_what_becomes_of_victims_is_said():
+    around = state(
+        node("n1").cpu("1"),
+        node("n2").cpu("1").taint("only"),
+        replica("web-1-a", "n1").tolerates("only"),
+    )
+
+    answer = asked(around, new("x", priority=9))
+
+    (displaced,) = answer.displaced
+    assert (displaced.pod.name, displaced.from_node, displaced.recreated) == (
+        "web-1-a",
+        "n1",
+        True,
+    )
+    assert displaced.replacement.node == "n2"
+    assert displaced.replacement.pod.name.startswith("web-1-")
+    assert answer.items[0].victims[0].replacement == displaced.replacement
+
+
+def test_a_victim_that_fits_nowhere_says_why_and_one_without_an_owner_is_lost():
+    around = state(
+        node("n1").cpu("2"), replica("web-1-a", "n1"), pod("alone").on("n1").cpu("1")
+    )  # fmt: skip
+
+    answer = asked(around, new("x", "2", priority=9))
+
+    by_name = {each.pod.name: each for each in answer.displaced}
+    assert by_name["web-1-a"].replacement.node == ""
+    assert "Insufficient cpu" in by_name["web-1-a"].replacement.message
+    assert (by_name["alone"].recreated, by_name["alone"].replacement) == (False, None)
+
+
+def test_without_settling_victims_are_only_named():
+    around = state(node("n1").cpu("1"), replica("web-1-a", "n1"))
+
+    answer = asked(around, new("x", priority=9), settle=False)
+
+    (item,), (displaced,) = answer.items, answer.displaced
+    assert (item.node, item.final_node) == ("n1", "")
+    assert (displaced.recreated, displaced.replacement) == (True, None)
+
+
+def test_victims_of_preemptions_under_way_are_no_consequence():
+    around = state(
+        node("n1").cpu("1"),
+        replica("web-1-a", "n1").preempted().terminating(),
+        pod("p").cpu("1").priority(9).nominated("n1"),
+    )
+
+    answer = asked(around, new("x", priority=1))
+
+    assert (answer.evicts, answer.displaced, answer.others) == (False, (), ())
+    assert answer.items[0].decision == "Unschedulable"
+
+
+# Policies and what preemption remembers
+
+
+def test_a_policy_that_refuses_is_named_with_its_rule():
+    around = state(
+        node("n1").cpu("1"),
+        node("n2").cpu("1"),
+        pod("a").on("n1").cpu("1"),
+        pod("b").on("n2").cpu("1"),
+    )
+    strict = {
+        "apiVersion": "preemptive-scheduler.io/v1alpha1",
+        "kind": "PreemptionPolicy",
+        "metadata": {"name": "few"},
+        "spec": {"budgets": [{"maxVictims": 0, "window": "1h", "scope": "Node"}]},
+    }
+
+    (item,) = asked(around, strict, new("x", priority=9)).items
+
+    assert item.decision == "Unschedulable"
+    assert [(each.policy, each.rule, each.count) for each in item.policies] == [
+        ("few", "budgets", 2)
+    ]
+
+
+def test_policies_in_force_and_what_they_have_spent_count():
+    ledger = Ledger()
+    ledger.count_victim(
+        EvictionEntry(NOW - 60.0, "v", "default", "Pod/default/v", "n1", frozenset({"few"}))
+    )
+    objects = (
+        node("n1").cpu("1"),
+        pod("a").on("n1").cpu("1"),
+        policy("few", budgets=(Budget(1, 3600.0),)),
+    )
+
+    fresh = asked(state(*objects), new("x", priority=9), settle=False)
+    spent = asked(state(*objects, ledger=ledger.text(NOW)), new("x", priority=9), settle=False)
+
+    assert fresh.items[0].decision == "Preempting"
+    assert spent.items[0].decision == "Unschedulable"
+    assert isinstance(spent.items[0].policies[0], PolicyVeto)
+
+
+# Drained nodes
+
+
+def test_pods_of_a_drained_node_are_made_again_elsewhere():
+    around = state(
+        node("n1").cpu("2"),
+        node("n2").cpu("1"),
+        replica("web-1-a", "n1"),
+        replica("web-1-b", "n1"),
+        pod("agent").on("n1").owner("DaemonSet", "agent"),
+        pod("static").on("n1").owner("Node", "n1"),
+    )
+
+    answer = asked(around, drain=("n1",))
+
+    assert answer.evicts
+    assert sorted(each.replacement.node for each in answer.displaced) == ["", "n2"]
+    assert {each.from_node for each in answer.displaced} == {"n1"}
+    assert answer.items == ()
+
+
+def test_a_pod_of_a_stateful_set_keeps_its_name():
+    around = state(node("n1"), node("n2"), pod("db-0").on("n1").owner("StatefulSet", "db"))
+
+    (displaced,) = asked(around, drain=("n1",)).displaced
+
+    assert (displaced.replacement.pod.name, displaced.replacement.node) == ("db-0", "n2")
+    assert displaced.replacement.pod.uid != displaced.pod.uid
+
+
+def test_an_unknown_node_cannot_be_drained():
+    with pytest.raises(ManifestError, match="drain: there is no node 'n9'"):
+        asked(state(node("n1")), drain=("n9",))
+
+
+# Other pods
+
+
+def test_pending_pods_that_change_are_named_and_others_are_not():
+    around = state(
+        node("n1").cpu("1"),
+        pod("loses").cpu("1").priority(1),
+        pod("never").cpu("9"),
+    )
+
+    answer = asked(around, new("x", priority=9))
+
+    assert [(each.pod.name, each.final_node) for each in answer.others] == [("loses", "")]
+
+
+def test_what_would_happen_anyway_is_no_consequence():
+    around = state(
+        node("n1").cpu("1"), node("n2").cpu("1"),
+        replica("web-1-a", "n1"), pod("high").cpu("1").priority(9).spec(node_selector={}),
+    )  # fmt: skip
+
+    answer = asked(around, new("x", "1", nodeSelector={"absent": "y"}))
+
+    assert (answer.displaced, answer.others, answer.evicts) == ((), (), False)
+
+
+def test_extenders_are_not_asked():
+    answer = asked(state(node("n1").cpu("4"), has_extenders=True), new("x"))
+
+    assert answer.items[0].decision == "Scheduled"
+    assert answer.warnings == ("extenders are not asked; live, they may decide otherwise",)
+
+
+# Hiding
+
+
+def test_details_of_hidden_namespaces_are_taken_away_and_counted():
+    around = state(
+        node("n1").cpu("1"),
+        replica("web-1-a", "n1").namespace("secret"),
+        pod("waits").namespace("secret").cpu("7"),
+    )
+    mine = new("x", priority=9)
+    theirs = new("y", "5")
+    theirs["metadata"]["namespace"] = "secret"
+
+    answer = asked(around, mine, theirs)
+    hidden = hide(answer, lambda name: name == "default")
+
+    assert namespaces(answer) == {"default", "secret"}
+    assert hide(answer, lambda _: True) is answer
+    text = str(hidden)
+    for secret in ("secret", "web-1", "waits"):
+        assert secret not in text
+    own, other = hidden.items
+    assert (own.pod.name, own.hidden_victims, own.victims[0].pod.hidden) == ("x", 1, True)
+    assert own.victims[0].pod.requests == {"cpu": 1000}
+    assert (other.pod.hidden, other.message, other.verdicts) == (True, "", ())
+    assert hidden.displaced[0].replacement.message == ""

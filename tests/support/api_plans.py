@@ -1,0 +1,95 @@
+"""Answers to `POST /api/v1/plan` that look true, for tests of clients."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod, PlanRequest
+from tests.support.stand_in_documents import World, at
+
+__all__ = ["answer_plan", "plan_request"]
+
+
+def answer_plan(world: World, asked: PlanRequest) -> PlanAnswer:
+    """Return a plan that depends on the objects: priority above 0 preempts, others wait or fit."""
+    items, displaced = [], []
+    for number, item in enumerate(asked.objects):
+        if "kind" not in item or "metadata" not in item:
+            raise ValueError(f"object {number + 1}: no kind or no metadata")
+        items += _planned(world, item, asked)
+    for node in asked.drain:
+        if node not in world.nodes:
+            raise ValueError(f"drain: node {node!r} does not exist")
+        for pod in world.node(node).pods[:4]:
+            displaced.append(DisplacedPod(pod, node, recreated=pod.owner is not None))
+    displaced += [
+        DisplacedPod(victim.pod, each.node, replacement=victim.replacement)
+        for each in items
+        for victim in each.victims
+    ]
+    return PlanAnswer(
+        at=at(0),
+        reference="v1.37",
+        evicts=bool(displaced),
+        items=tuple(items),
+        displaced=tuple(displaced),
+        others=(PlannedPod(PodView("team-b", "web-3", "u"), "Unschedulable", message="0/12 nodes"
+                           " are available: 12 Insufficient cpu."),) if displaced else (),
+        warnings=() if asked.settle else ("victims are not made again: settle is false",),
+    )  # fmt: skip
+
+
+def _planned(world: World, item: Mapping[str, Any], asked: PlanRequest) -> list[PlannedPod]:
+    kind, metadata, spec = item["kind"], item["metadata"], item.get("spec") or {}
+    if kind in {"Node", "PriorityClass", "PreemptionPolicy"}:
+        return []
+    template = (spec.get("template") or {}).get("spec") or spec
+    priority = int(template.get("priority") or 0)
+    count = min(20, int(spec.get("replicas") or 1)) if kind != "Pod" else 1
+    source = "" if kind == "Pod" else f"{kind}/{metadata['name']}"
+    namespace = metadata.get("namespace") or asked.namespace
+    planned = []
+    for number in range(count):
+        name = metadata["name"] if kind == "Pod" else f"{metadata['name']}-{number}"
+        pod = PodView(namespace, name, f"plan-{number}", priority=priority, requests={"cpu": 500})
+        planned.append(_decided(world, pod, source, number))
+    return planned
+
+
+def _decided(world: World, pod: PodView, source: str, number: int) -> PlannedPod:
+    if pod.priority > 0 and number % 2 == 0:
+        like = world.explanation(
+            next(k for k, v in world.pending.items() if v.pod.priority > 1_000)
+        )
+        found = world.possible(1 + number)
+        return PlannedPod(
+            pod, "Preempting", source, found.node, found.node,
+            message="0/12 nodes are available: 12 Insufficient cpu.", verdicts=like.verdicts,
+            victims=found.victims, pdb_violations=found.pdb_violations,
+            candidates=found.candidates, candidates_total=found.candidates_total,
+            criterion=found.criterion, policies=like.policies,
+        )  # fmt: skip
+    if number == 3:
+        like = world.explanation(next(iter(world.pending)))
+        return PlannedPod(
+            pod, "Unschedulable", source, message=like.message, verdicts=like.verdicts
+        )
+    node = list(world.nodes)[number % len(world.nodes)]
+    return PlannedPod(pod, "Scheduled", source, node, node)
+
+
+def plan_request(body: bytes, content_type: str) -> PlanRequest:
+    """Return what a body asks.
+
+    Raises:
+        ValueError, msgspec.MsgspecError, yaml.YAMLError: It asks nothing.
+    """
+    documents = [each for each in yaml.safe_load_all(body) if each]
+    if not documents or not all(isinstance(each, dict) for each in documents):
+        raise ValueError("the body has no objects")
+    if content_type == "application/json" and "kind" not in documents[0]:
+        return msgspec.convert(documents[0], PlanRequest)
+    return PlanRequest(objects=tuple(documents))
