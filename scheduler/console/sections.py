@@ -26,7 +26,19 @@ from scheduler.console.values import (
 )
 from scheduler.observe.logs import escape
 
-__all__ = ["Palette", "attempts", "fitted", "header", "nodes", "preemption", "queues", "title"]
+__all__ = [
+    "Palette",
+    "attempts",
+    "bar",
+    "fitted",
+    "header",
+    "natural",
+    "nodes",
+    "percent",
+    "preemption",
+    "queues",
+    "title",
+]
 
 MUTED: Final = "grey46"
 GOOD: Final = "green4"
@@ -132,7 +144,7 @@ def queues(snapshot: ViewSnapshot, palette: Palette, width: int) -> list[Text]:
 
 def nodes(snapshot: ViewSnapshot, palette: Palette, width: int, limit: int) -> list[Text]:
     """Return a line for each node, at most `limit`; nodes with changes come first."""
-    shown = sorted(snapshot.nodes, key=lambda node: _natural(node.name))
+    shown = sorted(snapshot.nodes, key=lambda node: natural(node.name))
     rest: Sequence[NodeView] = ()
     if len(shown) > limit:
         shown.sort(key=lambda node: not _moves(node))
@@ -140,10 +152,8 @@ def nodes(snapshot: ViewSnapshot, palette: Palette, width: int, limit: int) -> l
     name_width = min(max((len(node.name) for node in shown), default=0), width // 5)
     lines = [_node(node, palette, width, name_width) for node in shown]
     if rest:
-        cpu = _percent(
-            sum(n.cpu_used_millicores for n in rest), sum(n.cpu_millicores for n in rest)
-        )
-        memory = _percent(sum(n.memory_used_bytes for n in rest), sum(n.memory_bytes for n in rest))
+        cpu = percent(sum(n.cpu_used_millicores for n in rest), sum(n.cpu_millicores for n in rest))
+        memory = percent(sum(n.memory_used_bytes for n in rest), sum(n.memory_bytes for n in rest))
         lines.append(Text(f"and {len(rest)} more nodes: cpu {cpu} %, memory {memory} %", MUTED))
     return [fitted(line, width) for line in lines]
 
@@ -197,7 +207,7 @@ def _node(node: NodeView, palette: Palette, width: int, name_width: int) -> Text
         (node.cpu_used_millicores, node.cpu_millicores, 1000, "cpu"),
         (node.memory_used_bytes, node.memory_bytes, 2**30, "Gi"),
     ):
-        line.append(" ").append_text(_bar(used, whole, bar_width))
+        line.append(" ").append_text(bar(used, whole, bar_width))
         amounts = f"{used / unit:.3g}/{whole / unit:.3g} {unit_name}"
         line.append(f" {amounts:<10} ")
     return line.append_text(_marks(node.pods, palette, max(1, width - line.cell_len)))
@@ -241,14 +251,16 @@ def _attempt(attempt: AttemptView, palette: Palette, name_width: int) -> Text:
             return line.append(escape.printable(attempt.message), style)
 
 
-def _bar(used: int, whole: int, width: int) -> Text:
+def bar(used: int, whole: int, width: int) -> Text:
+    """Return a bar of `width` cells, filled by the used part."""
     share = min(1.0, used / whole) if whole > 0 else 0.0
     filled = round(share * width)
     bar = Text("█" * filled, BUSY if share > 0.9 else GOOD)
     return bar.append("░" * (width - filled), MUTED)
 
 
-def _percent(used: int, whole: int) -> int:
+def percent(used: int, whole: int) -> int:
+    """Return the used part; 0 of nothing."""
     return round(100 * used / whole) if whole else 0
 
 
@@ -256,7 +268,7 @@ def _moves(node: NodeView) -> bool:
     return any(pod.phase is not PodPhase.BOUND for pod in node.pods)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts `node-2` before `node-10`."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(name)]
 

@@ -5,8 +5,6 @@ terminal and in two columns in a wide one, each with a fair share of the height.
 final tables. Both are pure; `live` updates the terminal without flicker.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -15,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.console import sections as view_lines
+from scheduler.console.layout import Section, stacked
 from scheduler.console.sections import Palette
 from scheduler.console.values import ViewSnapshot
 from scheduler.observe.logs import escape
@@ -41,17 +40,6 @@ def live(console: Console) -> Live:
     return Live(console=console, screen=True, auto_refresh=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    name: str
-    #: The number of lines that show everything.
-    wanted: int
-    #: Its relative share of the height if there is not enough for all.
-    weight: int
-    lines: Callable[[int], list[Text]]
-    more: Text | None = None
-
-
 class _Picture:
     def __init__(self, snapshot: ViewSnapshot) -> None:
         self._snapshot = snapshot
@@ -65,22 +53,22 @@ class _Picture:
 
     def _body(self, width: int, height: int) -> list[Text]:
         if width < _WIDE:
-            return _stacked(self._left(width) + self._right(width), width, height)
+            return stacked(self._left(width) + self._right(width), width, height)
         left_width = (width - len(_SEPARATOR)) // 2
         right_width = width - len(_SEPARATOR) - left_width
-        left = _stacked(self._left(left_width), left_width, height)
-        right = _stacked(self._right(right_width), right_width, height)
+        left = stacked(self._left(left_width), left_width, height)
+        right = stacked(self._right(right_width), right_width, height)
         return [
             Text.assemble(a, (_SEPARATOR, view_lines.MUTED), b, no_wrap=True)
             for a, b in zip(left, right, strict=True)
         ]
 
-    def _left(self, width: int) -> list[_Section]:
+    def _left(self, width: int) -> list[Section]:
         snapshot, palette = self._snapshot, self._palette
         queue_lines = view_lines.queues(snapshot, palette, width)
         return [
-            _Section("Queues", len(queue_lines), 6, lambda count: queue_lines[:count]),
-            _Section(
+            Section("Queues", len(queue_lines), 6, lambda count: queue_lines[:count]),
+            Section(
                 "Nodes",
                 len(snapshot.nodes),
                 4,
@@ -89,38 +77,14 @@ class _Picture:
             ),
         ]
 
-    def _right(self, width: int) -> list[_Section]:
+    def _right(self, width: int) -> list[Section]:
         snapshot, palette = self._snapshot, self._palette
         preemption = view_lines.preemption(snapshot, palette, width)
         attempts = view_lines.attempts(snapshot, palette, width)
         return [
-            _Section("Preemption", len(preemption), 3, lambda count: preemption[:count]),
-            _Section("Attempts", len(attempts), 3, lambda count: attempts[:count]),
+            Section("Preemption", len(preemption), 3, lambda count: preemption[:count]),
+            Section("Attempts", len(attempts), 3, lambda count: attempts[:count]),
         ]
-
-
-def _stacked(sections: Sequence[_Section], width: int, height: int) -> list[Text]:
-    """Return the sections stacked, in exactly `height` lines."""
-    counts = _shares(sections, height - len(sections))
-    lines: list[Text] = []
-    for section, count in zip(sections, counts, strict=True):
-        lines.append(view_lines.title(section.name, width, section.more))
-        if count:
-            lines += section.lines(count)
-    blank = [view_lines.fitted(Text(), width) for _ in range(height - len(lines))]
-    return (lines + blank)[: max(0, height)]
-
-
-def _shares(sections: Sequence[_Section], lines: int) -> list[int]:
-    """Return the number of lines of each section: by weight, and never more than it wants."""
-    counts = [0] * len(sections)
-    for _ in range(max(0, lines)):
-        incomplete = [i for i, section in enumerate(sections) if counts[i] < section.wanted]
-        if not incomplete:
-            break
-        smallest = min(incomplete, key=lambda i: (counts[i] + 1) / sections[i].weight)
-        counts[smallest] += 1
-    return counts
 
 
 def summary(snapshot: ViewSnapshot) -> RenderableType:

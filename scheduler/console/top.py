@@ -1,0 +1,228 @@
+"""The view of `kubectl preemptive top`: queue, nodes and preemptions of a cluster.
+
+It is drawn from documents of `/api/v1`, which may hide names. `render` is pure and fills a terminal
+of any size; the sections share its height.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from scheduler.console import sections as parts
+from scheduler.console.layout import Section, stacked
+from scheduler.console.sections import ACCENT, BAD, BUSY, GOOD, MUTED, fitted
+from scheduler.model import times
+from scheduler.model.rest.cluster import NodeView, PendingPodView, ResourceUse, Summary
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.preemptions import PreemptionView
+from scheduler.model.times import Seconds
+from scheduler.observe.logs import escape
+
+__all__ = ["TopPicture", "TopSnapshot"]
+
+_NOTHING: Final = ResourceUse()
+#: Short names of the priority classes of Kubernetes.
+_SYSTEM: Final = {2_000_000_000: "cluster-critical", 2_000_001_000: "node-critical"}
+#: How messages of kube-scheduler begin.
+_PREAMBLE: Final = re.compile(r"^0/[0-9]+ nodes are available: ")
+
+
+@dataclass(frozen=True, slots=True)
+class TopSnapshot:
+    """All that is shown, at one moment."""
+
+    summary: Summary
+    nodes: Sequence[NodeView] = ()
+    #: The first ones of the queue.
+    pending: Sequence[PendingPodView] = ()
+    #: Newest first.
+    preemptions: Sequence[PreemptionView] = ()
+    #: Why it is not up to date; empty if it is.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopPicture:
+    """A renderable that fills the console that it is printed on."""
+
+    snapshot: TopSnapshot
+    #: At the end of the first line: which key ends the view.
+    hint: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        width = options.max_width
+        lines = [_header(self.snapshot, self.hint, width), _queue(self.snapshot, width)]
+        if self.snapshot.problem:
+            lines.append(fitted(Text(escape.printable(self.snapshot.problem), BAD), width))
+        lines += stacked(_sections(self.snapshot, width), width, height - len(lines))
+        return iter(lines[:height])
+
+
+def _sections(snapshot: TopSnapshot, width: int) -> list[Section]:
+    reasons = _reasons(snapshot, width)
+    pending = [_pending(each, snapshot, width) for each in snapshot.pending]
+    preemptions = [_preemption(each, snapshot, width) for each in snapshot.preemptions]
+    nodes = snapshot.nodes
+    return [
+        Section("Why pods wait", len(reasons), 3, lambda count: reasons[:count]),
+        Section("Waiting pods", len(pending), 4, lambda count: pending[:count]),
+        Section("Nodes", len(nodes), 4, lambda count: _nodes(nodes, width, count), _legend()),
+        Section("Preemptions", len(preemptions), 4, lambda count: preemptions[:count]),
+    ]
+
+
+def _header(snapshot: TopSnapshot, hint: str, width: int) -> Text:
+    summary = snapshot.summary
+    moment = escape.printable(summary.now[11:19] or "-")
+    line = Text(moment, "bold")
+    if not summary.leader:
+        line.append(" standby", BUSY)
+    for count, word, style in (
+        (summary.nodes, "nodes", ""),
+        (summary.pods, "pods", ""),
+        (summary.preemptions_active, "preempting", BUSY),
+        (summary.victims, "evicted", ""),
+        (summary.wasted_victims, "wasted", BAD if summary.wasted_victims else ""),
+    ):
+        line.append(f"  {count}", f"bold {style}").append(f" {word}")
+    space = width - line.cell_len - len(hint)
+    if hint and space < 2:
+        line.truncate(max(0, width - len(hint) - 2), overflow="ellipsis")
+        space = 2
+    return fitted(line.append(" " * space).append(hint, MUTED), width)
+
+
+def _queue(snapshot: TopSnapshot, width: int) -> Text:
+    line = Text("queue", f"bold {ACCENT}")
+    filled = {name: count for name, count in snapshot.summary.queue.items() if count}
+    for name, count in filled.items():
+        line.append(f"  {escape.printable(name)} ", MUTED).append(str(count), "bold")
+    if not filled:
+        line.append("  empty", MUTED)
+    oldest = snapshot.summary.oldest_pending_seconds
+    if oldest:
+        line.append(f"  oldest {_age(oldest)}", MUTED)
+    return fitted(line, width)
+
+
+def _reasons(snapshot: TopSnapshot, width: int) -> list[Text]:
+    lines = [
+        Text(f"{each.pods:>6} ", "bold").append(escape.printable(each.reason))
+        for each in snapshot.summary.reasons
+    ]
+    if snapshot.summary.other_reasons:
+        lines.append(Text(f"{snapshot.summary.other_reasons:>6} other reasons", MUTED))
+    return [fitted(line, width) for line in lines]
+
+
+def _pending(each: PendingPodView, snapshot: TopSnapshot, width: int) -> Text:
+    line = Text(f"{_since(each.since, snapshot):>6} ", MUTED)
+    line.append(f"{escape.printable(each.phase):<13} ", BUSY if each.nominated_node else "")
+    line.append_text(_fitted_name(each.pod, snapshot, width)).append(" ")
+    if each.nominated_node:
+        line.append(f"nominated to {escape.printable(each.nominated_node)}", BUSY)
+    else:
+        line.append(escape.printable(_PREAMBLE.sub("", each.message)), MUTED)
+    return fitted(line, width)
+
+
+def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> Text:
+    count = len(each.victims) + each.hidden_victims
+    wasted = sum(victim.wasted for victim in each.victims)
+    state = each.outcome or each.phase
+    line = Text(f"{_since(each.decided_at, snapshot):>6} ", MUTED)
+    line.append(f"{escape.printable(state):<11} ", GOOD if each.outcome == "bound" else BUSY)
+    line.append_text(_fitted_name(each.preemptor, snapshot, width)).append(" ")
+    line.append(f"{count} evicted on {escape.printable(each.node)}")
+    if wasted:
+        line.append(f", {wasted} in vain", BAD)
+    return fitted(line, width)
+
+
+def _nodes(nodes: Sequence[NodeView], width: int, limit: int) -> list[Text]:
+    """Return a line for each node: those with changes first, then the fullest ones."""
+    ordered = sorted(nodes, key=lambda node: parts.natural(node.name))
+    rest: Sequence[NodeView] = ()
+    if len(ordered) > limit:
+        ordered.sort(key=lambda node: (not _moves(node), -_fullness(node)))
+        ordered, rest = ordered[: limit - 1], ordered[limit - 1 :]
+    name_width = min(max((len(node.name) for node in ordered), default=0), width // 4)
+    lines = [_node(node, name_width, width) for node in ordered]
+    if rest:
+        shares = (f"{name} {_share(rest, name)} %" for name in ("cpu", "memory"))
+        lines.append(Text(f"and {len(rest)} more nodes: {', '.join(shares)}", MUTED))
+    return [fitted(line, width) for line in lines]
+
+
+def _node(node: NodeView, name_width: int, width: int) -> Text:
+    bar_width = 6 if width < 100 else 12
+    line = fitted(Text(escape.printable(node.name)), name_width)
+    for name in ("cpu", "memory"):
+        use = node.resources.get(name, _NOTHING)
+        line.append(f" {name} ").append_text(parts.bar(use.requested, use.allocatable, bar_width))
+        line.append(f"{parts.percent(use.requested, use.allocatable):>4} %")
+    line.append(" ")
+    if node.unschedulable:
+        line.append(" cordoned", BUSY)
+    # What changes comes first: the end of the line may be cut.
+    for use_of in sorted(node.priorities, key=lambda use_of: not use_of.nominated):
+        name = _SYSTEM.get(use_of.priority, str(use_of.priority))
+        if use_of.nominated:
+            line.append(f" ({name}:{use_of.pods})", f"bold {BUSY}")
+            continue
+        line.append(f" {name}:", MUTED).append(str(use_of.pods), "bold")
+        if use_of.terminating:
+            line.append(f"-{use_of.terminating}", BUSY)
+    return line
+
+
+def _legend() -> Text:
+    return Text("priority:pods -terminating (nominated)", MUTED)
+
+
+def _share(nodes: Sequence[NodeView], name: str) -> int:
+    uses = [node.resources.get(name, _NOTHING) for node in nodes]
+    return parts.percent(sum(use.requested for use in uses), sum(use.allocatable for use in uses))
+
+
+def _moves(node: NodeView) -> bool:
+    return any(use.nominated or use.terminating for use in node.priorities)
+
+
+def _fullness(node: NodeView) -> float:
+    uses = (node.resources.get(name, _NOTHING) for name in ("cpu", "memory"))
+    return max(use.requested / use.allocatable if use.allocatable else 0.0 for use in uses)
+
+
+def _fitted_name(pod: PodView, snapshot: TopSnapshot, width: int) -> Text:
+    """Return the name of a pod in a column; a namespace that all pods share is left out."""
+    shown = [each.pod for each in snapshot.pending] + [
+        each.preemptor for each in snapshot.preemptions
+    ]
+    shared = len({each.namespace for each in shown if not each.hidden}) == 1
+    longest = max(len(_name(each, shared=shared)) for each in shown)
+    return fitted(Text(_name(pod, shared=shared)), min(longest, max(12, width * 2 // 5)))
+
+
+def _name(pod: PodView, *, shared: bool) -> str:
+    if pod.hidden:
+        return "<hidden>"
+    return escape.printable(pod.name if shared else f"{pod.namespace}/{pod.name}")
+
+
+def _since(stamp: str, snapshot: TopSnapshot) -> str:
+    then, now = times.parse(stamp), times.parse(snapshot.summary.now)
+    return "?" if then is None or now is None else _age(now - then)
+
+
+def _age(seconds: Seconds) -> str:
+    """Return an age in at most five characters."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{int(seconds / size)}{unit}"
+    return f"{max(0, int(seconds))}s"

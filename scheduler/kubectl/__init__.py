@@ -1,0 +1,1 @@
+"""`kubectl preemptive`: asks the scheduler in a cluster, with the kubeconfig of the user."""

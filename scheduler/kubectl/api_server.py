@@ -1,0 +1,147 @@
+"""Requests of the plugin to the API server, with the user's kubeconfig.
+
+They are few, and go through the proxies that the user's environment or kubeconfig names, so aiohttp
+makes them and not the client of the scheduler, which uses no proxy.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from scheduler.kube.auth.kubeconfig import Selection
+from scheduler.kube.errors import ApiError, KubeError, Unauthorized, Unreachable, refusal
+from scheduler.kubectl.errors import api_server_error
+
+__all__ = ["ApiServer"]
+
+#: For an answer, and for the handshake of a tunnel.
+ANSWER_SECONDS: Final = 15.0
+#: Data on channel 0 and errors on channel 1, as bytes.
+PROTOCOL: Final = "v4.channel.k8s.io"
+_UPGRADE: Final = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "a3ViZWN0bC1wcmVlbXB0aQ==",
+    "Sec-WebSocket-Protocol": PROTOCOL,
+}
+
+
+class ApiServer:
+    """The API server of a context. Close it in the event loop that used it."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._base = selection.cluster.server.rstrip("/")
+        self._login = selection.login
+        name = selection.cluster.tls_server_name
+        self._settings: dict[str, Any] = {"server_hostname": name} if name else {}
+        if selection.cluster.proxy_url:
+            self._settings["proxy"] = selection.cluster.proxy_url
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return self._base
+
+    async def get(self, path: str, what: str, rule: str) -> Any:
+        """Return an object.
+
+        Args:
+            path: With the query.
+            what: The resource, for messages: `leases "x"`.
+            rule: The rule of a Role that allows it, for messages.
+
+        Raises:
+            ApiError: The server answered 404.
+            PluginError: It refused otherwise, or could not be asked.
+        """
+        try:
+            return await self._get(path, what)
+        except ApiError as error:
+            if error.status == 404:
+                raise
+            raise api_server_error(error, rule) from error
+        except KubeError as error:
+            raise api_server_error(error, rule) from error
+
+    async def tunnel(self, path: str) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket with channels.
+
+        Raises:
+            KubeError: The server refused, or could not be reached.
+        """
+        try:
+            return await self._tunnel(path)
+        except Unauthorized:
+            return await self._tunnel(path)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _get(self, path: str, what: str) -> Any:
+        status, headers, body = await self._read(path)
+        if status == 401:
+            status, headers, body = await self._read(path)
+        if status >= 300:
+            raise refusal(status, headers, body, "get", what)
+        try:
+            return msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise Unreachable(f"{self._base}: the answer is not JSON") from error
+
+    async def _read(
+        self, path: str, more: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        headers = await self._login.credentials.headers()
+        session = self._opened()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                async with session.get(
+                    self._base + path, headers={**headers, **more}, **self._settings
+                ) as answer:
+                    body = b"" if answer.status == 101 else await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+        if answer.status == 401:
+            self._login.credentials.on_unauthorized(headers)
+        received = {name.lower(): value for name, value in answer.headers.items()}
+        return answer.status, received, body
+
+    async def _tunnel(self, path: str) -> aiohttp.ClientWebSocketResponse:
+        headers = await self._login.credentials.headers()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                opened: aiohttp.ClientWebSocketResponse = await self._opened().ws_connect(
+                    self._base + path,
+                    protocols=(PROTOCOL,),
+                    headers=headers,
+                    max_msg_size=0,
+                    **self._settings,
+                )
+                return opened
+        except aiohttp.WSServerHandshakeError as error:
+            # aiohttp does not tell the reason of a refusal, so it is asked for once more.
+            status, received, body = await self._read(path, _UPGRADE)
+            if status == 101:
+                raise Unreachable("the tunnel was refused once") from error
+            raise refusal(status, received, body, "forward", "ports") from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            secured = self._login.tls
+            connector = aiohttp.TCPConnector(ssl=True if secured is None else secured.context)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=True)
+        return self._session
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        return Unreachable(f"the API server {self._base} cannot be reached: {reason}")

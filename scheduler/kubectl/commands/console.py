@@ -1,0 +1,115 @@
+"""`console`: serve the console on this machine, and open the browser."""
+
+import asyncio
+import contextlib
+import html
+import os
+import signal
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from scheduler.kube.http.http1 import Incoming, Reply
+from scheduler.kubectl.client import SchedulerClient
+from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.session import Session
+from scheduler.model.rest.cluster import ApiIndex
+from scheduler.web_console.server import BackendError, ConsoleServer, page_files
+
+__all__ = ["PluginBackend", "run"]
+
+#: Sends the key to the server; the file is removed when the command ends.
+_FILE: Final = """\
+<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>preemptive-scheduler</title>
+<form method="post" action="{url}session"><input type="hidden" name="key" value="{key}">
+<button>Open the console</button></form>
+<script>document.forms[0].submit()</script>
+"""
+
+
+class PluginBackend:
+    """The client, with errors for the page."""
+
+    def __init__(self, client: SchedulerClient) -> None:
+        self._client = client
+
+    async def send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Reply:
+        """Send a request and return the answer."""
+        try:
+            return await self._client.send(method, path, headers, body)
+        except PluginError as error:
+            raise BackendError(_in_one(error)) from error
+
+    async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
+        """Begin to read an answer."""
+        try:
+            return await self._client.open(path, headers)
+        except PluginError as error:
+            raise BackendError(_in_one(error)) from error
+
+
+def _in_one(error: PluginError) -> str:
+    return f"{error}\n{error.advice}" if error.advice else str(error)
+
+
+async def run(session: Session) -> int:
+    """Serve until Ctrl-C; return the exit code."""
+    files = page_files()
+    if "/index.html" not in files:
+        raise PluginError(
+            "the page of the console is missing in this installation",
+            "install a released version: pipx install preemptive-scheduler",
+        )
+    await session.client.get("", ApiIndex)  # so that errors are printed, not shown in the browser
+    server = ConsoleServer(PluginBackend(session.client), files)
+    try:
+        async with server.serving(session.arguments.port):
+            with _file_with_key(server) as path:
+                _tell(session, server, path)
+                await _interrupted()
+    except OSError as error:
+        port = session.arguments.port
+        raise PluginError(f"port {port}: {error.strerror}", "choose another --port") from error
+    return 0
+
+
+def _tell(session: Session, server: ConsoleServer, path: Path) -> None:
+    out = session.out
+    out.line(f"Serving the console on {server.url}")
+    if not session.arguments.no_browser and _has_desktop() and webbrowser.open(path.as_uri()):
+        out.line("If no page opens, open that address and enter this key:")
+    else:
+        out.line("Open that address and enter this key:")
+    out.line(f"  {server.key}")
+    out.line("Ctrl-C ends it.")
+    out.flush()
+
+
+def _has_desktop() -> bool:
+    """Return whether a browser has a screen; without one, a browser in the terminal would open."""
+    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in named)
+
+
+@contextlib.contextmanager
+def _file_with_key(server: ConsoleServer) -> Iterator[Path]:
+    """Give a file that opens the console; only this user can read it."""
+    with tempfile.TemporaryDirectory(prefix="preemptive-console-") as folder:  # mode 0700
+        path = Path(folder) / "open.html"
+        path.write_text(_FILE.format(url=server.url, key=html.escape(server.key)))
+        yield path
+
+
+async def _interrupted() -> None:
+    """Wait for Ctrl-C or a request to end."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, ended.set)
+    await ended.wait()

@@ -1,0 +1,159 @@
+"""`preemptions`: those under way and past; with a name, one of them and why there."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.kubectl import text
+from scheduler.kubectl.commands import candidates
+from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.output import Output
+from scheduler.kubectl.session import Session
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.preemptions import PreemptionsDocument, PreemptionView
+
+__all__ = ["run"]
+
+_HEAD: Final = ["AGE", "PREEMPTOR", "NODE", "VICTIMS", "STATE"]
+_WIDE: Final = [*_HEAD, "BUDGETS", "CANDIDATES", "CRITERION", "COST", "ID"]
+
+
+async def run(session: Session) -> int:
+    """Print preemptions; return the exit code."""
+    arguments = session.arguments
+    if arguments.watch:
+        await _watch(session)
+    state = "active" if arguments.active else "past" if arguments.past else None
+    answer = await session.client.pages("/preemptions", PreemptionsDocument, state=state)
+    found: PreemptionsDocument = answer.document
+    shown = [each for each in found.items if _asked(session, each)]
+    if arguments.name:
+        _details(session, [each for each in shown if _named(each, arguments.name)])
+        return 0
+    if not session.printed(answer):
+        _table(session, shown, found.hidden)
+    return 0
+
+
+def _asked(session: Session, each: PreemptionView) -> bool:
+    """Return whether a preemption concerns the namespace of the flag, if there is one."""
+    namespace = "" if session.arguments.all_namespaces else session.arguments.namespace
+    pods = (each.preemptor, *(victim.pod for victim in each.victims))
+    return not namespace or any(pod.namespace == namespace for pod in pods)
+
+
+def _named(each: PreemptionView, name: str) -> bool:
+    return name in {each.id, each.preemptor.name, _key(each.preemptor)}
+
+
+def _key(pod: PodView) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _table(session: Session, shown: Sequence[PreemptionView], hidden: int) -> None:
+    out = session.out
+    if shown:
+        out.table(_WIDE if session.wide else _HEAD, _rows(session, shown), wide=session.wide)
+    elif not hidden:
+        out.line("No preemptions within the last 24 hours.")
+    if hidden:
+        out.line(f"and {text.count(hidden, 'preemption')} of pods that you may not see")
+
+
+def _rows(session: Session, shown: Iterable[PreemptionView]) -> list[list[str]]:
+    rows = []
+    for each in shown:
+        row = [
+            text.since(each.decided_at, session.now()),
+            text.pod_name(each.preemptor),
+            each.node,
+            str(len(each.victims) + each.hidden_victims),
+            _state(each),
+        ]
+        if session.wide:
+            chosen_of = str(each.candidates_total)
+            row += [
+                str(each.pdb_violations),
+                chosen_of,
+                each.criterion or "-",
+                _cost(each),
+                each.id,
+            ]
+        rows.append(row)
+    return rows
+
+
+def _state(each: PreemptionView) -> str:
+    wasted = sum(victim.wasted for victim in each.victims)
+    state = each.outcome or each.phase
+    return f"{state}, {wasted} in vain" if wasted else state
+
+
+def _cost(each: PreemptionView) -> str:
+    """Return the pod-hours and core-hours that the victims had run."""
+    pods, cpu = each.cost.get("pods", 0.0) / 3_600, each.cost.get("cpu", 0.0) / 3_600_000
+    return f"{pods:.2g} pod-h, {cpu:.2g} core-h"
+
+
+def _details(session: Session, found: Sequence[PreemptionView]) -> None:
+    if not found:
+        raise PluginError(
+            f"there is no preemption of {session.arguments.name}",
+            "kubectl preemptive preemptions -o wide shows the names and IDs",
+        )
+    for number, each in enumerate(found):
+        if number:
+            session.out.line()
+        _detail(session.out, each, session.now(), wide=session.wide)
+
+
+def _detail(out: Output, each: PreemptionView, now: float, *, wide: bool) -> None:
+    node = text.clean(each.node)
+    out.line(f"{text.pod_name(each.preemptor)} preempts on node {node}", "bold")
+    rows = {
+        "decided": f"{text.since(each.decided_at, now)} ago",
+        "state": text.clean(_state(each)),
+        "problem": text.clean(each.problem),
+        "cost": _cost(each),
+        "id": text.clean(each.id),
+    }
+    for name, value in rows.items():
+        if value:
+            out.line(f"  {name:<10} {value}")
+    out.line()
+    candidates.victims(out, each.victims, each.hidden_victims, wide=wide)
+    for victim in each.victims:
+        if victim.replacement is not None:
+            fate = candidates.fate(victim.replacement)
+            out.paragraph(f"{text.pod_name(victim.pod)} was replaced by {fate}", "  ")
+    if each.candidates:
+        meaning = candidates.CRITERIA.get(each.criterion, text.clean(each.criterion))
+        out.line()
+        out.line(f"Node {node} was chosen by: {meaning or 'it was the only one'}")
+        candidates.compared(out, each.candidates, each.candidates_total, wide=wide)
+
+
+async def _watch(session: Session) -> None:
+    """Print the table and then each change, until the user ends it."""
+    known: dict[str, PreemptionView] = {}
+    async for update in session.client.follow("/preemptions", PreemptionsDocument):
+        asked = [each for each in update.document.items if _asked(session, each)]
+        changed = [each for each in asked if known.get(each.id) != each]
+        first = not known
+        known |= {each.id: each for each in changed}
+        _print_changes(session, changed, head=first)
+
+
+def _print_changes(session: Session, changed: Sequence[PreemptionView], *, head: bool) -> None:
+    out, form = session.out, session.arguments.output
+    if form in {"json", "yaml"}:
+        for each in changed:
+            out.document(msgspec.to_builtins(each), form)
+    elif changed:
+        width = None if session.wide else out.width
+        names = _WIDE if session.wide else _HEAD
+        lines = text.table(names, _rows(session, changed), width)
+        for line in lines if head else lines[1:]:
+            out.line(line)
+    out.flush()

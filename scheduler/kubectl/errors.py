@@ -1,0 +1,90 @@
+"""What went wrong for the user, and what to do next."""
+
+from scheduler.kube.errors import (
+    ApiError,
+    Forbidden,
+    KubeError,
+    NotServed,
+    TooManyRequests,
+    Unauthorized,
+)
+
+__all__ = ["PluginError", "api_server_error", "scheduler_error"]
+
+LOG_IN = """\
+log in again: the token or the client certificate of the kubeconfig may have expired
+  kubectl auth whoami"""
+
+
+class PluginError(Exception):
+    """A problem in one line, and advice in some lines.
+
+    Attributes:
+        advice: What to do next; may be empty.
+        status: The HTTP status of the scheduler; 0 if it is none of its answers.
+    """
+
+    def __init__(self, problem: str, advice: str = "", status: int = 0) -> None:
+        super().__init__(problem)
+        self.advice = advice
+        self.status = status
+
+
+def api_server_error(error: KubeError, rule: str) -> PluginError:
+    """Return the error for a refusal of the API server.
+
+    Args:
+        error: The refusal.
+        rule: The rule of a Role that allows the request, in YAML.
+    """
+    if isinstance(error, Unauthorized):
+        return PluginError(str(error), LOG_IN)
+    if isinstance(error, Forbidden):
+        return PluginError(str(error), f"a Role with this rule is missing:\n{rule}")
+    return PluginError(
+        str(error), "check that kubectl reaches the cluster: kubectl get --raw /livez"
+    )
+
+
+def scheduler_error(error: KubeError, verb: str, path: str) -> PluginError:
+    """Return the error for an answer of the scheduler that is not a success.
+
+    Args:
+        error: The answer.
+        verb: `get`, or `post` for plans.
+        path: The path without the query.
+    """
+    if isinstance(error, Unauthorized):
+        advice = (
+            f"{LOG_IN}\nThe scheduler accepts bearer tokens, and client certificates that the"
+            " cluster's client CA signed."
+        )
+        return PluginError("the scheduler does not accept the credentials", advice, 401)
+    if isinstance(error, Forbidden):
+        return PluginError(
+            error.message, f"a ClusterRole with this rule is missing:\n{_rule(verb)}"
+        )
+    if isinstance(error, TooManyRequests):
+        seconds = error.retry_after or 1.0
+        return PluginError(error.message, f"try again in {seconds:.0f} s", 429)
+    if isinstance(error, NotServed):
+        return PluginError(
+            f"the server does not know {path}",
+            "the scheduler is older than the plugin, or another server listens there: update the"
+            " scheduler",
+        )
+    if isinstance(error, ApiError):
+        return PluginError(error.message, _ADVICE.get(error.status, ""), error.status)
+    return PluginError(str(error))
+
+
+_ADVICE = {
+    413: "plan fewer objects at once",
+    503: "try again in some seconds; the log of the scheduler says why it is not ready",
+}
+
+
+def _rule(verb: str) -> str:
+    """Return the rule for a verb. The paths have a prefix: every user has rights on `/api`."""
+    urls = '["/preemptive-scheduler/api/v1", "/preemptive-scheduler/api/v1/*"]'
+    return f'  - nonResourceURLs: {urls}\n    verbs: ["{verb}"]'

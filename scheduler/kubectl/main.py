@@ -1,0 +1,74 @@
+"""`kubectl-preemptive`, which kubectl runs for `kubectl preemptive`."""
+
+import argparse
+import asyncio
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from scheduler.kubectl import connection, parsing, text
+from scheduler.kubectl.client import SchedulerClient
+from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.output import Output
+from scheduler.kubectl.session import Session
+from scheduler.service.clock import Clock
+
+__all__ = ["main"]
+
+#: The exit code after Ctrl-C, as of shells.
+INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name; return the exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if given[:1] == ["replay"]:  # argparse would take its flags for ours
+            return _replay(given[1:])
+        return _run(parsing.parser().parse_args(given))
+    except PluginError as error:
+        print(f"error: {text.clean(str(error))}", file=sys.stderr)
+        for line in error.advice.splitlines():
+            print(text.clean(line), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has closed it, so an error cannot be printed either.
+        sys.stderr.close()
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "replay":
+        return _replay(arguments.rest)
+    if arguments.command == "completion":
+        from scheduler.kubectl import completion
+
+        print(completion.script(arguments.shell), end="")
+        return 0
+    return asyncio.run(_asked(arguments))
+
+
+def _replay(given: Sequence[str]) -> int:
+    from scheduler.cli import main as program
+
+    return program.main(["replay", *given])
+
+
+async def _asked(arguments: argparse.Namespace) -> int:
+    clock = Clock()
+    way = connection.reach(arguments, os.environ, clock)
+    command = importlib.import_module(f"scheduler.kubectl.commands.{arguments.command}")
+    out = Output.standard()
+    async with SchedulerClient(way.open) as client:
+        session = Session(arguments, client, out, clock.wall, way.selection)
+        code: int = await command.run(session)
+        out.flush()
+        return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

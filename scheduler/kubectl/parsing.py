@@ -1,0 +1,190 @@
+"""The flags and commands of `kubectl preemptive`, in kubectl's habits."""
+
+import argparse
+from typing import Any, Final
+
+__all__ = ["COMMANDS", "parser"]
+
+DESCRIPTION: Final = """\
+Ask the preemptive scheduler of a cluster: why a pod waits, what would happen, what did happen.
+The scheduler is reached by port-forward, with the credentials of the kubeconfig.
+"""
+EXAMPLES: Final = """\
+examples:
+  kubectl preemptive why web-0 -n prod
+      why a pod waits, and what would help
+  kubectl preemptive plan -f deployment.yaml
+      what would happen if this was applied; exit code 3 if a pod would be evicted
+  kubectl preemptive top
+      live view of queue, nodes and preemptions
+  kubectl preemptive console
+      the same and more, in a browser
+
+environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE, PREEMPTIVE_SCHEDULER_SERVER, NO_COLOR
+exit codes: 0 done; 1 an error; 2 wrong flags; 3 plan: a pod would be evicted
+"""
+PLAN: Final = """\
+Decide where the pods of these objects would run if they were applied now, and which pods would be
+evicted for them. Workloads (Deployment, Job, StatefulSet and so on) become pods; policies replace
+those of the same name. Nothing is applied.
+"""
+#: The commands in the order of the help.
+COMMANDS: Final = (
+    "why", "plan", "preemptions", "top", "policies", "console", "record", "replay", "version",
+    "completion",
+)  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="kubectl preemptive",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_common(top, first=True)
+    commands = top.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", dest="command"
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    _add_common(common, first=False)
+    for add in (_why, _plan, _preemptions, _top, _policies, _console, _record, _version):
+        add(commands, common)
+    replay = commands.add_parser(
+        "replay", help="repeat the decisions of a recording", add_help=False
+    )
+    replay.add_argument("rest", nargs=argparse.REMAINDER)
+    completion = commands.add_parser("completion", help="print the completion script of a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    return top
+
+
+def _add_common(target: argparse.ArgumentParser, *, first: bool) -> None:
+    """Add the flags that each command has; they may stand before it, too."""
+    group = target.add_argument_group("connection")
+    for names, metavar, text in (
+        (("--kubeconfig",), "FILE", "kubeconfig (default: $KUBECONFIG, ~/.kube/config)"),
+        (("--context",), "NAME", "context of the kubeconfig"),
+        (("-n", "--namespace"), "NAME", "namespace of pods (default: that of the context)"),
+        (("--scheduler-namespace",), "NAME",
+         "namespace of the scheduler (default: preemptive-scheduler)"),
+        (("--scheduler-lease",), "NAME", "its Lease, where the namespace has several"),
+        (("--server",), "URL", "address of the scheduler, instead of a port-forward"),
+        (("--token-file",), "FILE", "with --server: file with the bearer token to send"),
+        (("--certificate-authority",), "FILE",
+         "verify the scheduler's certificate with this authority"),
+        (("--tls-server-name",), "NAME", "name in that certificate (default: that of its Service)"),
+    ):  # fmt: skip
+        default: Any = "" if first else argparse.SUPPRESS
+        group.add_argument(*names, metavar=metavar, help=text, default=default)
+
+
+def _command(
+    commands: Any, common: argparse.ArgumentParser, name: str, text: str, **more: Any
+) -> Any:
+    return commands.add_parser(
+        name,
+        help=text,
+        description=more.pop("description", text[0].upper() + text[1:] + "."),
+        parents=[common],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **more,
+    )
+
+
+def _output(command: Any, *forms: str) -> None:
+    command.add_argument("-o", "--output", choices=forms, default="", help="output format")
+
+
+def _why(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(commands, common, "why", "say why a pod waits, and what would help")
+    command.add_argument("pod", metavar="POD", help="name, or pod/NAME")
+    command.add_argument("--nodes", action="store_true", help="add what each node says")
+    _output(command, "wide", "json", "yaml")
+
+
+def _plan(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(
+        commands, common, "plan", "say what would happen if objects were applied", description=PLAN,
+        epilog="exit codes: 0 nothing would be evicted; 1 an error; 2 wrong flags; 3 a pod would be"
+        " evicted",
+    )  # fmt: skip
+    command.add_argument(
+        "-f", "--filename", dest="files", action="append", default=[], metavar="FILE",
+        help="YAML or JSON with objects; - is standard input; repeatable",
+    )  # fmt: skip
+    command.add_argument(
+        "--drain", action="append", default=[], metavar="NODE",
+        help="also drain this node; repeatable",
+    )  # fmt: skip
+    command.add_argument("--diff", action="store_true", help="print what would change, by node")
+    command.add_argument(
+        "--scheduler-name", default="", metavar="NAME",
+        help="only pods of this scheduler; templates without one of its names get this",
+    )  # fmt: skip
+    command.add_argument(
+        "--no-settle", dest="settle", action="store_false",
+        help="end after the first decisions: evicted pods are not made again",
+    )  # fmt: skip
+    _output(command, "wide", "json", "yaml")
+
+
+def _preemptions(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(commands, common, "preemptions", "list preemptions under way and past")
+    command.add_argument(
+        "name", nargs="?", default="", metavar="NAME",
+        help="show one in detail: an ID, or the name of its preemptor",
+    )  # fmt: skip
+    command.add_argument("-w", "--watch", action="store_true", help="go on with each change")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--active", action="store_true", help="only those under way")
+    which.add_argument("--past", action="store_true", help="only those that ended")
+    command.add_argument(
+        "-A", "--all-namespaces", action="store_true",
+        help="of all namespaces, as is the default; -n NAME shows those of one namespace",
+    )  # fmt: skip
+    _output(command, "wide", "json", "yaml")
+
+
+def _top(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(commands, common, "top", "show queue, nodes and preemptions live")
+    command.add_argument("--once", action="store_true", help="print one frame, as in a pipe")
+    command.add_argument(
+        "--interval", type=_seconds, default=2.0, metavar="SECONDS", help="default: 2"
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return max(0.5, float(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not a number of seconds: {text!r}") from error
+
+
+def _policies(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(
+        commands, common, "policies", "list preemption policies: what they allow and have spent"
+    )
+    _output(command, "wide", "json", "yaml")
+
+
+def _console(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(commands, common, "console", "serve the console on 127.0.0.1 and open it")
+    command.add_argument("--port", type=int, default=0, metavar="PORT", help="default: a free one")
+    command.add_argument("--no-browser", action="store_true", help="only print address and key")
+
+
+def _record(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(commands, common, "record", "fetch a recording of the last minutes")
+    command.add_argument("--last", default="15m", metavar="DURATION", help="default: 15m")
+    command.add_argument(
+        "-o", "--output", dest="file", required=True, metavar="FILE",
+        help="file to write; - is standard output",
+    )  # fmt: skip
+
+
+def _version(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(commands, common, "version", "print the versions of plugin and scheduler")
+    command.add_argument("--client", action="store_true", help="only that of the plugin")
+    _output(command, "json", "yaml")

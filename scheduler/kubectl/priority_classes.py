@@ -1,0 +1,72 @@
+"""PriorityClasses for a plan: the scheduler reads none, so the plugin adds those of the cluster.
+
+A plan is about objects as the API server would store them, with the number of their PriorityClass.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from scheduler.kube.errors import KubeError
+from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.session import Session
+
+__all__ = ["needed", "read"]
+
+_KIND: Final = "PriorityClass"
+_LIST: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_RULE: Final = (
+    'a ClusterRole with apiGroups ["scheduling.k8s.io"], resources ["priorityclasses"],'
+    ' verbs ["list"]'
+)
+#: Objects are not searched deeper than this; a pod template of a CronJob has its spec at depth 6.
+_DEPTH: Final = 12
+
+
+def needed(objects: Sequence[dict[str, Any]]) -> bool:
+    """Return whether objects have pods whose priority depends on PriorityClasses elsewhere.
+
+    That is so for pods that name a class, and, because of the default class, for pods that say
+    nothing about their priority.
+    """
+    given = {
+        (each.get("metadata") or {}).get("name") for each in objects if each.get("kind") == _KIND
+    }
+    specs = [spec for each in objects for spec in _pod_specs(each)]
+    return any(
+        spec.get("priority") is None and spec.get("priorityClassName") not in given
+        for spec in specs
+    )
+
+
+async def read(session: Session) -> tuple[list[dict[str, Any]], str]:
+    """Return the PriorityClasses of the cluster, and why there are none if they cannot be read."""
+    from scheduler.kubectl.api_server import ApiServer  # its import takes long
+
+    try:
+        api = ApiServer(session.selection())
+    except PluginError as error:
+        return [], f"the PriorityClasses of the cluster are not read: {error}"
+    try:
+        found = await api.get(_LIST, "priorityclasses", _RULE)
+    except (PluginError, KubeError) as error:
+        return [], f"the PriorityClasses of the cluster cannot be read: {error}"
+    finally:
+        await api.close()
+    items = found.get("items") if isinstance(found, dict) else None
+    return [{**each, "kind": _KIND, "apiVersion": "scheduling.k8s.io/v1"} for each in items or ()
+            if isinstance(each, dict)], ""  # fmt: skip
+
+
+def _pod_specs(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield what has containers, in an object or in a template of it."""
+    if depth > _DEPTH:
+        return
+    if isinstance(value, dict):
+        if isinstance(value.get("containers"), list):
+            yield value
+            return
+        for item in value.values():
+            yield from _pod_specs(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _pod_specs(item, depth + 1)

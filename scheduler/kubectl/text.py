@@ -1,0 +1,178 @@
+"""Words and tables for a terminal: ages and amounts as kubectl writes them.
+
+Names and messages are from objects that any user of the cluster may have written, so each text
+passes through `clean`.
+"""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.model import times
+from scheduler.model.rest.common import PodView
+from scheduler.observe.logs import escape
+
+__all__ = [
+    "age",
+    "amounts",
+    "clean",
+    "count",
+    "owner_name",
+    "paragraph",
+    "pod_name",
+    "since",
+    "table",
+    "window",
+]
+
+HIDDEN: Final = "<hidden>"
+_GAP: Final = "   "
+_SMALL_GAP: Final = "  "
+#: No column is made narrower.
+_LEAST: Final = 8
+#: Units of memory, the largest first.
+_BINARY: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    below: float
+    units: tuple[tuple[str, int], ...]
+
+
+_SECOND, _MINUTE, _HOUR, _DAY, _YEAR = (
+    ("s", 1),
+    ("m", 60),
+    ("h", 3_600),
+    ("d", 86_400),
+    ("y", 31_536_000),
+)
+#: Source: apimachinery v0.36.3 util/duration.HumanDuration.
+_AGES: Final = (
+    _Limit(120, (_SECOND,)),
+    _Limit(600, (_MINUTE, _SECOND)),
+    _Limit(3 * 3_600, (_MINUTE,)),
+    _Limit(8 * 3_600, (_HOUR, _MINUTE)),
+    _Limit(48 * 3_600, (_HOUR,)),
+    _Limit(8 * 86_400, (_DAY, _HOUR)),
+    _Limit(2 * 31_536_000, (_DAY,)),
+    _Limit(8 * 31_536_000, (_YEAR, _DAY)),
+    _Limit(float("inf"), (_YEAR,)),
+)
+
+
+def clean(text: str) -> str:
+    """Return a text that cannot control the terminal."""
+    return escape.printable(text)
+
+
+def age(seconds: float) -> str:
+    """Return a duration as kubectl shows ages: `15s`, `2m5s`, `3h20m`, `5d`."""
+    rest = max(0, int(seconds))
+    units = next(each.units for each in _AGES if rest < each.below)
+    parts: list[str] = []
+    for unit, size in units:
+        value, rest = divmod(rest, size)
+        if value or not parts:
+            parts.append(f"{value}{unit}")
+    return "".join(parts)
+
+
+def window(seconds: float) -> str:
+    """Return a period that a policy names: `1h`, `90s`."""
+    whole = int(seconds)
+    size, unit = next(each for each in ((3_600, "h"), (60, "m"), (1, "s")) if whole % each[0] == 0)
+    return f"{whole // size}{unit}"
+
+
+def since(stamp: str, now: float) -> str:
+    """Return the age of a time stamp; `<unknown>` where it is none."""
+    moment = times.parse(stamp)
+    return "<unknown>" if moment is None else age(now - moment)
+
+
+def amount(resource: str, value: float) -> str:
+    """Return an amount of a resource, as in a manifest."""
+    if resource == "cpu":
+        return f"{value / 1000:g}" if value % 1000 == 0 else f"{value:g}m"
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for unit, size in _BINARY:
+            if value >= size:
+                return f"{value / size:.4g}{unit}"
+    return f"{value:g}"
+
+
+def amounts(requests: Mapping[str, int]) -> str:
+    """Return requests in one line: `cpu 250m, memory 512Mi`."""
+    parts = (f"{clean(name)} {amount(name, value)}" for name, value in requests.items() if value)
+    return ", ".join(parts) or "nothing"
+
+
+def pod_name(pod: PodView) -> str:
+    """Return namespace and name of a pod, if the caller may see them."""
+    return HIDDEN if pod.hidden else clean(f"{pod.namespace}/{pod.name}")
+
+
+def owner_name(pod: PodView) -> str:
+    """Return the owner of a pod; `-` if it has none."""
+    return "-" if pod.owner is None else clean(f"{pod.owner.kind}/{pod.owner.name}")
+
+
+def count(number: int, word: str) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def paragraph(text: str, width: int | None, indent: str = "") -> str:
+    """Return a text in lines of at most `width` cells; in one line where there is no width."""
+    safe = clean(text)
+    if width is None:
+        return indent + safe
+    return textwrap.fill(
+        safe,
+        max(20, width),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, indent: str = ""
+) -> list[str]:
+    """Return the lines of a table in kubectl's style.
+
+    Args:
+        head: The names of the columns, in capitals.
+        rows: The cells.
+        width: If the lines are longer, the longest cells are cut, names in the first column last;
+            `None` cuts nothing.
+        indent: Before each line.
+    """
+    cells = [list(head), *([clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    gap = _GAP
+    if width is not None:
+        space = width - len(indent)
+        if sum(widths) + len(gap) * (len(head) - 1) > space:
+            gap = _SMALL_GAP
+        widths = _fitted(widths, space - len(gap) * (len(head) - 1))
+    lines = []
+    for row in cells:
+        parts = (_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True))
+        lines.append((indent + gap.join(parts)).rstrip())
+    return lines
+
+
+def _fitted(widths: list[int], space: int) -> list[int]:
+    """Return widths that fit: the widest column gives first, down to eight cells."""
+    first, *rest = widths
+    while rest and first + sum(rest) > space and max(rest) > _LEAST:
+        rest[rest.index(max(rest))] -= 1
+    return [max(min(first, _LEAST), min(first, space - sum(rest))), *rest]
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: max(0, size - 1)] + "…"

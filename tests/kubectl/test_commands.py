@@ -1,0 +1,283 @@
+"""What each command prints, at 80 columns.
+
+`GOLDEN=write pytest tests/kubectl/test_commands.py` writes the files in `golden` again.
+"""
+
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.kubectl.errors import PluginError
+from tests.kubectl.conftest import Run
+from tests.support.api_stand_in import StandIn
+
+GOLDEN = Path(__file__).parent / "golden"
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: prod}
+spec: {replicas: 4, template: {spec: {priority: 100000}}}
+"""
+
+
+def check(name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    path = tmp_path / "web.yaml"
+    path.write_text(DEPLOYMENT)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        pytest.param(["why", "api-0", "-n", "prod"], id="why"),
+        pytest.param(["why", "worker-1", "-n", "batch", "--nodes"], id="why-nodes"),
+        pytest.param(["why", "api-4", "-n", "prod"], id="why-gated"),
+        pytest.param(["preemptions"], id="preemptions"),
+        pytest.param(["preemptions", "--active"], id="preemptions-active"),
+        pytest.param(["preemptions", "api-5"], id="preemption"),
+        pytest.param(["policies"], id="policies"),
+        pytest.param(["top"], id="top"),
+        pytest.param(["version"], id="version"),
+    ],
+)
+async def test_a_command_prints_what_its_golden_file_says(
+    run: Run, url: str, argv: list[str], request: pytest.FixtureRequest
+):
+
+    printed = await run(*argv, "--server", url)
+
+    assert max(map(len, printed.text.splitlines())) <= 80
+    check(request.node.callspec.id, printed.text)
+
+
+async def test_a_plan_that_evicts_ends_with_3(run: Run, url: str, manifest: str):
+    printed = await run("plan", "-f", manifest, "--server", url)
+
+    assert printed.code == 3
+    assert max(map(len, printed.text.splitlines())) <= 80
+    check("plan", printed.text)
+
+
+async def test_the_difference_of_a_plan_is_printed_by_node(run: Run, url: str, manifest: str):
+    printed = await run("plan", "-f", manifest, "--diff", "--server", url)
+
+    assert printed.code == 3
+    check("plan-diff", printed.text)
+
+
+async def test_a_plan_that_evicts_nothing_ends_with_0(run: Run, url: str, tmp_path: Path):
+    path = tmp_path / "low.yaml"
+    path.write_text(DEPLOYMENT.replace("100000", "0").replace("4", "2"))
+
+    printed = await run("plan", "-f", str(path), "--server", url)
+
+    assert printed.code == 0
+    assert printed.text.endswith("2 pods: 2 Scheduled; nothing is evicted.\n")
+
+
+async def test_pods_of_drained_nodes_are_planned(run: Run, url: str):
+    printed = await run("plan", "--drain", "node-0002", "--server", url)
+
+    assert printed.code == 3
+    assert "Pods that would be evicted, and what becomes of them:" in printed.text
+
+
+async def test_a_plan_reads_standard_input_and_lists(
+    run: Run, url: str, scheduler: StandIn, monkeypatch: pytest.MonkeyPatch
+):
+    items = [{"kind": "Pod", "metadata": {"name": name}} for name in ("a", "b")]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"kind": "List", "items": items})))
+
+    printed = await run("plan", "-f", "-", "-n", "team", "--server", url)
+
+    assert re.findall(r"^team/[ab]", printed.text, re.MULTILINE) == ["team/a", "team/b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param("a: [", "is not YAML", id="not YAML"),
+        pytest.param("- 1\n- 2\n", "not an object of Kubernetes", id="a list"),
+        pytest.param("metadata: {}\n", "not an object of Kubernetes", id="no kind"),
+        pytest.param("", "nothing to plan", id="nothing"),
+    ],
+)
+async def test_a_bad_file_is_refused_before_anything_is_asked(
+    run: Run, url: str, scheduler: StandIn, tmp_path: Path, content: str, problem: str
+):
+    path = tmp_path / "bad.yaml"
+    path.write_text(content)
+
+    with pytest.raises(PluginError, match=problem):
+        await run("plan", "-f", str(path), "--server", url)
+    assert scheduler.requests == []
+
+
+async def test_a_missing_file_is_said(run: Run, url: str):
+    with pytest.raises(PluginError, match=r"none\.yaml: No such file"):
+        await run("plan", "-f", "none.yaml", "--server", url)
+
+
+@pytest.mark.parametrize(
+    "argv", [["why", "api-0", "-n", "prod"], ["preemptions"], ["policies"], ["version"]]
+)
+async def test_documents_are_printed_as_json_and_yaml(run: Run, url: str, argv: list[str]):
+    as_json = await run(*argv, "-o", "json", "--server", url)
+    as_yaml = await run(*argv, "-o", "yaml", "--server", url)
+
+    assert json.loads(as_json.text) == yaml.safe_load(as_yaml.text)
+
+
+async def test_all_pages_are_one_document(run: Run, url: str, scheduler: StandIn):
+    one = scheduler.world.preemptions[0]
+    scheduler.world.preemptions = [one] * 1_200
+
+    printed = await run("preemptions", "-o", "json", "--server", url)
+
+    document = json.loads(printed.text)
+    assert len(document["items"]) == 1_200
+    assert "continue" not in document
+
+
+async def test_wide_tables_have_more_columns_and_are_not_cut(run: Run, url: str):
+    printed = await run("preemptions", "-o", "wide", "--server", url)
+
+    assert "CRITERION" in printed.text.splitlines()[0]
+    assert "…" not in printed.text
+
+
+async def test_a_pipe_gets_uncut_tables_without_colours(run: Run, url: str):
+    printed = await run("why", "api-0", "-n", "prod", "--server", url, width=None)
+
+    assert "…" not in printed.text
+    assert "\x1b" not in printed.text
+
+
+async def test_a_terminal_gets_colours(run: Run, url: str, manifest: str):
+    printed = await run("plan", "-f", manifest, "--diff", "--server", url, color=True)
+
+    assert "\x1b[32m+ prod/web-0" in printed.text
+
+
+async def test_preemptions_of_one_namespace_are_those_that_concern_it(run: Run, url: str):
+    concerned = await run("preemptions", "-n", "batch", "--server", url)
+    other = await run("preemptions", "-n", "team-z", "--server", url)
+    everything = await run("preemptions", "-n", "team-z", "-A", "--server", url)
+
+    assert len(concerned.text.splitlines()) == 12
+    assert other.text == "No preemptions within the last 24 hours.\n"
+    assert everything.text == concerned.text
+
+
+async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, scheduler: StandIn):
+    scheduler.switches.hide_names = True
+
+    printed = await run("preemptions", "--server", url)
+    top = await run("top", "--server", url)
+
+    assert printed.text == "and 11 preemptions of pods that you may not see\n"
+    assert "api-" not in top.text
+
+
+async def test_text_of_the_server_cannot_control_the_terminal(
+    run: Run, url: str, scheduler: StandIn
+):
+    import msgspec
+
+    pending = scheduler.world.pending["prod/api-0"]
+    hostile = "\x1b]0;evil\x07 \u202e\r\nx"
+    scheduler.world.pending["prod/api-0"] = msgspec.structs.replace(pending, message=hostile)
+
+    for form in ("wide", "json", "yaml"):
+        printed = await run("why", "api-0", "-n", "prod", "-o", form, "--server", url)
+        assert not set(printed.text) & set("\x1b\x07\r\u202e"), form
+
+
+@pytest.mark.parametrize(
+    ("code", "problem", "advice"),
+    [
+        pytest.param(401, "does not accept the credentials", "log in again", id="401"),
+        pytest.param(
+            403,
+            'User "jane" cannot get path "/preemptive-scheduler/api/v1/policies"',
+            '"/preemptive-scheduler/api/v1/*"]\n    verbs: ["get"]',
+            id="403",
+        ),
+        pytest.param(429, "too many plans at once", "try again in 1 s", id="429"),
+        pytest.param(503, "not synced: pods", "try again", id="503"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(
+    run: Run, url: str, scheduler: StandIn, code: int, problem: str, advice: str
+):
+    scheduler.switches.failures["/api/v1"] = code
+
+    with pytest.raises(PluginError) as error:
+        await run("policies", "--server", url)
+
+    assert problem in str(error.value)
+    assert advice in error.value.advice
+
+
+async def test_a_plan_that_is_forbidden_names_the_verb(
+    run: Run, url: str, scheduler: StandIn, manifest: str
+):
+    scheduler.switches.failures["/api/v1/plan"] = 403
+
+    with pytest.raises(PluginError) as error:
+        await run("plan", "-f", manifest, "--server", url)
+    assert 'verbs: ["post"]' in error.value.advice
+
+
+async def test_a_pod_that_is_not_in_the_queue_is_said(run: Run, url: str):
+    with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
+        await run("why", "web", "-n", "prod", "--server", url)
+    assert "kubectl get pod web -n prod" in error.value.advice
+
+
+async def test_an_argument_that_is_not_a_pod_is_refused(run: Run, url: str):
+    with pytest.raises(PluginError, match="not a pod"):
+        await run("why", "deployment/web", "--server", url)
+
+
+async def test_another_server_is_noticed(run: Run, url: str, scheduler: StandIn):
+    with pytest.raises(PluginError, match="the server does not know") as error:
+        await run("policies", "--server", f"{url}/elsewhere")
+    assert "older than the plugin" in error.value.advice
+
+
+async def test_a_server_that_is_gone_is_said(run: Run):
+    with pytest.raises(PluginError, match="cannot be reached"):
+        await run("policies", "--server", "http://127.0.0.1:1")
+
+
+async def test_a_recording_that_is_refused_leaves_no_file(
+    run: Run, url: str, scheduler: StandIn, tmp_path: Path
+):
+    scheduler.switches.failures["/api/v1/recording"] = 503
+
+    with pytest.raises(PluginError, match="not synced"):
+        await run("record", "-o", str(tmp_path / "x.rec"), "--server", url)
+    assert [each.name for each in tmp_path.iterdir()] == []
+
+
+async def test_a_recording_names_the_next_command(run: Run, url: str, tmp_path: Path):
+    path = tmp_path / "x.rec"
+
+    printed = await run("record", "--last", "5m", "-o", str(path), "--server", url)
+
+    assert f"kubectl preemptive replay {path}" in printed.text

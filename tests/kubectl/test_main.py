@@ -1,0 +1,140 @@
+"""The program: errors, exit codes, the demonstration, completion."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler import __version__
+from scheduler.kubectl import completion, main, parsing
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of a stand-in in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.api_stand_in"], cwd=ROOT, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        with contextlib.suppress(BrokenPipeError):
+            process.communicate()
+
+
+def test_a_command_prints_and_ends_with_0(server: str, capsys: pytest.CaptureFixture[str]):
+    assert main.main(["policies", "--server", server]) == 0
+    assert capsys.readouterr().out.startswith("POLICY")
+
+
+def test_an_error_is_one_line_and_says_what_to_do(capsys: pytest.CaptureFixture[str]):
+    assert main.main(["policies", "--server", "http://127.0.0.1:1"]) == 1
+    problem, *advice = capsys.readouterr().err.splitlines()
+    assert problem.startswith("error: the scheduler cannot be reached")
+    assert "  kubectl get pods -A -l app.kubernetes.io/name=preemptive-scheduler" in advice
+
+
+def test_flags_may_stand_before_the_command(server: str, capsys: pytest.CaptureFixture[str]):
+    assert main.main(["--server", server, "-n", "prod", "why", "api-0"]) == 0
+    assert capsys.readouterr().out.startswith("Pod prod/api-0 is unschedulable.")
+
+
+def test_a_wrong_flag_ends_with_2():
+    with pytest.raises(SystemExit) as ended:
+        main.main(["why"])
+    assert ended.value.code == 2
+
+
+def test_the_version_of_the_plugin_needs_no_cluster(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+
+    assert main.main(["version", "--client"]) == 0
+    assert capsys.readouterr().out == f"plugin     {__version__}\n"
+
+
+def test_replay_is_the_command_of_the_scheduler(capsys: pytest.CaptureFixture[str]):
+    assert main.main(["replay", "no-such-file.rec"]) == 2
+    assert "no-such-file.rec" in capsys.readouterr().err
+
+
+def test_replay_has_its_own_flags(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main.main(["replay", "--help"])
+
+    assert ended.value.code == 0
+    assert "--config FILE" in capsys.readouterr().out
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error(server: str):
+    command = f"{sys.executable} -m scheduler.kubectl.main preemptions --server {server} | head -1"
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+    assert ended.stdout.startswith("AGE")
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "directive"),
+    [
+        pytest.param(["p"], ["plan", "preemptions", "policies"], 4, id="commands"),
+        pytest.param(["plan", "--d"], ["--diff", "--drain"], 4, id="flags"),
+        pytest.param(["plan", "-f", ""], [], 0, id="files"),
+        pytest.param(["why", "-o", "j"], ["json"], 4, id="values"),
+        pytest.param(["completion", ""], ["bash", "zsh", "fish"], 4, id="shells"),
+        pytest.param(["--kubeconfig", ""], [], 0, id="a file before the command"),
+        pytest.param(["-n", "x", "to"], ["top"], 4, id="a command after a flag"),
+        pytest.param(["replay", "x"], [], 0, id="recordings"),
+    ],
+)
+def test_words_are_completed(words: list[str], found: list[str], directive: int):
+    assert completion.candidates(words) == (found, directive)
+
+
+def test_names_of_waiting_pods_are_completed(
+    server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PREEMPTIVE_SCHEDULER_SERVER", server)
+
+    completion.main(["why", "-n", "prod", "api-"])
+
+    assert capsys.readouterr().out.split() == ["api-0", "api-4", "api-8", "api-12", ":4"]
+
+
+def test_a_scheduler_that_does_not_answer_completes_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PREEMPTIVE_SCHEDULER_SERVER", "http://127.0.0.1:1")
+
+    assert completion.candidates(["why", ""]) == ([], 4)
+
+
+def test_bash_completes_with_the_script(tmp_path: Path):
+    """The function is called as bash calls it, with the words of the command line."""
+    script = tmp_path / "completion.bash"
+    script.write_text(completion.script("bash"))
+    test = (
+        f"source {script}; COMP_WORDS=(kubectl-preemptive pol); COMP_CWORD=1;"
+        " _kubectl_preemptive; echo ${COMPREPLY[@]}"
+    )
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    ended = subprocess.run(
+        ["bash", "-c", test], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert ended.stdout == "policies\n", ended.stderr
+
+
+def test_each_command_is_a_module():
+    commands = {path.stem for path in (ROOT / "scheduler/kubectl/commands").glob("*.py")}
+
+    assert set(parsing.COMMANDS) - {"replay", "completion"} <= commands

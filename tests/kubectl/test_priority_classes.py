@@ -1,0 +1,86 @@
+"""A plan knows the PriorityClasses of the cluster, which the scheduler does not read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.kubectl import priority_classes
+from tests.kubectl.conftest import Run
+from tests.kubectl.test_transport import api, config  # noqa: F401 - fixtures
+from tests.support.api_server_stand_in import ApiServerStandIn
+from tests.support.api_stand_in import StandIn
+
+HIGH = {"metadata": {"name": "high"}, "value": 1000}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "prod"},
+        "spec": {"containers": [{"name": "c"}], **spec},
+    }
+
+
+def of_class(name: str) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **HIGH} | {
+        "metadata": {"name": name}
+    }
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    return {"kind": "Deployment", "spec": {"template": {"spec": pod(**spec)["spec"]}}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "want"),
+    [
+        ([pod(priorityClassName="high")], True),
+        ([pod()], True),
+        ([deployment(priorityClassName="high")], True),
+        ([pod(priorityClassName="high", priority=1000)], False),
+        ([pod(priorityClassName="high"), of_class("high")], False),
+        ([pod(priorityClassName="high"), of_class("low")], True),
+        ([{"kind": "Node", "metadata": {"name": "n"}}], False),
+        ([{"kind": "Odd", "metadata": None, "spec": [[{"containers": 1}]]}], False),
+    ],
+)
+def test_classes_are_needed_where_a_pod_has_no_number(objects: list[dict[str, Any]], want: bool):
+    assert priority_classes.needed(objects) is want
+
+
+async def test_a_plan_has_the_classes_of_the_cluster(
+    run: Run,
+    api: ApiServerStandIn,  # noqa: F811
+    scheduler: StandIn,
+    config: str,  # noqa: F811
+    tmp_path: Path,
+):
+    api.priority_classes = [HIGH]
+    path = tmp_path / "pod.yaml"
+    path.write_text(yaml.safe_dump(pod(priorityClassName="high")))
+
+    await run("plan", "-f", str(path), KUBECONFIG=config)
+
+    sent = scheduler.plans[0].objects
+    assert [each["kind"] for each in sent] == ["PriorityClass", "Pod"]
+    assert sent[0]["value"] == 1000
+
+
+async def test_classes_that_may_not_be_read_are_a_warning(
+    run: Run,
+    api: ApiServerStandIn,  # noqa: F811
+    scheduler: StandIn,
+    config: str,  # noqa: F811
+    tmp_path: Path,
+):
+    api.refused["priorityclasses"] = 403
+    path = tmp_path / "pod.yaml"
+    path.write_text(yaml.safe_dump(pod(priorityClassName="high")))
+
+    printed = await run("plan", "-f", str(path), KUBECONFIG=config)
+
+    assert [each["kind"] for each in scheduler.plans[0].objects] == ["Pod"]
+    assert "warning: the PriorityClasses of the cluster cannot be read: " in printed.text

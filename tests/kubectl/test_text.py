@@ -1,0 +1,55 @@
+"""Ages, amounts and tables."""
+
+import pytest
+
+from scheduler.kubectl import text
+from scheduler.model.rest.common import PodView
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (599, "9m59s"),
+        (600, "10m"), (10_799, "179m"), (10_800, "3h"), (12_000, "3h20m"), (28_800, "8h"),
+        (172_800, "2d"), (180_000, "2d2h"), (691_200, "8d"), (63_072_000, "2y"),
+    ],
+)  # fmt: skip
+def test_ages_are_those_of_kubectl(seconds: float, shown: str):
+    assert text.age(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("requests", "shown"),
+    [
+        pytest.param({"cpu": 250, "memory": 2**29}, "cpu 250m, memory 512Mi", id="parts"),
+        pytest.param({"cpu": 2_000, "memory": 3 * 2**29}, "cpu 2, memory 1.5Gi", id="wholes"),
+        pytest.param({"nvidia.com/gpu": 1}, "nvidia.com/gpu 1", id="devices"),
+        pytest.param({"memory": 100}, "memory 100", id="bytes"),
+        pytest.param({"cpu": 0}, "nothing", id="nothing"),
+    ],
+)
+def test_amounts_are_as_in_a_manifest(requests: dict[str, int], shown: str):
+    assert text.amounts(requests) == shown
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(3_600, "1h"), (90, "90s"), (1_800, "30m")])
+def test_periods_are_as_in_a_policy(seconds: float, shown: str):
+    assert text.window(seconds) == shown
+
+
+def test_the_longest_cells_are_cut_until_a_table_fits():
+    lines = text.table(["POD", "WHY"], [["a", "x" * 100], ["b", "y"]], 30)
+
+    assert lines == ["POD  WHY", "a    " + "x" * 24 + "…", "b    y"]
+
+
+def test_a_table_without_a_width_is_not_cut():
+    assert text.table(["WHY"], [["x" * 300]], None)[1] == "x" * 300
+
+
+def test_a_name_with_control_characters_is_escaped():
+    assert text.pod_name(PodView("a", "b\x1b[2J")) == "a/b\\x1b[2J"
+
+
+def test_a_hidden_pod_has_no_name():
+    assert text.pod_name(PodView(hidden=True)) == "<hidden>"

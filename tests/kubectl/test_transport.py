@@ -1,0 +1,319 @@
+"""The way to the leader: its Lease, the port-forward, credentials and certificates."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.kubectl.errors import PluginError
+from tests.kubectl.conftest import Run
+from tests.support.api_server_stand_in import TOKEN, ApiServerStandIn, lease
+from tests.support.api_stand_in import StandIn, serving
+from tests.support.certificates import Authority
+
+NAME = "preemptive-scheduler"
+POD = f"{NAME}-6d4cf56db6-x7x9k"
+HOLDER = f"{POD}_3b7c0a51-9a0c-4b1e-8f5e-6f6f2b0a8c11"
+
+
+def tls(authority: Authority) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_cert_chain(authority.folder / "server.crt", authority.folder / "server.key")
+    return context
+
+
+@pytest.fixture
+async def api(authority: Authority, scheduler: StandIn) -> AsyncIterator[ApiServerStandIn]:
+    """An API server whose Lease names a pod that forwards to the scheduler."""
+    async with serving(scheduler, context=tls(authority)) as url:
+        api = ApiServerStandIn(int(url.rpartition(":")[2]))
+        api.leases[NAME, NAME] = lease(NAME, HOLDER)
+        async with api.serving(authority):
+            yield api
+
+
+@pytest.fixture
+def config(api: ApiServerStandIn, authority: Authority, tmp_path: Path) -> str:
+    return str(api.write_kubeconfig(tmp_path / "config", authority, namespace="prod"))
+
+
+@contextlib.contextmanager
+def refused(problem: str, *advice: str):
+    with pytest.raises(PluginError) as error:
+        yield
+    assert problem in str(error.value)
+    for part in advice:
+        assert part in error.value.advice
+
+
+async def test_the_leader_is_asked_with_the_users_token(
+    run: Run, api: ApiServerStandIn, scheduler: StandIn, config: str
+):
+    printed = await run("version", KUBECONFIG=config)
+
+    assert "scheduler  0.1.0" in printed.text
+    assert api.forwarded == [f"/api/v1/namespaces/{NAME}/pods/{POD}/portforward"]
+    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
+
+
+async def test_the_namespace_of_the_context_is_the_default(
+    run: Run, scheduler: StandIn, config: str
+):
+    await run("why", "pod/api-0", KUBECONFIG=config)
+
+    assert scheduler.requests == ["GET /api/v1/pods/prod/api-0"]
+
+
+async def test_a_flag_chooses_another_namespace(run: Run, scheduler: StandIn, config: str):
+    await run("why", "-n", "batch", "worker-1", KUBECONFIG=config)
+
+    assert scheduler.requests == ["GET /api/v1/pods/batch/worker-1"]
+
+
+async def test_a_client_certificate_is_shown_to_the_scheduler(
+    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
+):
+    content = api.kubeconfig(authority)
+    content["users"][0]["user"] |= {
+        "client-certificate": str(authority.client_certificate),
+        "client-key": str(authority.client_key),
+    }
+    path = tmp_path / "certificate"
+    path.write_text(yaml.safe_dump(content))
+
+    await run("version", "--kubeconfig", str(path))
+
+    assert scheduler.certificates == ["client"]
+
+
+async def test_a_login_command_gives_the_token(
+    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
+):
+    content = api.kubeconfig(authority)
+    credential = (
+        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+        f' "status": {{"token": "{TOKEN}"}}}}'
+    )
+    content["users"][0]["user"] = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "echo",
+            "args": [credential],
+            "interactiveMode": "Never",
+        }
+    }
+    path = tmp_path / "exec"
+    path.write_text(yaml.safe_dump(content))
+
+    await run("version", "--kubeconfig", str(path))
+
+    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
+
+
+async def test_several_kubeconfigs_are_merged(
+    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
+):
+    whole = api.kubeconfig(authority)
+    contexts, users = tmp_path / "contexts", tmp_path / "users"
+    contexts.write_text(yaml.safe_dump({k: whole[k] for k in ("contexts", "clusters")}))
+    users.write_text(yaml.safe_dump({"users": whole["users"]}))
+
+    await run("version", "--context", "test", KUBECONFIG=f"{contexts}:{tmp_path}/none:{users}")
+
+    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
+
+
+async def test_the_certificate_of_the_scheduler_is_verified_on_request(
+    run: Run, authority: Authority, config: str
+):
+    flags = ["--certificate-authority", str(authority.certificate)]
+
+    printed = await run("version", *flags, "--tls-server-name", "kubernetes", KUBECONFIG=config)
+
+    assert printed.code == 0
+
+
+async def test_a_scheduler_with_another_certificate_is_refused(
+    run: Run, authority: Authority, scheduler: StandIn, config: str
+):
+    flags = ["--certificate-authority", str(authority.certificate)]  # the name is another one
+
+    with refused("is not trusted", "--tls-server-name"):
+        await run("version", *flags, KUBECONFIG=config)
+
+    assert scheduler.authorizations == []
+
+
+async def test_large_answers_and_streams_pass(
+    run: Run, scheduler: StandIn, config: str, tmp_path: Path
+):
+    printed = await run("record", "-o", str(tmp_path / "a.rec"), KUBECONFIG=config)
+
+    assert printed.code == 0
+    assert (tmp_path / "a.rec").read_bytes() == b"recording\x00" * 4096
+    assert (tmp_path / "a.rec").stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_only_lease_with_the_labels_of_the_chart_is_found(
+    run: Run, api: ApiServerStandIn, config: str
+):
+    api.leases = {
+        ("sched", "release-preemptive-scheduler"): lease("release-preemptive-scheduler", HOLDER)
+    }
+
+    await run("version", "--scheduler-namespace", "sched", KUBECONFIG=config)
+
+    assert api.forwarded == [f"/api/v1/namespaces/sched/pods/{POD}/portforward"]
+
+
+async def test_one_of_several_schedulers_must_be_chosen(
+    run: Run, api: ApiServerStandIn, config: str
+):
+    api.leases = {(NAME, name): lease(name, HOLDER) for name in ("a", "b")}
+
+    with refused("several schedulers: a, b", "--scheduler-lease"):
+        await run("version", KUBECONFIG=config)
+    assert (await run("version", "--scheduler-lease", "b", KUBECONFIG=config)).code == 0
+
+
+async def test_without_a_lease_the_only_pod_is_asked(run: Run, api: ApiServerStandIn, config: str):
+    api.leases = {}
+    api.pods = [{"metadata": {"name": "single"}, "status": {"phase": "Running"}}]
+
+    await run("version", KUBECONFIG=config)
+
+    assert api.forwarded == [f"/api/v1/namespaces/{NAME}/pods/single/portforward"]
+
+
+async def test_the_name_of_a_pod_cannot_change_the_path(
+    run: Run, api: ApiServerStandIn, config: str
+):
+    api.leases[NAME, NAME] = lease(NAME, "../../secrets?x_1")
+
+    with refused("is not a pod", "--server"):
+        await run("version", KUBECONFIG=config)
+
+    assert api.forwarded == []
+
+
+async def test_it_is_said_where_to_look_if_it_is_not_installed(
+    run: Run, api: ApiServerStandIn, config: str
+):
+    api.leases = {}
+
+    with refused("is not installed in namespace", "helm install", "--scheduler-namespace"):
+        await run("version", KUBECONFIG=config)
+
+
+async def test_it_is_said_if_no_replica_leads(run: Run, api: ApiServerStandIn, config: str):
+    api.leases[NAME, NAME] = lease(NAME, "")
+
+    with refused("no replica leads", "kubectl get pods"):
+        await run("version", KUBECONFIG=config)
+
+
+async def test_an_expired_token_is_said(run: Run, api: ApiServerStandIn, config: str):
+    api.token = "another"
+
+    with refused("Unauthorized", "log in again"):
+        await run("version", KUBECONFIG=config)
+
+
+@pytest.mark.parametrize(
+    ("resource", "rule"),
+    [
+        pytest.param("leases", 'resources: ["leases"]', id="the Lease"),
+        pytest.param("portforward", 'resources: ["pods/portforward"]', id="the port-forward"),
+    ],
+)
+async def test_a_missing_right_is_said_as_a_rule(
+    run: Run, api: ApiServerStandIn, config: str, resource: str, rule: str
+):
+    api.refused[resource] = 403
+
+    with refused("forbidden", rule, "verbs:"):
+        await run("version", KUBECONFIG=config)
+
+
+async def test_what_the_kubelet_says_is_said(run: Run, api: ApiServerStandIn, config: str):
+    api.forward_error = "error forwarding port 10259: connection refused"
+
+    with refused("connection refused", "look at its pods"):
+        await run("version", KUBECONFIG=config)
+
+
+async def test_the_new_leader_is_asked_after_the_old_one_has_gone(
+    run: Run, api: ApiServerStandIn, scheduler: StandIn, config: str
+):
+    """The Lease is read again, once, when its holder does not answer."""
+    good, api.forward_to = api.forward_to, 1
+
+    async def lead() -> None:
+        while len(api.forwarded) < 1:
+            await asyncio.sleep(0.01)
+        api.forward_to = good
+
+    leading = asyncio.create_task(lead())
+    printed = await run("version", KUBECONFIG=config)
+    await leading
+
+    assert printed.code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param(
+            lambda c: c.pop("current-context"), "names no current context", id="no context"
+        ),
+        pytest.param(lambda c: c["users"].clear(), "has no user 'jane'", id="no user"),
+        pytest.param(
+            lambda c: c["users"][0].update(user={"exec": {"apiVersion": "x", "command": "none"}}),
+            "exec: apiVersion",
+            id="a login command of another version",
+        ),
+    ],
+)
+async def test_an_unusable_kubeconfig_is_one_line(
+    run: Run,
+    api: ApiServerStandIn,
+    authority: Authority,
+    tmp_path: Path,
+    change: Callable[[dict], object],
+    problem: str,
+):
+    content = api.kubeconfig(authority)
+    change(content)
+    path = tmp_path / "bad"
+    path.write_text(yaml.safe_dump(content))
+
+    with pytest.raises(PluginError, match=problem) as error:
+        await run("version", KUBECONFIG=str(path))
+    assert "\n" not in str(error.value)
+
+
+async def test_without_a_kubeconfig_it_is_said(run: Run):
+    with refused("there is no kubeconfig", "--kubeconfig"):
+        await run("version")
+
+
+async def test_without_a_kubeconfig_the_demonstration_is_asked(run: Run, url: str, tmp_path: Path):
+    path = tmp_path / ".cache" / "preemptive-scheduler" / "demo-server"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{url}\n")
+
+    assert (await run("version")).code == 0
+
+
+async def test_a_token_is_not_sent_without_tls(run: Run, tmp_path: Path):
+    (tmp_path / "token").write_text("secret")
+
+    with refused("only sent over https"):
+        await run(
+            "version", "--server", "http://example.com", "--token-file", str(tmp_path / "token")
+        )
