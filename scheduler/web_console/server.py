@@ -1,0 +1,308 @@
+"""The server of the console, on this machine alone.
+
+It serves the page and forwards `/api/v1` with the rights of its user, so it must not serve anybody
+else:
+
+* It listens on 127.0.0.1. The `Host` of a request must name that address, so no name that an
+  attacker points to it (DNS rebinding) is answered.
+* Other users of the machine can connect to the port, so the API needs a cookie. The browser gets it
+  for a key that the command shows in its terminal, and hands to the browser in a file that only its
+  user can read. The key is sent in the body of a form: it is in no URL, so in no history, log or
+  list of processes. After a few wrong keys no further one is accepted.
+* The cookie is `HttpOnly` and `SameSite=Strict`, and what changes something needs an `Origin` of
+  this server, so pages of other sites cannot ask in the name of the user.
+* Only `/api/v1` is forwarded, with few headers; all other paths are files of the page.
+
+Browsers do not tell ports apart in cookies, so a server of another user on the same address would
+get the cookie if it was opened in the same browser. It ends with this process.
+"""
+
+import contextlib
+import hmac
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Final, Protocol, TypeAlias
+
+from aiohttp import web
+
+from scheduler.kube.errors import Unreachable
+from scheduler.kube.http.http1 import Incoming, Reply
+from scheduler.observe.pages.statuses import status
+
+__all__ = ["Backend", "BackendError", "ConsoleServer", "page_files"]
+
+ADDRESS: Final = "127.0.0.1"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src"
+    " 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: For the page that asks for the key: it has a form and nothing else.
+FORM_POLICY: Final = (
+    "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+#: How many wrong keys are accepted before none is.
+WRONG_KEYS: Final = 5
+#: The largest body that is forwarded; the scheduler has a lower limit.
+BODY_BYTES: Final = 16 * 2**20
+_FORWARDED: Final = ("Accept", "Content-Type", "Last-Event-ID")
+_RETURNED: Final = ("content-type", "retry-after", "content-disposition")
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "json": "application/json",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
+}
+FORM: Final = """\
+<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>preemptive-scheduler</title>
+<h1>preemptive-scheduler</h1>
+<p>{message}</p>
+<form method="post" action="/session">
+<label>Key <input name="key" type="password" autofocus required></label> <button>Open</button>
+</form>
+"""
+#: A page of this server, so that the browser sends the cookie: after a redirect of a request that
+#: came from elsewhere it would not.
+OPENED: Final = """\
+<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>preemptive-scheduler</title>
+<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the console</a></p>
+"""
+
+_Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class BackendError(Exception):
+    """The scheduler cannot be asked; the message is for the user."""
+
+
+class Backend(Protocol):
+    """The way to the scheduler; both methods raise BackendError."""
+
+    async def send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Reply:
+        """Send a request and return the answer, whatever its status."""
+
+    async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
+        """Begin to read an answer in parts; the caller closes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    content_type: str
+
+
+def page_files(folder: Traversable | None = None) -> dict[str, _File]:
+    """Return the files of the page by path; those of the package by default."""
+    found: dict[str, _File] = {}
+
+    def collect(place: Traversable, path: str) -> None:
+        for each in place.iterdir():
+            name = f"{path}/{each.name}"
+            if each.is_dir():
+                collect(each, name)
+            elif (content_type := _TYPES.get(each.name.rpartition(".")[2])) is not None:
+                found[name] = _File(each.read_bytes(), content_type)
+
+    collect(folder or resources.files("scheduler.web_console") / "static", "")
+    return found
+
+
+class ConsoleServer:
+    """Serves the console while it is open.
+
+    Args:
+        backend: The way to the scheduler.
+        files: Those of the page.
+        key: What the browser must send to get the cookie.
+    """
+
+    def __init__(self, backend: Backend, files: Mapping[str, _File], key: str = "") -> None:
+        self._backend = backend
+        self._files = files
+        self.key = key or secrets.token_urlsafe(18)
+        self._session = secrets.token_urlsafe(32)
+        self._wrong = 0
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The address of the page, without a secret."""
+        return f"http://{ADDRESS}:{self.port}/"
+
+    @contextlib.asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[None]:
+        """Serve; a port of 0 is any free one.
+
+        Raises:
+            OSError: The port is taken.
+        """
+        runner = web.AppRunner(
+            self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, ADDRESS, port).start()
+            self.port = int(runner.addresses[0][1])
+            yield
+        finally:
+            await runner.cleanup()
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application."""
+        app = web.Application(middlewares=[self._checked], client_max_size=BODY_BYTES)
+        app.on_response_prepare.append(_add_headers)
+        app.router.add_post("/session", self._sign_in)
+        app.router.add_post("/api/v1/plan", self._guarded(self._plan))
+        app.router.add_get("/api/v1", self._guarded(self._forward), allow_head=False)
+        app.router.add_get("/api/v1/{rest:.*}", self._guarded(self._forward), allow_head=False)
+        app.router.add_get("/{path:.*}", self._file)
+        return app
+
+    @web.middleware
+    async def _checked(self, request: web.Request, handler: _Respond) -> web.StreamResponse:
+        hosts = {f"{ADDRESS}:{self.port}", f"localhost:{self.port}"}
+        if request.headers.getall("Host", []) not in [[host] for host in hosts]:
+            return refusal(403, "Forbidden", "this host is not served")
+        sign_in = request.path == "/session"
+        if request.method == "POST" and not sign_in:
+            origins = {f"http://{host}" for host in hosts}
+            if request.headers.get("Origin") not in origins:
+                return refusal(403, "Forbidden", "requests of other origins are not served")
+        if request.headers.get("Sec-Fetch-Site") == "cross-site" and not _navigates(request):
+            return refusal(403, "Forbidden", "requests of other sites are not served")
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return refusal(error.status, error.reason.replace(" ", ""), error.reason)
+
+    def _guarded(self, respond: _Respond) -> _Respond:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            if not self._signed_in(request):
+                return refusal(401, "Unauthorized", "open the console with the key in the terminal")
+            if not _plain(request):
+                return refusal(400, "BadRequest", "the path is not valid")
+            try:
+                return await respond(request)
+            except BackendError as error:
+                return refusal(503, "ServiceUnavailable", str(error))
+
+        return guarded
+
+    def _signed_in(self, request: web.Request) -> bool:
+        given = request.cookies.get(self._cookie, "")
+        return hmac.compare_digest(_bytes(given), self._session.encode())
+
+    @property
+    def _cookie(self) -> str:
+        return f"preemptive-console-{self.port}"
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        if self._wrong >= WRONG_KEYS:
+            return _form("Too many wrong keys. Start the command again.", 403)
+        # Of another type, a form may be of any size, or text that cannot be decoded.
+        is_form = request.content_type == "application/x-www-form-urlencoded"
+        given = str((await request.post()).get("key", "")).strip() if is_form else ""
+        if not hmac.compare_digest(_bytes(given), self.key.encode()):
+            self._wrong += 1
+            return _form("This is not the key that the command shows in the terminal.", 403)
+        response = web.Response(text=OPENED, content_type="text/html")
+        response.headers["Content-Security-Policy"] = FORM_POLICY
+        response.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
+        return response
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        if path == "/":
+            if not self._signed_in(request):
+                return _form("Enter the key that the command shows in the terminal.", 200)
+            path = "/index.html"
+        found = self._files.get(path)
+        if found is None:
+            return refusal(404, "NotFound", "there is no such page")
+        return web.Response(body=found.content, headers={"Content-Type": found.content_type})
+
+    async def _plan(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        reply = await self._backend.send("POST", request.raw_path, _forwarded(request), body)
+        headers = _returned(reply.headers)
+        return web.Response(status=reply.status, body=reply.body, headers=headers)
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        incoming = await self._backend.open(request.raw_path, _forwarded(request))
+        headers = _returned(incoming.headers)
+        response = web.StreamResponse(status=incoming.status, headers=headers)
+        try:
+            await response.prepare(request)
+            while part := await incoming.read():
+                await response.write(part)
+            await response.write_eof()
+        except Unreachable:
+            # The answer has begun, so its end must be missing: an end would make it complete.
+            if request.transport is not None:
+                request.transport.abort()
+        except ConnectionError:
+            pass  # the browser has closed the connection
+        finally:
+            incoming.close()
+        return response
+
+
+def _bytes(given: str) -> bytes:
+    """Return what a client has sent, also where that is not UTF-8."""
+    return given.encode(errors="surrogateescape")
+
+
+def _navigates(request: web.Request) -> bool:
+    """Return whether the user follows a link, or the file with the key is opened."""
+    return request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path in {"/", "/session"}
+
+
+def _plain(request: web.Request) -> bool:
+    """Return whether a path means the same to each server on the way."""
+    raw = request.raw_path.partition("?")[0].lower()
+    return not any(part in raw for part in ("/..", "/.", "//", "%2e", "%2f", "%5c", "\\"))
+
+
+def _forwarded(request: web.Request) -> dict[str, str]:
+    return {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+
+
+def _returned(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.title(): headers[name] for name in _RETURNED if name in headers}
+
+
+def _form(message: str, code: int) -> web.Response:
+    response = web.Response(
+        status=code, text=FORM.format(message=message), content_type="text/html"
+    )
+    response.headers["Content-Security-Policy"] = FORM_POLICY
+    return response
+
+
+def refusal(code: int, reason: str, message: str) -> web.Response:
+    """Return a Status."""
+    body = status(code, reason, message)
+    return web.Response(status=code, body=body, content_type="application/json")
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    headers = response.headers
+    headers.setdefault("Content-Security-Policy", POLICY)
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers["Referrer-Policy"] = "no-referrer"
+    headers["Cross-Origin-Opener-Policy"] = "same-origin"
+    headers["Cross-Origin-Resource-Policy"] = "same-origin"
+    headers["Cache-Control"] = "no-store"
+    headers["Server"] = "preemptive-scheduler"

@@ -1,0 +1,286 @@
+/** Draws the bars of nodes on a canvas. */
+import { segments, use } from "./cluster_layout.js";
+import { colour } from "./palette.js";
+import { amount, percent, plural } from "./format.js";
+
+const NAME_WIDTH = 132;
+const FIGURE_WIDTH = 92;
+/** Nominated pods are drawn at least this long: they must not be missed. */
+const LEAST_NOMINATED = 3;
+
+/**
+ * What a drawing depends on besides the layout: `theme`, `scale`, `resource`, `patterns` (whether
+ * patterns repeat the colours), `highlight` (key of the only level in full colour), `selected` and
+ * `hovered` (names of nodes).
+ *
+ * @typedef {object} Look
+ */
+export class Painter {
+  /** @param {HTMLCanvasElement} canvas */
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.patterns = new Map();
+  }
+
+  /** Draw the part of the layout from `top` down that is visible. */
+  draw(plan, look, { width, height, top }) {
+    const ratio = devicePixelRatio || 1;
+    const [pixelWidth, pixelHeight] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== pixelWidth) this.canvas.width = pixelWidth;
+    if (this.canvas.height !== pixelHeight) this.canvas.height = pixelHeight;
+    if (this.theme !== look.theme) this.readColours(look.theme);
+    this.look = look;
+    const context = this.context;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.translate(0, -top);
+    context.textBaseline = "middle";
+    for (const header of plan.headers) {
+      if (header.y + 26 >= top && header.y <= top + height) this.header(header, width);
+    }
+    for (const bar of plan.bars) {
+      if (bar.y + bar.height < top || bar.y > top + height) continue;
+      if (plan.mode === "rows") this.row(bar);
+      else this.upright(bar);
+    }
+  }
+
+  readColours(theme) {
+    const style = getComputedStyle(this.canvas);
+    const read = (name) => style.getPropertyValue(name).trim();
+    this.theme = theme;
+    this.patterns.clear();
+    this.colours = {
+      text: read("--text"),
+      muted: read("--muted"),
+      track: read("--track"),
+      line: read("--line-strong"),
+      accent: read("--accent"),
+      ground: read("--ground"),
+      danger: read("--danger"),
+      ink: theme === "dark" ? "rgba(0, 0, 0, 0.55)" : "rgba(255, 255, 255, 0.65)",
+    };
+    this.font = style.fontFamily;
+  }
+
+  header({ group, y }, width) {
+    const { context, colours, look } = this;
+    let [requested, allocatable] = [0, 0];
+    for (const node of group.nodes) {
+      const used = use(node, look.resource);
+      requested += used.requested;
+      allocatable += used.allocatable;
+    }
+    context.font = `600 12px ${this.font}`;
+    context.fillStyle = colours.text;
+    const name = this.fitted(group.name, width / 2);
+    context.fillText(name, 0, y + 12);
+    const end = context.measureText(name).width;
+    context.font = `12px ${this.font}`;
+    context.fillStyle = colours.muted;
+    const part = allocatable > 0 ? percent(requested / allocatable) : "none";
+    const text = `${plural(group.nodes.length, "node")}  ·  ${part} of ${look.resource} requested`;
+    context.fillText(text, end + 10, y + 12);
+  }
+
+  /** A node as a row: name, bar, figures. */
+  row(bar) {
+    const { context, colours, look } = this;
+    const { node, x, y, width, height } = bar;
+    const middle = y + height / 2;
+    this.rowState(bar);
+    context.font = `12px ${this.font}`;
+    context.fillStyle = node.unschedulable ? colours.muted : colours.text;
+    context.fillText(this.fitted(node.name, NAME_WIDTH - 12), x + 4, middle);
+    const track = {
+      x: x + NAME_WIDTH,
+      y: y + 6,
+      width: Math.max(20, width - NAME_WIDTH - FIGURE_WIDTH),
+      height: height - 12,
+    };
+    this.track(track, node);
+    this.fill(node, (from, to) => ({
+      x: track.x + from * track.width,
+      y: track.y,
+      width: (to - from) * track.width,
+      height: track.height,
+    }), track);
+    const { requested, allocatable } = use(node, look.resource);
+    context.font = `11px ${this.font}`;
+    context.fillStyle = colours.muted;
+    context.textAlign = "right";
+    const figure = node.unschedulable
+      ? "cordoned"
+      : `${amount(look.resource, requested)} / ${amount(look.resource, allocatable)}`;
+    context.fillText(figure, x + width - 6, middle);
+    context.textAlign = "left";
+  }
+
+  rowState({ node, x, y, width, height }) {
+    const { context, colours, look } = this;
+    if (node.name !== look.selected && node.name !== look.hovered) return;
+    context.fillStyle = colours.track;
+    context.globalAlpha = node.name === look.selected ? 0.9 : 0.5;
+    context.fillRect(x, y + 1, width, height - 2);
+    context.globalAlpha = 1;
+    if (node.name === look.selected) {
+      context.fillStyle = colours.accent;
+      context.fillRect(x - 3, y + 1, 3, height - 2);
+    }
+  }
+
+  /** A node as an upright bar, filled from below. */
+  upright(bar) {
+    const { context, colours, look } = this;
+    const { node, x, y, width, height } = bar;
+    this.track(bar, node);
+    this.fill(node, (from, to) => ({
+      x,
+      y: y + height - to * height,
+      width,
+      height: (to - from) * height,
+    }), bar);
+    if (node.name === look.selected || node.name === look.hovered) {
+      context.strokeStyle = node.name === look.selected ? colours.accent : colours.text;
+      context.lineWidth = 2;
+      context.strokeRect(x - 1, y - 1, width + 2, height + 2);
+    }
+  }
+
+  track({ x, y, width, height }, node) {
+    const { context, colours } = this;
+    context.fillStyle = colours.track;
+    context.fillRect(x, y, width, height);
+    if (!node.unschedulable) return;
+    context.fillStyle = this.hatching("cordoned", colours.line, 1);
+    context.fillRect(x, y, width, height);
+  }
+
+  /** Fill a track with segments; `box` gives the rectangle from one part to another. */
+  fill(node, box, track) {
+    let from = 0;
+    const nominated = [];
+    for (const segment of segments(node, this.look.resource)) {
+      if (segment.nominated) {
+        nominated.push(segment);
+        continue;
+      }
+      const to = Math.min(1, from + segment.part);
+      if (to > from) this.segment(segment, box(from, to), box(from, from + (to - from) * segment.terminating));
+      from = to;
+    }
+    for (const segment of nominated) from = this.nomination(segment, from, box, track);
+  }
+
+  segment(segment, whole, terminating) {
+    const { context, look } = this;
+    const level = look.scale.of(segment.priority);
+    const fill = colour(level, look.theme);
+    context.globalAlpha = look.highlight && look.highlight !== level.key ? 0.14 : 1;
+    context.fillStyle = fill;
+    context.fillRect(whole.x, whole.y, whole.width, whole.height);
+    if (look.patterns && level.pattern !== "solid") {
+      context.fillStyle = this.texture(level.pattern);
+      context.fillRect(whole.x, whole.y, whole.width, whole.height);
+    }
+    if (segment.terminating > 0) this.termination(terminating, whole);
+    // A line between segments, where there is space for one.
+    if (whole.width > 7 && whole.height > 7) this.edge(whole);
+    context.globalAlpha = 1;
+  }
+
+  /** Pods that terminate: crossed out in the colour of the background. */
+  termination(part, whole) {
+    const { context, colours } = this;
+    const upright = whole.height >= whole.width || part.width === whole.width;
+    const box = upright
+      ? { ...part, height: Math.max(part.height, Math.min(whole.height, 4)) }
+      : { ...part, width: Math.max(part.width, Math.min(whole.width, 6)) };
+    context.fillStyle = this.hatching("terminating", colours.ground, 2);
+    context.fillRect(box.x, box.y, box.width, box.height);
+    context.fillStyle = colours.danger;
+    if (upright) context.fillRect(box.x, box.y, box.width, 1);
+    else context.fillRect(box.x, box.y + box.height - 2, box.width, 2);
+  }
+
+  edge({ x, y, width, height }) {
+    const { context, colours } = this;
+    context.fillStyle = colours.ground;
+    const rows = height < width || this.look.mode === "rows";
+    context.globalAlpha *= 0.65;
+    if (rows) context.fillRect(x + width - 1, y, 1, height);
+    else context.fillRect(x, y, width, 1);
+  }
+
+  /** A nominated pod is outlined and hatched, beyond what is used or over the end of the bar. */
+  nomination(segment, from, box, track) {
+    const { context, look, colours } = this;
+    const long = Math.max(track.width, track.height);
+    const part = Math.max(segment.part, LEAST_NOMINATED / long);
+    const begin = Math.min(from, Math.max(0, 1 - part));
+    const end = Math.min(1, begin + part);
+    const area = box(begin, end);
+    const level = look.scale.of(segment.priority);
+    const stroke = colour(level, look.theme);
+    context.globalAlpha = look.highlight && look.highlight !== level.key ? 0.3 : 1;
+    context.fillStyle = colours.ground;
+    context.fillRect(area.x, area.y, area.width, area.height);
+    context.fillStyle = this.hatching(`nominated ${stroke}`, stroke, 1.2);
+    context.fillRect(area.x, area.y, area.width, area.height);
+    context.strokeStyle = stroke;
+    context.lineWidth = 1.5;
+    context.strokeRect(area.x + 0.75, area.y + 0.75, area.width - 1.5, area.height - 1.5);
+    context.globalAlpha = 1;
+    return end;
+  }
+
+  fitted(text, width) {
+    const { context } = this;
+    if (context.measureText(text).width <= width) return text;
+    let length = Math.max(1, Math.floor((text.length * width) / context.measureText(text).width));
+    while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > width) length -= 1;
+    return `${text.slice(0, length)}…`;
+  }
+
+  hatching(name, ink, line) {
+    return this.tile(name, 6, (context, size) => {
+      context.strokeStyle = ink;
+      context.lineWidth = line;
+      context.beginPath();
+      for (const shift of [-size, 0, size]) {
+        context.moveTo(shift - 1, size + 1);
+        context.lineTo(shift + size + 1, -1);
+      }
+      context.stroke();
+    });
+  }
+
+  texture(pattern) {
+    return this.tile(pattern, 4, (context, size) => {
+      context.fillStyle = this.colours.ink;
+      context.strokeStyle = this.colours.ink;
+      if (pattern === "rows" || pattern === "grid") context.fillRect(0, 0, size, 1);
+      if (pattern === "columns" || pattern === "grid") context.fillRect(0, 0, 1, size);
+      if (pattern === "dots") context.fillRect(1, 1, 2, 2);
+      if (pattern === "rising") {
+        context.beginPath();
+        context.moveTo(0, size);
+        context.lineTo(size, 0);
+        context.stroke();
+      }
+    });
+  }
+
+  tile(name, size, paint) {
+    const known = this.patterns.get(name);
+    if (known) return known;
+    const canvas = document.createElement("canvas");
+    canvas.width = size;
+    canvas.height = size;
+    paint(canvas.getContext("2d"), size);
+    const made = this.context.createPattern(canvas, "repeat");
+    this.patterns.set(name, made);
+    return made;
+  }
+}

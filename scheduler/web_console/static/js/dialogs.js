@@ -1,0 +1,80 @@
+/** The help, and the download of the recording. */
+import { html, useRef, useState } from "./html.js";
+import { answer } from "./api.js";
+import { shortcuts, useShortcuts } from "./keyboard.js";
+import { useStore } from "./store.js";
+
+function Dialog({ dialog, title, children }) {
+  return html`<dialog ref=${dialog} aria-label=${title} onClick=${(event) => event.target === dialog.current && dialog.current.close()}>
+    <header class="panel-head">
+      <h2>${title}</h2>
+      <button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick=${() => dialog.current.close()}>✕</button>
+    </header>
+    ${children}
+  </dialog>`;
+}
+
+const SHOWN_KEYS = { Escape: "Esc", " ": "Space" };
+
+export function HelpButton() {
+  const dialog = useRef(null);
+  const known = useStore(shortcuts);
+  const open = () => !dialog.current.open && dialog.current.showModal();
+  useShortcuts([["?", "This help", open]], []);
+  return html`<button type="button" class="icon" onClick=${open} aria-label="Help" title="Shortcuts (?)">?</button>
+    <${Dialog} dialog=${dialog} title="Keyboard">
+      <table class="table compact keys">
+        <tbody>
+          ${[...known].map(([key, { text }]) => html`<tr><td><kbd>${SHOWN_KEYS[key] ?? key}</kbd></td><td>${text}</td></tr>`)}
+          <tr><td><kbd>↑</kbd> <kbd>↓</kbd> <kbd>j</kbd> <kbd>k</kbd></td><td>Move between rows; arrows move between nodes as well</td></tr>
+          <tr><td><kbd>Enter</kbd></td><td>Show the details of a row or node</td></tr>
+        </tbody>
+      </table>
+    <//>`;
+}
+
+const SPANS = [["5m", "5 minutes"], ["15m", "15 minutes"], ["1h", "hour"], ["24h", "24 hours"]];
+
+export function RecordingButton() {
+  const dialog = useRef(null);
+  const [state, setState] = useState({ busy: "", error: null });
+  const open = () => {
+    setState({ busy: "", error: null });
+    dialog.current.showModal();
+  };
+  const download = async (last) => {
+    setState({ busy: last, error: null });
+    try {
+      const response = await answer("get", "/recording", { last }, { timeout: 120_000 });
+      save(await response.blob(), `incident-${last}.rec`);
+      dialog.current.close();
+    } catch (error) {
+      setState({ busy: "", error });
+    }
+  };
+  return html`<button type="button" class="tool" onClick=${open} title="Download what was observed and decided">Recording</button>
+    <${Dialog} dialog=${dialog} title="Download the recording">
+      <p>
+        What the scheduler has observed and decided. <code>kubectl preemptive replay FILE</code> takes
+        every decision again, and says why a pod waited at any moment.
+      </p>
+      <div class="buttons" role="group" aria-label="The last">
+        <span>The last</span>
+        ${SPANS.map(
+          ([last, text]) =>
+            html`<button type="button" disabled=${Boolean(state.busy)} onClick=${() => download(last)}>
+              ${state.busy === last ? "Loading …" : text}
+            </button>`,
+        )}
+      </div>
+      ${state.error && html`<p class="failure" role="alert">${state.error.message}</p>`}
+    <//>`;
+}
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,106 @@
+/** Numbers, amounts and times as text. */
+
+const WHOLE = new Intl.NumberFormat("en-US");
+const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+const UNITS = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+const SYSTEM = {
+  2000001000: "system-node-critical",
+  2000000000: "system-cluster-critical",
+};
+
+export const count = (number) => WHOLE.format(number ?? 0);
+export const short = (number) => (Math.abs(number) < 10_000 ? WHOLE : SHORT).format(number ?? 0);
+export const percent = (part) => `${Math.round(100 * part)} %`;
+export const plural = (number, one, many = `${one}s`) =>
+  `${count(number)} ${number === 1 ? one : many}`;
+
+/** Return a duration by its two largest units. */
+export function duration(seconds) {
+  if (seconds === undefined || seconds === null || !Number.isFinite(seconds)) return "–";
+  const whole = Math.max(0, Math.round(seconds));
+  const parts = [
+    [Math.floor(whole / 86_400), "d"],
+    [Math.floor(whole / 3600) % 24, "h"],
+    [Math.floor(whole / 60) % 60, "m"],
+    [whole % 60, "s"],
+  ];
+  const first = parts.findIndex(([amount]) => amount > 0);
+  if (first < 0) return "0s";
+  return parts
+    .slice(first, first + 2)
+    .filter(([amount]) => amount > 0)
+    .map(([amount, unit]) => `${amount}${unit}`)
+    .join(" ");
+}
+
+/** Return an amount of cpu, given in milli-units, in cores. */
+export function cpu(milli) {
+  if (!milli) return "0";
+  return Math.abs(milli) < 1000 ? `${Math.round(milli)}m` : trimmed(milli / 1000);
+}
+
+/** Return an amount of bytes. */
+export function bytes(amount) {
+  let rest = amount ?? 0;
+  let unit = 0;
+  while (Math.abs(rest) >= 1024 && unit < UNITS.length - 1) {
+    rest /= 1024;
+    unit += 1;
+  }
+  return `${trimmed(rest)}${UNITS[unit]}`;
+}
+
+function trimmed(number) {
+  const digits = Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
+  return WHOLE.format(Number(number.toFixed(digits)));
+}
+
+const IN_BYTES = /^(memory|ephemeral-storage|storage)$|^hugepages-/;
+
+export function amount(resource, number) {
+  if (resource === "cpu") return cpu(number);
+  return IN_BYTES.test(resource) ? bytes(number) : count(number);
+}
+
+/** Return requests as `2 cpu · 4Gi memory`, or shorter as `2 cpu · 4Gi`. */
+export function requests(amounts, brief = false) {
+  const entries = Object.entries(amounts ?? {}).filter(([name, number]) => number && name !== "pods");
+  const text = ([name, number]) =>
+    brief && name === "memory" ? bytes(number) : `${amount(name, number)} ${name}`;
+  return entries.map(text).join(" · ") || "none";
+}
+
+/** Return the cost of a preemption: amounts times the time that the victims had run. */
+export function cost(amounts) {
+  const hours = (number) => trimmed(number / 3600);
+  const known = {
+    pods: (number) => `${duration(number)} of pod time`,
+    cpu: (number) => `${hours(number / 1000)} cpu·h`,
+    memory: (number) => `${hours(number / 2 ** 30)} GiB·h`,
+  };
+  return Object.entries(amounts ?? {})
+    .filter(([name]) => name in known)
+    .map(([name, number]) => known[name](number));
+}
+
+/** Return a priority; the classes that every cluster has are named. */
+export function priority(number) {
+  return SYSTEM[number] ?? count(number);
+}
+
+/** Return a time of today, or with its day if it is another one. */
+export function time(stamp, now) {
+  const at = new Date(stamp);
+  if (Number.isNaN(at.getTime())) return "–";
+  const clock = at.toLocaleTimeString("en-GB");
+  const today = new Date(now).toDateString() === at.toDateString();
+  return today ? clock : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
+}
+
+/** Return the name of a pod with its namespace, or that it is hidden. */
+export function podName(pod) {
+  return pod.hidden ? "hidden pod" : `${pod.namespace}/${pod.name}`;
+}
+
+/** Return an order in which `node-2` comes before `node-10`. */
+export const byName = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,0 +1,93 @@
+/** The page: header, problems, figures, and the view that the address names. */
+import { html, render, useEffect, useErrorBoundary } from "./html.js";
+import { summary } from "./documents.js";
+import { useLive } from "./live.js";
+import { useStore } from "./store.js";
+import { go, route, to } from "./route.js";
+import { switchTheme, theme } from "./theme.js";
+import { useShortcuts } from "./keyboard.js";
+import { short } from "./format.js";
+import { Banner, Connection, Figures } from "./head.js";
+import { HelpButton, RecordingButton } from "./dialogs.js";
+import { ClusterView } from "./views/cluster.js";
+import { WaitingView } from "./views/waiting.js";
+import { PreemptionsView } from "./views/preemptions.js";
+import { PoliciesView } from "./views/policies.js";
+import { WhatIfView } from "./views/what_if.js";
+
+const VIEWS = [
+  { key: "cluster", title: "Cluster", view: ClusterView },
+  { key: "waiting", title: "Waiting", view: WaitingView, badge: waiting },
+  { key: "preemptions", title: "Preemptions", view: PreemptionsView, badge: (data) => data.preemptionsActive },
+  { key: "policies", title: "Policies", view: PoliciesView },
+  { key: "what-if", title: "What if", view: WhatIfView },
+];
+
+function waiting({ queue = {} }) {
+  return Object.values(queue).reduce((sum, pods) => sum + pods, 0);
+}
+
+function App() {
+  const { view, parts } = useStore(route);
+  const mode = useStore(theme);
+  const { data } = useLive(summary);
+  const current = VIEWS.find((each) => each.key === view) ?? VIEWS[0];
+  useShortcuts(
+    [
+      ...VIEWS.map(({ key, title }, index) => [String(index + 1), title, () => go(key)]),
+      ["t", "Dark or light", switchTheme],
+    ],
+    [],
+  );
+  useEffect(() => {
+    const part = parts.length > 0 ? `${parts.at(-1)} · ` : "";
+    document.title = `${part}${current.title} · preemptive-scheduler`;
+  }, [current, parts.join("/")]);
+  return html`<a class="skip" href="#main" onClick=${skip}>Skip to the view</a>
+    <header class="bar">
+      <a class="brand" href=${to("cluster")}>
+        <img src="icon.svg" alt="" width="20" height="20" /><span>preemptive-scheduler</span>
+      </a>
+      <nav aria-label="Views">
+        ${VIEWS.map(({ key, title, badge }) => {
+          const number = data && badge ? badge(data) : 0;
+          return html`<a href=${to(key)} aria-current=${key === current.key ? "page" : undefined}>
+            ${title}${number > 0 && html`<span class="badge">${short(number)}</span>`}
+          </a>`;
+        })}
+      </nav>
+      <div class="tools">
+        <${Connection} />
+        <${RecordingButton} />
+        <button type="button" class="icon" onClick=${switchTheme} aria-label=${`Switch to ${mode === "dark" ? "light" : "dark"}`} title="Dark or light (t)">
+          ${mode === "dark" ? "☾" : "☀"}
+        </button>
+        <${HelpButton} />
+      </div>
+    </header>
+    <${Banner} />
+    <${Figures} />
+    <main id="main" tabindex="-1"><${Guarded} key=${current.key} view=${current.view} /></main>`;
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+/** A view; a defect in it leaves the rest of the page usable. */
+function Guarded({ view: View }) {
+  const [error, reset] = useErrorBoundary();
+  if (error) {
+    console.error(error);
+    return html`<div class="failure" role="alert">
+      <p>This view failed: ${String(error.message ?? error)}</p>
+      <button type="button" onClick=${reset}>Show it again</button>
+    </div>`;
+  }
+  return html`<${View} />`;
+}
+
+const root = document.getElementById("app");
+root.replaceChildren();
+render(html`<${App} />`, root);

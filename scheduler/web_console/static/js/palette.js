@@ -1,0 +1,69 @@
+/**
+ * Colours and patterns of priorities.
+ *
+ * Priorities are ranked, and ranks get colours of one ramp whose lightness only rises (or, on
+ * light backgrounds, only falls): the order is legible in shades of grey, so for colour-blind
+ * people as well. Patterns repeat the order without any colour. Priorities of the system are grey:
+ * their pods are on every node and are hardly ever victims.
+ */
+import { Store } from "./store.js";
+import { priority as shown } from "./format.js";
+
+/** From the lowest priority to the highest; the contrast to the background is 3:1 or more. */
+const RAMPS = {
+  dark: ["#4d62b8", "#3f83b5", "#2fa39f", "#5cbf74", "#b3d44c", "#fbe14a"],
+  light: ["#6d9fd0", "#3f86ac", "#1f7585", "#3f5596", "#6a2f83", "#5b0f3c"],
+};
+const SYSTEM_COLOUR = { dark: "#6b7482", light: "#87909c" };
+const SYSTEM_PRIORITY = 2_000_000_000;
+/** Patterns by rank; a canvas draws them, and legends have them as classes. */
+export const PATTERNS = ["solid", "rows", "columns", "dots", "grid", "rising"];
+
+/** All priorities that were seen, so that a colour means the same in every view. */
+const seen = new Set();
+export const scale = new Store(makeScale([]));
+
+/** Take priorities into the scale. */
+export function see(priorities) {
+  const before = seen.size;
+  for (const priority of priorities) seen.add(priority);
+  if (seen.size !== before) scale.set(makeScale([...seen]));
+}
+
+/**
+ * Return the levels of a set of priorities, highest first, and the level of each priority.
+ *
+ * There are at most six levels and the system's; neighbours share one where there are more.
+ */
+export function makeScale(priorities) {
+  const own = priorities.filter((each) => each < SYSTEM_PRIORITY).sort((a, b) => a - b);
+  const system = priorities.filter((each) => each >= SYSTEM_PRIORITY).sort((a, b) => a - b);
+  const size = RAMPS.dark.length;
+  const levels = [];
+  const byPriority = new Map();
+  const amount = Math.min(size, own.length);
+  for (let level = 0; level < amount; level += 1) {
+    const members = own.slice(
+      Math.floor((level * own.length) / amount),
+      Math.floor(((level + 1) * own.length) / amount),
+    );
+    // Few levels are spread over the whole ramp.
+    const step = amount === 1 ? size - 3 : Math.round((level * (size - 1)) / (amount - 1));
+    levels.unshift(makeLevel(members, step, level % PATTERNS.length));
+  }
+  if (system.length > 0) levels.unshift(makeLevel(system, -1, 0));
+  for (const level of levels) for (const member of level.members) byPriority.set(member, level);
+  return { levels, of: (priority) => byPriority.get(priority) ?? makeLevel([priority], 0, 0) };
+}
+
+function makeLevel(members, step, pattern) {
+  const [low, high] = [members[0], members.at(-1)];
+  const label =
+    step < 0 ? "system" : low === high ? shown(low) : `${shown(low)} to ${shown(high)}`;
+  return { members, label, step, pattern: PATTERNS[pattern], key: `${low}` };
+}
+
+/** Return the colour of a level in a theme. */
+export function colour(level, theme) {
+  return level.step < 0 ? SYSTEM_COLOUR[theme] : RAMPS[theme][level.step];
+}

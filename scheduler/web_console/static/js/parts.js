@@ -1,0 +1,156 @@
+/** Small parts that several views have. */
+import { html } from "./html.js";
+import { to } from "./route.js";
+import { count, podName, priority as shownPriority } from "./format.js";
+import { colour, scale } from "./palette.js";
+import { theme } from "./theme.js";
+import { useStore } from "./store.js";
+
+/** A square in the colour of a priority. */
+export function Swatch({ level }) {
+  const mode = useStore(theme);
+  return html`<span
+    class="swatch swatch-${level.pattern}"
+    style=${{ backgroundColor: colour(level, mode) }}
+    aria-hidden="true"
+  ></span>`;
+}
+
+/** A priority with its colour. */
+export function Priority({ value = 0 }) {
+  const levels = useStore(scale);
+  return html`<span class="priority" title="priority ${count(value)}"
+    ><${Swatch} level=${levels.of(value)} />${shownPriority(value)}</span
+  >`;
+}
+
+/** The name of a pod; hidden names are said to be hidden. */
+export function Pod({ pod, link = false }) {
+  if (pod.hidden) {
+    return html`<span class="hidden-name" title="You may not get pods in its namespace">hidden pod</span>`;
+  }
+  const name = html`<span class="namespace">${pod.namespace}/</span><span class="name">${pod.name}</span>`;
+  return link
+    ? html`<a class="pod" href=${to("waiting", [pod.namespace, pod.name])}>${name}</a>`
+    : html`<span class="pod" title=${podName(pod)}>${name}</span>`;
+}
+
+export function Owner({ owner }) {
+  return owner ? html`<span class="owner">${owner.kind}/${owner.name}</span>` : html`<span class="muted">–</span>`;
+}
+
+/** The name of a node that leads to it in the cluster view. */
+export function Node({ name }) {
+  return name
+    ? html`<a class="node" href=${to("cluster", [], { node: name })}>${name}</a>`
+    : html`<span class="muted">–</span>`;
+}
+
+const TONES = {
+  active: "info",
+  backoff: "warn",
+  unschedulable: "bad",
+  gated: "quiet",
+  preempting: "accent",
+  binding: "good",
+  bound: "good",
+  elsewhere: "warn",
+  failed: "bad",
+  "given up": "bad",
+  gone: "quiet",
+  Scheduled: "good",
+  Preempting: "accent",
+  Unschedulable: "bad",
+  Gated: "quiet",
+  Error: "bad",
+  evicting: "accent",
+  terminating: "accent",
+  spared: "good",
+  "in force": "good",
+  refused: "bad",
+  planned: "quiet",
+};
+
+/** A word with a mark whose colour says how good it is; the word says it as well. */
+export function State({ value }) {
+  return html`<span class="state tone-${TONES[value] ?? "info"}">${value}</span>`;
+}
+
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p class="empty-title">${title}</p><p>${children}</p></div>`;
+}
+
+export function Section({ title, note, actions, children, id }) {
+  return html`<section class="section" id=${id}>
+    <header class="section-head">
+      <h2>${title}</h2>
+      ${note && html`<span class="note">${note}</span>`}
+      ${actions && html`<div class="section-actions">${actions}</div>`}
+    </header>
+    ${children}
+  </section>`;
+}
+
+/** Buttons of which one is chosen. */
+export function Choice({ label, options, value, onChange }) {
+  return html`<div class="choice" role="group" aria-label=${label}>
+    <span class="choice-label" aria-hidden="true">${label}</span>
+    ${options.map(
+      ([key, text]) =>
+        html`<button type="button" aria-pressed=${key === value ? "true" : "false"} onClick=${() => onChange(key)}>
+          ${text}
+        </button>`,
+    )}
+  </div>`;
+}
+
+export function Select({ label, options, value, onChange, id }) {
+  return html`<label class="field"
+    ><span>${label}</span
+    ><select id=${id} value=${value} onChange=${(event) => onChange(event.target.value)}>
+      ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}
+    </select></label
+  >`;
+}
+
+/** A field that filters; `/` leads to it. */
+export function Filter({ value, onInput, placeholder }) {
+  return html`<input
+    class="filter"
+    type="search"
+    id="filter"
+    aria-label=${placeholder}
+    placeholder=${`${placeholder}  ( / )`}
+    value=${value}
+    spellcheck=${false}
+    autocomplete="off"
+    onInput=${(event) => onInput(event.target.value)}
+  />`;
+}
+
+export function focusFilter() {
+  document.getElementById("filter")?.focus();
+}
+
+/** A bar that shows a part of a whole. */
+export function Meter({ part, label, tone = "accent" }) {
+  const width = `${Math.round(1000 * Math.min(1, Math.max(0, part))) / 10}%`;
+  const named = label ? { role: "img", "aria-label": label, title: label } : { "aria-hidden": "true" };
+  return html`<span class="meter" ...${named}
+    ><span class="meter-fill fill-${tone}" style=${{ width }}></span
+  ></span>`;
+}
+
+/** A button that shows more rows; nothing if all are shown. */
+export function More({ rest, onClick }) {
+  if (rest <= 0) return null;
+  return html`<button type="button" class="more" onClick=${onClick}>Show more (${count(rest)})</button>`;
+}
+
+/** A problem of one request, for the place where its answer would be. */
+export function Failure({ error, reload }) {
+  return html`<div class="failure" role="alert">
+    <p>${error.message}</p>
+    ${reload && html`<button type="button" onClick=${reload}>Try again</button>`}
+  </div>`;
+}

@@ -1,0 +1,50 @@
+/** From YAML to the request of a plan. */
+import { YAML11_SCHEMA, loadAll } from "../vendor/js-yaml.js";
+
+/** A text that cannot be a request; the message says where it is wrong. */
+export class TextError extends Error {}
+
+/**
+ * Return the Kubernetes objects of a text with one or more YAML (or JSON) documents.
+ *
+ * `List` objects are taken apart. YAML 1.1 is read, as kubectl does.
+ */
+export function objectsOf(text) {
+  const objects = [];
+  let documents;
+  try {
+    documents = loadAll(text, { schema: YAML11_SCHEMA });
+  } catch (error) {
+    const { mark, reason } = error;
+    const place = mark ? `Line ${mark.line + 1}, column ${mark.column + 1}: ` : "";
+    throw new TextError(place + (reason || error.message));
+  }
+  documents.forEach((document, index) => {
+    if (document === null || document === undefined) return;
+    const what = `Document ${index + 1}`;
+    if (typeof document !== "object" || Array.isArray(document)) throw new TextError(`${what} is not an object.`);
+    if (!document.kind) throw new TextError(`${what} has no kind.`);
+    if (document.kind === "List") objects.push(...(document.items ?? []));
+    else objects.push(document);
+  });
+  return objects;
+}
+
+/** Return the names in a list that is separated by commas or white space. */
+export function namesOf(text) {
+  return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+}
+
+/**
+ * Return the body of `POST /api/v1/plan`.
+ *
+ * @param {{text: string, drain: string, namespace: string, settle: boolean}} form
+ */
+export function planRequest({ text, drain, namespace, settle }) {
+  const objects = objectsOf(text);
+  const nodes = namesOf(drain);
+  if (objects.length === 0 && nodes.length === 0) {
+    throw new TextError("There is nothing to plan: paste objects, or name nodes to drain.");
+  }
+  return { objects, drain: nodes, namespace: namespace.trim() || "default", settle };
+}

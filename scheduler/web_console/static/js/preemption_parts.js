@@ -1,0 +1,161 @@
+/** Candidates and victims of a preemption, decided or possible. */
+import { html } from "./html.js";
+import { age } from "./clock.js";
+import { count, duration, plural } from "./format.js";
+import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
+
+/** The criteria in the order of comparison. */
+const CRITERIA = [
+  ["pdbViolations", "PDB violations", (each) => count(each.pdbViolations)],
+  ["highestPriority", "Highest priority", (each) => count(each.highestPriority)],
+  ["prioritySum", "Sum of priorities", (each) => count(each.prioritySum)],
+  ["victims", "Victims", (each) => count(each.victims)],
+  ["earliestStart", "Earliest start", (each) => (each.earliestStart ? `${duration(age(each.earliestStart))} ago` : "–")],
+];
+
+const SUM = "3. criterion: each victim counts as its priority plus 2,147,483,648, as in kube-scheduler";
+
+/** What each criterion prefers, in a sentence. */
+const SENTENCES = {
+  pdbViolations: "it violates fewer disruption budgets",
+  highestPriority: "its most important victim has a lower priority",
+  prioritySum: "the sum of its victims' priorities is lower",
+  victims: "it needs fewer victims",
+  earliestStart: "its most important victims started later",
+  nominatedNode: "the pod was already nominated to it",
+  freedResources: "resources there are already being freed",
+  hash: "all criteria were equal, and a hash of the names decided",
+};
+
+export function criterionSentence(criterion) {
+  return SENTENCES[criterion] ?? criterion;
+}
+
+/**
+ * The candidates side by side. In the row of each loser the criterion by which it lost is marked;
+ * what comes after it was not compared any more and is pale.
+ */
+export function Candidates({ candidates = [], total = candidates.length, criterion = "" }) {
+  if (candidates.length === 0) return html`<p class="muted">No candidates are known.</p>`;
+  return html`<p class="sentence">
+      ${candidates.length > 1 && criterion
+        ? html`<strong>${candidates[0].node}</strong> was chosen: ${criterionSentence(criterion)}.`
+        : html`<strong>${candidates[0].node}</strong> was the only candidate.`}
+    </p>
+    <div class="scroll-x"><table class="table compact candidates">
+      <thead>
+        <tr>
+          <th>Node</th>
+          ${CRITERIA.map(
+            ([key, title], index) =>
+              html`<th class="number" key=${key} title=${key === "prioritySum" ? SUM : `${index + 1}. criterion`}>
+                ${title}
+              </th>`,
+          )}
+          <th>Result</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${candidates.map((each) => html`<${CandidateRow} key=${each.node} candidate=${each} />`)}
+      </tbody>
+    </table></div>
+    ${total > candidates.length && html`<p class="muted">${plural(total - candidates.length, "more candidate")} not shown.</p>`}`;
+}
+
+function CandidateRow({ candidate }) {
+  const lost = candidate.lostBy ?? "";
+  const decided = CRITERIA.findIndex(([key]) => key === lost);
+  const style = (index) => {
+    if (!lost || decided < 0) return "number";
+    return index === decided ? "number decided" : index > decided ? "number pale" : "number";
+  };
+  return html`<tr class=${lost ? "" : "chosen"}>
+    <td><${Node} name=${candidate.node} /></td>
+    ${CRITERIA.map(([key, , text], index) => html`<td key=${key} class=${style(index)}>${text(candidate)}</td>`)}
+    <td>${lost ? html`<span class="muted">lost by ${criterionName(lost)}</span>` : html`<span class="tag tag-accent">chosen</span>`}</td>
+  </tr>`;
+}
+
+function criterionName(criterion) {
+  const found = CRITERIA.find(([key]) => key === criterion);
+  return found ? found[1].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase()) : criterion;
+}
+
+/** The victims, and what became of them. */
+export function Victims({ victims = [], hidden = 0, past = false }) {
+  if (victims.length === 0 && !hidden) return html`<p class="muted">No victims.</p>`;
+  return html`<div class="scroll-x"><table class="table compact">
+      <thead>
+        <tr><th>Victim</th><th>Priority</th><th class="number">${past ? "Had run" : "Runs"}</th><th>State</th><th>What became of it</th></tr>
+      </thead>
+      <tbody>
+        ${victims.map(
+          (victim) =>
+            html`<tr key=${victim.pod.uid}>
+              <td><${Pod} pod=${victim.pod} />${victim.pod.owner && html`<div class="below"><${Owner} owner=${victim.pod.owner} /></div>`}</td>
+              <td><${Priority} value=${victim.pod.priority} /></td>
+              <td class="number">${duration(victim.ranSeconds ?? 0)}</td>
+              <td>
+                <${State} value=${victim.state ?? "planned"} />
+                ${victim.violatesPdb && html` <span class="tag tag-bad" title="Its disruption budget does not allow the eviction">PDB</span>`}
+                ${victim.wasted && html` <span class="tag tag-bad" title="The preemptor was not bound to what it freed">wasted</span>`}
+              </td>
+              <td><${Became} replacement=${victim.replacement} /></td>
+            </tr>`,
+        )}
+      </tbody>
+    </table></div>
+    ${hidden > 0 && html`<p class="muted">${plural(hidden, "victim")} hidden: you may not get pods in their namespaces.</p>`}`;
+}
+
+export function Became({ replacement }) {
+  if (!replacement) return html`<span class="muted">–</span>`;
+  if (replacement.node) return html`<${Pod} pod=${replacement.pod} /> on <${Node} name=${replacement.node} />`;
+  return html`<${Pod} pod=${replacement.pod} link /> waits<div class="below">${replacement.message}</div>`;
+}
+
+export function Vetoes({ vetoes = [] }) {
+  if (vetoes.length === 0) return null;
+  return html`<table class="table compact">
+    <thead><tr><th>Policy</th><th>Rule</th><th>What it says</th><th class="number">Rules out</th></tr></thead>
+    <tbody>
+      ${vetoes.map(
+        (veto) => html`<tr>
+          <td>${veto.policy}</td><td class="muted">${veto.rule}</td><td>${veto.message}</td><td class="number">${count(veto.count)}</td>
+        </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+/** Nodes that are named for a reason. */
+const EXAMPLES = 3;
+
+/** What nodes say, as the number of nodes for each reason. */
+export function Verdicts({ verdicts = [] }) {
+  if (verdicts.length === 0) return html`<p class="muted">No node rejects it.</p>`;
+  const total = verdicts.reduce((sum, verdict) => sum + verdict.nodes, 0);
+  return html`<div class="scroll-x"><table class="table compact verdicts">
+    <thead>
+      <tr><th class="number">Nodes</th><th></th><th>Reason</th><th>Plugin</th><th>Eviction</th><th>For example</th></tr>
+    </thead>
+    <tbody>
+      ${verdicts.map(
+        (verdict) => html`<tr>
+          <td class="number">${count(verdict.nodes)}</td>
+          <td class="share"><${Meter} part=${verdict.nodes / total} tone=${verdict.resolvable ? "accent" : "quiet"} label="" /></td>
+          <td>${verdict.reason}</td>
+          <td class="muted">${verdict.plugin}</td>
+          <td>
+            <span class="state tone-${verdict.resolvable ? "accent" : "quiet"}">${verdict.resolvable ? "can help" : "cannot help"}</span>
+          </td>
+          <td class="examples" title=${(verdict.examples ?? []).join(", ")}>
+            ${(verdict.examples ?? []).slice(0, EXAMPLES).map(
+              (name, index) => html`${index > 0 && ", "}<${Node} name=${name} />`,
+            )}
+          </td>
+        </tr>`,
+      )}
+    </tbody>
+  </table></div>`;
+}

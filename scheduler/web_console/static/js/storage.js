@@ -1,0 +1,17 @@
+/** Choices of the user that the browser remembers; where it may not, they last until a reload. */
+
+export function remembered(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // The choice still applies to the page as it is.
+  }
+}

@@ -1,0 +1,301 @@
+/** Every node of the cluster as a bar. */
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
+import { nodesWith } from "../documents.js";
+import { get } from "../api.js";
+import { useFetched } from "../fetched.js";
+import { useLive } from "../live.js";
+import { useStore } from "../store.js";
+import { refine, route } from "../route.js";
+import { remember, remembered } from "../storage.js";
+import { theme } from "../theme.js";
+import { scale, see } from "../palette.js";
+import { useShortcuts } from "../keyboard.js";
+import { at, grouped, layout, neighbour, use } from "../cluster_layout.js";
+import { Painter } from "../cluster_canvas.js";
+import { amount, count, percent, plural } from "../format.js";
+import { Choice, Empty, Filter, Priority, Select, Swatch, focusFilter } from "../parts.js";
+import { NodePanel } from "./node_panel.js";
+
+const RESOURCES = [["cpu", "cpu"], ["memory", "memory"], ["pods", "pods"]];
+const ORDERS = [["name", "Name"], ["used", "Most requested"]];
+/** Labels to group by, if the address does not say, in order of preference. */
+const USUAL = ["topology.kubernetes.io/zone"];
+/** In the address, where nodes shall not be grouped. */
+const NO_LABEL = "none";
+const KEPT = "patterns";
+
+export function ClusterView() {
+  const { query } = useStore(route);
+  const labels = useFetched("labels", (signal) => get("/labels", {}, { signal }), null);
+  const label = chosenLabel(query.get("by"), labels);
+  if (label === undefined) return html`<div class="view view-cluster"></div>`;
+  return html`<${Nodes} label=${label} labels=${labels.data?.items ?? []} query=${query} />`;
+}
+
+/** Return the label to group by, "" for none, undefined while that is not known. */
+function chosenLabel(asked, labels) {
+  if (asked === NO_LABEL) return "";
+  if (asked) return asked;
+  if (!labels.data) return labels.error ? "" : undefined;
+  return USUAL.find((key) => labels.data.items?.some((item) => item.key === key)) ?? "";
+}
+
+function Nodes({ label, labels, query }) {
+  const live = useLive(useMemo(() => nodesWith(label), [label]));
+  const [filter, setFilter] = useState("");
+  const [highlight, setHighlight] = useState("");
+  const [patterns, setPatterns] = useState(() => remembered(KEPT) === "1");
+  const resource = query.get("of") ?? "cpu";
+  const order = query.get("order") ?? "name";
+  const selected = query.get("node") ?? "";
+  const nodes = live.data?.nodes;
+  useLayoutEffect(() => {
+    if (nodes) see(prioritiesOf(nodes));
+  }, [live.data]);
+  const groups = useMemo(
+    () => (nodes ? grouped(nodes.values(), { label, filter, order, resource }) : []),
+    [live.data, label, filter, order, resource],
+  );
+  const togglePatterns = () => {
+    remember(KEPT, patterns ? "0" : "1");
+    setPatterns(!patterns);
+  };
+  useShortcuts(
+    [
+      ["/", "Filter nodes", focusFilter],
+      ["p", "Patterns on bars", togglePatterns],
+      ["Escape", "Close the details", () => refine({ node: "" })],
+    ],
+    [patterns],
+  );
+  return html`<div class="view view-cluster">
+    <div class="toolbar">
+      <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter nodes" />
+      <${Select}
+        label="Group by"
+        id="group-by"
+        value=${label || NO_LABEL}
+        options=${labelOptions(labels, label)}
+        onChange=${(by) => refine({ by })}
+      />
+      <${Choice} label="Of" options=${RESOURCES} value=${resource} onChange=${(of) => refine({ of })} />
+      <${Choice} label="Order" options=${ORDERS} value=${order} onChange=${(next) => refine({ order: next })} />
+      <label class="check"
+        ><input type="checkbox" checked=${patterns} onChange=${togglePatterns} />Patterns</label
+      >
+    </div>
+    <${Legend} highlight=${highlight} onHighlight=${setHighlight}>
+      <span class="grow"></span>
+      ${nodes && html`<${Totals} groups=${groups} resource=${resource} />`}
+    <//>
+    <div class="split">
+      ${nodes
+        ? html`<${Bars}
+            groups=${groups}
+            version=${live.data}
+            look=${{ resource, patterns, highlight, selected }}
+          />`
+        : html`<div class="bars-wait">${!live.error && "Loading nodes …"}</div>`}
+      ${selected &&
+      html`<${NodePanel} name=${selected} node=${nodes?.get(selected)} onClose=${() => refine({ node: "" })} />`}
+    </div>
+  </div>`;
+}
+
+function prioritiesOf(nodes) {
+  const found = new Set();
+  for (const node of nodes.values()) for (const each of node.priorities ?? []) found.add(each.priority);
+  return found;
+}
+
+function labelOptions(labels, chosen) {
+  const keys = labels.map((item) => [item.key, `${item.key} (${item.values})`]);
+  if (chosen && !labels.some((item) => item.key === chosen)) keys.push([chosen, chosen]);
+  return [[NO_LABEL, "nothing"], ...keys];
+}
+
+function Totals({ groups, resource }) {
+  let [requested, allocatable, shown] = [0, 0, 0];
+  for (const group of groups) {
+    shown += group.nodes.length;
+    for (const node of group.nodes) {
+      const used = use(node, resource);
+      requested += used.requested;
+      allocatable += used.allocatable;
+    }
+  }
+  const part = allocatable ? ` (${percent(requested / allocatable)})` : "";
+  return html`<span class="totals" id="totals"
+    >${plural(shown, "node")}, ${amount(resource, requested)} of ${amount(resource, allocatable)}
+    ${" "}${resource}${part}</span
+  >`;
+}
+
+function Legend({ highlight, onHighlight, children }) {
+  const { levels } = useStore(scale);
+  return html`<div class="legend" role="group" aria-label="Priorities: choose one to see only that">
+    <span class="legend-title">Priority</span>
+    ${levels.map(
+      (level) =>
+        html`<button
+          type="button"
+          key=${level.key}
+          aria-pressed=${level.key === highlight ? "true" : "false"}
+          onClick=${() => onHighlight(level.key === highlight ? "" : level.key)}
+        >
+          <${Swatch} level=${level} />${level.label}
+        </button>`,
+    )}
+    <span class="legend-mark"><span class="mark mark-nominated"></span>nominated</span>
+    <span class="legend-mark"><span class="mark mark-terminating"></span>terminating</span>
+    <span class="legend-mark"><span class="mark mark-cordoned"></span>unschedulable</span>
+    ${children}
+  </div>`;
+}
+
+/** The canvas, with pointing and arrow keys. */
+function Bars({ groups, version, look }) {
+  const scroller = useRef(null);
+  const canvas = useRef(null);
+  const painter = useRef(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  const [pointed, setPointed] = useState(null);
+  const [cursor, setCursor] = useState("");
+  const mode = useStore(theme);
+  const levels = useStore(scale);
+  const plan = useMemo(
+    () => (size.width ? layout(groups, size.width - 8, size.height - 4) : null),
+    [groups, size],
+  );
+
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    const measure = () => setSize({ width: element.clientWidth - 16, height: element.clientHeight });
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    measure();
+    return () => observer.disconnect();
+  }, []);
+
+  const hovered = pointed?.node ?? cursor;
+  const paint = () => {
+    if (!plan || !canvas.current) return;
+    painter.current ??= new Painter(canvas.current);
+    const view = { width: size.width, height: size.height, top: scroller.current.scrollTop - 4 };
+    painter.current.draw(plan, { ...look, mode: plan.mode, scale: levels, theme: mode, hovered }, view);
+    canvas.current.dataset.nodes = plan.bars.length;
+    canvas.current.dataset.mode = plan.mode;
+    canvas.current.dataset.revision = version.revision;
+    measureFirst(plan.bars.length);
+  };
+  useLayoutEffect(paint);
+  useEffect(() => reveal(scroller.current, plan, look.selected), [look.selected, plan?.mode]);
+
+  const locate = (event) => {
+    const box = canvas.current.getBoundingClientRect();
+    return at(plan.bars, event.clientX - box.left - 4, event.clientY - box.top + scroller.current.scrollTop - 4);
+  };
+  const point = (event) => {
+    const found = plan ? locate(event) : -1;
+    if (found < 0) return setPointed(null);
+    return setPointed({ node: plan.bars[found].node.name, x: event.clientX, y: event.clientY });
+  };
+  const onKeyDown = (event) => {
+    if (event.key === "Enter" && cursor) refine({ node: cursor });
+    else if (event.key.startsWith("Arrow") && plan?.bars.length) {
+      const from = plan.bars.findIndex((bar) => bar.node.name === cursor);
+      const next = plan.bars[neighbour(plan.bars, from, event.key)];
+      setCursor(next.node.name);
+      reveal(scroller.current, plan, next.node.name);
+    } else return;
+    event.preventDefault();
+  };
+  const shown = plan?.bars.find((bar) => bar.node.name === hovered)?.node;
+  if (groups.length === 0) {
+    return html`<div class="bars" ref=${scroller}><${Empty} title="No nodes">No node matches the filter.<//></div>`;
+  }
+  return html`<div class="bars" ref=${scroller} onScroll=${paint}>
+    <div class="bars-space" style=${{ height: `${(plan?.height ?? 0) + 8}px` }}>
+      <canvas
+        ref=${canvas}
+        tabindex="0"
+        role="application"
+        aria-roledescription="map of nodes"
+        aria-label=${`${plural(plan?.bars.length ?? 0, "node")}; move with the arrow keys, Enter shows details`}
+        style=${{ width: `${size.width}px`, height: `${size.height}px` }}
+        onMouseMove=${point}
+        onMouseLeave=${() => setPointed(null)}
+        onBlur=${() => setCursor("")}
+        onKeyDown=${onKeyDown}
+        onClick=${(event) => {
+          const found = plan ? locate(event) : -1;
+          if (found >= 0) refine({ node: plan.bars[found].node.name });
+        }}
+      ></canvas>
+    </div>
+    <p class="visually-hidden" aria-live="polite">${cursor && shown ? described(shown, look.resource) : ""}</p>
+    ${shown && html`<${Tip} node=${shown} at=${pointed ?? tipPlace(canvas.current, scroller.current, plan, shown)} />`}
+  </div>`;
+}
+
+/** The time from the request of the view to the first drawing of nodes is an entry of the browser. */
+function measureFirst(bars) {
+  if (bars === 0 || performance.getEntriesByName("console.cluster").length > 0) return;
+  performance.measure("console.cluster", { start: 0, end: performance.now() });
+}
+
+function reveal(scroller, plan, name) {
+  const bar = plan?.bars.find((each) => each.node.name === name);
+  if (!bar || !scroller) return;
+  const { scrollTop, clientHeight } = scroller;
+  if (bar.y < scrollTop) scroller.scrollTop = bar.y - 30;
+  else if (bar.y + bar.height > scrollTop + clientHeight) {
+    scroller.scrollTop = bar.y + bar.height - clientHeight + 12;
+  }
+}
+
+function tipPlace(canvas, scroller, plan, node) {
+  const bar = plan.bars.find((each) => each.node === node);
+  const box = canvas.getBoundingClientRect();
+  return { x: box.left + bar.x + Math.min(bar.width, 200), y: box.top + bar.y - scroller.scrollTop + bar.height };
+}
+
+function described(node, resource) {
+  const { requested, allocatable, part } = use(node, resource);
+  const cordoned = node.unschedulable ? ", unschedulable" : "";
+  return `${node.name}${cordoned}: ${amount(resource, requested)} of ${amount(resource, allocatable)} ${resource}, ${percent(part)}`;
+}
+
+/** What a bar shows, in figures. */
+function Tip({ node, at: place }) {
+  const right = place.x > innerWidth - 320;
+  const low = place.y > innerHeight - 260;
+  const style = {
+    left: right ? "auto" : `${place.x + 14}px`,
+    right: right ? `${innerWidth - place.x + 14}px` : "auto",
+    top: low ? "auto" : `${place.y + 14}px`,
+    bottom: low ? `${innerHeight - place.y + 14}px` : "auto",
+  };
+  return html`<div class="tip" style=${style}>
+    <p class="tip-title">${node.name}${node.unschedulable && html` <span class="tag">unschedulable</span>`}</p>
+    <dl class="pairs">
+      ${Object.keys(node.resources ?? {}).map((resource) => {
+        const { requested, allocatable, part } = use(node, resource);
+        return html`<dt>${resource}</dt>
+          <dd>${amount(resource, requested)} / ${amount(resource, allocatable)} <span class="muted">${percent(part)}</span></dd>`;
+      })}
+    </dl>
+    <table class="tip-table">
+      ${(node.priorities ?? []).map(
+        (each) =>
+          html`<tr>
+            <td><${Priority} value=${each.priority} /></td>
+            <td class="number">${count(each.pods)} ${each.pods === 1 ? "pod" : "pods"}</td>
+            <td class="muted">
+              ${each.nominated ? "nominated" : each.terminating ? `${each.terminating} terminating` : ""}
+            </td>
+          </tr>`,
+      )}
+    </table>
+  </div>`;
+}

@@ -1,0 +1,87 @@
+/** The details of a node, beside the bars. */
+import { html, useState } from "../html.js";
+import { get, pathOf } from "../api.js";
+import { useFetched } from "../fetched.js";
+import { use } from "../cluster_layout.js";
+import { amount, count, percent, plural, requests } from "../format.js";
+import { Failure, Meter, Owner, Pod, Priority } from "../parts.js";
+
+/** Pods that are shown at first; a node can have hundreds. */
+const FIRST = 60;
+
+export function NodePanel({ name, node, onClose }) {
+  // The view of the node is a new object whenever the node has changed.
+  const found = useFetched(
+    `node ${name}`,
+    (signal) => get(`/nodes${pathOf(name)}`, {}, { signal }),
+    node,
+  );
+  const document = found.data;
+  return html`<aside class="panel" aria-label=${`Node ${name}`}>
+    <header class="panel-head">
+      <div>
+        <p class="panel-kind">Node</p>
+        <h2>${name}</h2>
+      </div>
+      <button type="button" class="icon" aria-label="Close the details" title="Close (Esc)" onClick=${onClose}>✕</button>
+    </header>
+    ${found.error && !document && html`<${Failure} error=${found.error} reload=${found.reload} />`}
+    ${document && html`<${Details} document=${document} />`}
+  </aside>`;
+}
+
+function Details({ document }) {
+  const { node, labels = {}, taints = [], pods = [], nominated = [] } = document;
+  return html`<div class="panel-body">
+    ${node.unschedulable && html`<p class="callout">The node is unschedulable (cordoned).</p>`}
+    <div class="uses">
+      ${Object.keys(node.resources ?? {}).map((resource) => {
+        const { requested, allocatable, part } = use(node, resource);
+        const text = `${amount(resource, requested)} of ${amount(resource, allocatable)}`;
+        return html`<div class="use">
+          <span>${resource}</span><span class="number">${text}</span>
+          <${Meter} part=${part} label=${`${resource}: ${text}, ${percent(part)}`} />
+        </div>`;
+      })}
+    </div>
+    ${nominated.length > 0 && html`<${Pods} title="Nominated" pods=${nominated} link />`}
+    <${Pods} title="Pods" pods=${pods} note=${hiddenNote(document.hidden)} />
+    ${taints.length > 0 &&
+    html`<h3>Taints</h3>
+      <ul class="chips">${taints.map((taint) => html`<li class="chip">${taint}</li>`)}</ul>`}
+    <h3>Labels</h3>
+    <ul class="chips">
+      ${Object.entries(labels).map(([key, value]) => html`<li class="chip"><span class="muted">${key}=</span>${value}</li>`)}
+    </ul>
+  </div>`;
+}
+
+function hiddenNote(hidden) {
+  return hidden ? `${plural(hidden, "name")} hidden` : "";
+}
+
+function Pods({ title, pods, note, link = false }) {
+  const [all, setAll] = useState(false);
+  const sorted = [...pods].sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0));
+  const shown = all ? sorted : sorted.slice(0, FIRST);
+  return html`<h3>${title} <span class="muted">${count(pods.length)}</span> ${note && html`<span class="note">${note}</span>`}</h3>
+    <table class="table compact">
+      <thead>
+        <tr><th>Pod</th><th>Priority</th></tr>
+      </thead>
+      <tbody>
+        ${shown.map(
+          (pod) =>
+            html`<tr key=${pod.uid}>
+              <td>
+                <${Pod} pod=${pod} link=${link} />
+                <div class="below">${requests(pod.requests)}${pod.owner && html` · <${Owner} owner=${pod.owner} />`}</div>
+              </td>
+              <td><${Priority} value=${pod.priority} /></td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${shown.length < sorted.length &&
+    html`<button type="button" class="more" onClick=${() => setAll(true)}>Show all ${count(sorted.length)}</button>`}`;
+}

@@ -1,0 +1,144 @@
+/** Why one pod waits, and what would help. */
+import { html, useState } from "../html.js";
+import { get, pathOf } from "../api.js";
+import { summary } from "../documents.js";
+import { useFetched } from "../fetched.js";
+import { useLive } from "../live.js";
+import { go, to } from "../route.js";
+import { useShortcuts } from "../keyboard.js";
+import { see } from "../palette.js";
+import { age, serverNow, useTicking } from "../clock.js";
+import { count, duration, plural, requests, time } from "../format.js";
+import { Failure, Filter, More, Node, Owner, Priority, Section, State, focusFilter } from "../parts.js";
+import { Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
+
+/** Nodes of the table that are shown at first. */
+const FIRST_NODES = 100;
+
+export function PodPage({ namespace, name }) {
+  const [perNode, setPerNode] = useState(false);
+  useTicking(5);
+  const { data: figures } = useLive(summary);
+  const found = useFetched(
+    `${namespace}/${name} ${perNode}`,
+    async (signal) => {
+      const document = await get(`/pods${pathOf(namespace, name)}`, { nodes: perNode ? 1 : "" }, { signal });
+      see([document.pending.pod.priority ?? 0]);
+      return document;
+    },
+    // Evaluating a pod costs the scheduler time, so the answer for each node is not asked for again.
+    perNode ? null : figures?.revision,
+  );
+  useShortcuts(
+    [
+      ["Escape", "Back to the queue", () => go("waiting")],
+      ["r", "Evaluate the pod again", () => found.reload()],
+      ["/", "Filter nodes", focusFilter],
+    ],
+    [found.reload],
+  );
+  const document = found.data;
+  return html`<article class="view page">
+    <p class="crumbs"><a href=${to("waiting")}>Waiting</a> <span class="muted">/</span> ${namespace}</p>
+    <header class="page-head">
+      <h1>${name}</h1>
+      <button type="button" onClick=${found.reload}>Evaluate again</button>
+    </header>
+    ${found.error?.kind === "missing"
+      ? html`<p class="callout">It does not wait any more: it is bound, or gone. <span class="muted">${found.error.message}</span></p>`
+      : found.error && !document && html`<${Failure} error=${found.error} reload=${found.reload} />`}
+    ${document
+      ? html`<${Explanation} document=${document} perNode=${perNode} onPerNode=${() => setPerNode(true)} />`
+      : found.loading && html`<p class="muted wait">Evaluating the pod on all nodes …</p>`}
+  </article>`;
+}
+
+function Explanation({ document, perNode, onPerNode }) {
+  const { pending, helps = [], history = [], policies = [], verdicts = [] } = document;
+  return html`<${Facts} pending=${pending} />
+    <p class="message">${document.node ? html`It fits now on <${Node} name=${document.node} />.` : document.message}</p>
+    ${helps.length > 0 &&
+    html`<${Section} title="What would help"><ul class="helps">${helps.map((text) => html`<li>${text}</li>`)}</ul><//>`}
+    <${Section} title="What the nodes say" note=${`evaluated at ${time(document.now, serverNow())}`}
+      actions=${!perNode && html`<button type="button" onClick=${onPerNode}>Each node</button>`}>
+      <${Verdicts} verdicts=${verdicts} />
+      ${perNode && html`<${PerNode} nodes=${document.nodes ?? []} />`}
+    <//>
+    <${Section} title="Possible preemption">
+      ${document.preemption
+        ? html`<${Possible} preemption=${document.preemption} />`
+        : html`<p class="muted">${document.preemptionMessage || "None is needed."}</p>`}
+    <//>
+    ${policies.length > 0 && html`<${Section} title="Policies that say no"><${Vetoes} vetoes=${policies} /><//>`}
+    <${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}><${History} attempts=${history} /><//>`;
+}
+
+function Facts({ pending }) {
+  const { pod } = pending;
+  return html`<dl class="facts">
+    <div><dt>Phase</dt><dd><${State} value=${pending.phase} /></dd></div>
+    <div><dt>Waits</dt><dd>${duration(age(pending.since))}</dd></div>
+    <div><dt>Priority</dt><dd><${Priority} value=${pod.priority} /></dd></div>
+    <div><dt>Requests</dt><dd>${requests(pod.requests)}</dd></div>
+    <div><dt>Owner</dt><dd><${Owner} owner=${pod.owner} /></dd></div>
+    <div><dt>Scheduler</dt><dd>${pending.schedulerName}</dd></div>
+    ${pending.nominatedNode && html`<div><dt>Nominated to</dt><dd><${Node} name=${pending.nominatedNode} /></dd></div>`}
+    ${pending.backoffUntil && html`<div><dt>Next attempt</dt><dd>in ${duration((Date.parse(pending.backoffUntil) - serverNow()) / 1000)}</dd></div>`}
+  </dl>`;
+}
+
+function Possible({ preemption }) {
+  const victims = preemption.victims ?? [];
+  const all = victims.length + (preemption.hiddenVictims ?? 0);
+  return html`<p class="sentence">
+      Evicting ${plural(all, "pod")} on <${Node} name=${preemption.node} /> would make space.
+      ${preemption.pdbViolations > 0 && html` <span class="tag tag-bad">${plural(preemption.pdbViolations, "PDB violation")}</span>`}
+    </p>
+    <${Victims} victims=${victims} hidden=${preemption.hiddenVictims} />
+    <h3 class="gap">Candidates</h3>
+    <${Candidates} candidates=${preemption.candidates} total=${preemption.candidatesTotal} criterion=${preemption.criterion} />`;
+}
+
+function History({ attempts }) {
+  if (attempts.length === 0) return html`<p class="muted">It was not tried yet.</p>`;
+  return html`<ol class="history">
+    ${[...attempts].reverse().map(
+      (attempt) => html`<li>
+        <time>${time(attempt.at, serverNow())}</time>
+        <${State} value=${attempt.decision} />
+        <span class="history-text">
+          ${attempt.node && html`<${Node} name=${attempt.node} /> `}${attempt.message}
+          ${attempt.repeated > 0 && html` <span class="tag">${count(attempt.repeated)} more times</span>`}
+        </span>
+      </li>`,
+    )}
+  </ol>`;
+}
+
+function PerNode({ nodes }) {
+  const [filter, setFilter] = useState("");
+  const [most, setMost] = useState(FIRST_NODES);
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = nodes.filter((node) => {
+    const text = `${node.name} ${node.plugin ?? ""} ${node.rejection ?? ""}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  return html`<div class="toolbar gap">
+      <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter nodes" />
+      <span class="muted">${count(found.length)} of ${plural(nodes.length, "node")}</span>
+    </div>
+    <table class="table compact">
+      <thead><tr><th>Node</th><th>Plugin</th><th>Why not</th><th>Why no preemption there</th></tr></thead>
+      <tbody>
+        ${found.slice(0, most).map(
+          (node) => html`<tr key=${node.name}>
+            <td><${Node} name=${node.name} /></td>
+            <td class="muted">${node.plugin ?? ""}</td>
+            <td>${node.rejection || html`<span class="state tone-good">fits, score ${count(node.total)}</span>`}</td>
+            <td class="muted">${(node.objections ?? []).join("; ")}</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+    <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />`;
+}

@@ -1,0 +1,80 @@
+/** What preemption policies allow and have spent, and the built-in bounds. */
+import { html } from "../html.js";
+import { policies } from "../documents.js";
+import { useLive } from "../live.js";
+import { age, useTicking } from "../clock.js";
+import { count, duration, plural } from "../format.js";
+import { Empty, Meter, State } from "../parts.js";
+
+export function PoliciesView() {
+  const live = useLive(policies);
+  useTicking(5);
+  if (!live.data) return html`<div class="view muted">${live.error ? "" : "Loading policies …"}</div>`;
+  const { items = [], bounds = [] } = live.data;
+  return html`<div class="view">
+    <div class="toolbar"><h2>Policies</h2><span class="note">${plural(items.length, "PreemptionPolicy", "PreemptionPolicies")}</span></div>
+    ${items.length === 0
+      ? html`<${Empty} title="No policies">Preemption is bounded by the built-in bounds only. PreemptionPolicy objects add rules.<//>`
+      : html`<div class="cards">${items.map((policy) => html`<${Policy} key=${policy.name} policy=${policy} />`)}</div>`}
+    <div class="toolbar gap"><h2>Built-in bounds on wasted evictions</h2><span class="note">no policy lifts them</span></div>
+    <div class="bounds">${bounds.map((bound) => html`<${Bound} key=${bound.scope} bound=${bound} />`)}</div>
+  </div>`;
+}
+
+function Policy({ policy }) {
+  const { name, accepted = true, budgets = [], refusals = {}, rules = [] } = policy;
+  const behind = policy.generationInForce > 0 && policy.generationInForce !== policy.generation;
+  return html`<section class="card" aria-label=${`Policy ${name}`}>
+    <header class="card-head">
+      <h3>${name}</h3>
+      <${State} value=${accepted ? "in force" : "refused"} />
+    </header>
+    ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${policy.generationInForce} stays in force.`}</p>`}
+    ${rules.length > 0 && html`<ul class="rules">${rules.map((rule) => html`<li>${rule}</li>`)}</ul>`}
+    ${budgets.map((budget) => html`<${Gauge} key=${budget.scope} title=${`Victims per ${budget.scope}`} budget=${budget} />`)}
+    <${Refusals} refusals=${refusals} last=${policy.lastRefusal} />
+  </section>`;
+}
+
+
+function tone(part) {
+  return part >= 1 ? "bad" : part >= 0.75 ? "warn" : "accent";
+}
+
+/** What is spent of a limit within a sliding window; the keys with the most are below. */
+function Gauge({ title, budget }) {
+  const { limit, spent = 0, windowSeconds, top = [] } = budget;
+  const part = limit > 0 ? spent / limit : spent > 0 ? 1 : 0;
+  const text = `${count(spent)} of ${count(limit)} in ${duration(windowSeconds)}`;
+  return html`<div class="gauge">
+    <div class="gauge-head"><span>${title}</span><span class="number">${text}</span></div>
+    <${Meter} part=${part} tone=${tone(part)} label=${`${title}: ${text}`} />
+    ${top.length > 0 &&
+    html`<ul class="tops">
+      ${top.slice(0, 5).map(
+        (use) => html`<li>
+          <span class="top-key" title=${use.key}>${use.key}</span>
+          <${Meter} part=${limit > 0 ? use.spent / limit : 1} tone=${tone(limit > 0 ? use.spent / limit : 1)} label=${`${use.key}: ${use.spent}`} />
+          <span class="number">${count(use.spent)}</span>
+        </li>`,
+      )}
+    </ul>`}
+  </div>`;
+}
+
+function Refusals({ refusals, last }) {
+  const entries = Object.entries(refusals).filter(([, times]) => times > 0).sort((a, b) => b[1] - a[1]);
+  if (entries.length === 0) return html`<p class="muted refusals">It has refused nothing.</p>`;
+  return html`<div class="refusals">
+    <p class="muted">Refused preemptions${last && `, the last ${duration(age(last))} ago`}</p>
+    <ul class="chips">${entries.map(([rule, times]) => html`<li class="chip">${rule} <strong>${count(times)}</strong></li>`)}</ul>
+  </div>`;
+}
+
+function Bound({ bound }) {
+  return html`<section class="card" aria-label=${`Bound per ${bound.scope}`}>
+    <${Gauge} title=${`Per ${bound.scope}`} budget=${bound} />
+    ${bound.stopped > 0 &&
+    html`<p class="callout">Preemption is stopped for ${plural(bound.stopped, bound.scope)}.</p>`}
+  </section>`;
+}

@@ -1,0 +1,187 @@
+/** Preemptions under way and past, over time and as a list; and the page of one. */
+import { html, useLayoutEffect, useMemo, useState } from "../html.js";
+import { preemptions } from "../documents.js";
+import { useLive } from "../live.js";
+import { useStore } from "../store.js";
+import { go, refine, route, to } from "../route.js";
+import { onRowKeys, useShortcuts } from "../keyboard.js";
+import { see } from "../palette.js";
+import { age, serverNow, useTicking } from "../clock.js";
+import { cost, count, duration, plural, time } from "../format.js";
+import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, focusFilter } from "../parts.js";
+import { Candidates, Victims } from "../preemption_parts.js";
+import { TimeLine, buckets } from "../time_line.js";
+
+const SPANS = [["1h", "Hour"], ["6h", "6 hours"], ["24h", "24 hours"]];
+const SECONDS = { "1h": 3600, "6h": 6 * 3600, "24h": 24 * 3600 };
+const KINDS = [["", "All"], ["active", "Under way"], ["past", "Past"], ["wasted", "Wasted"]];
+const FIRST_ROWS = 100;
+
+export function PreemptionsView() {
+  const { parts } = useStore(route);
+  const live = useLive(preemptions);
+  useTicking(5);
+  useLayoutEffect(() => {
+    if (live.data) see(live.data.items.flatMap(prioritiesOf));
+  }, [live.data]);
+  if (parts.length === 1) return html`<${Preemption} id=${parts[0]} data=${live.data} />`;
+  return html`<${List} live=${live} />`;
+}
+
+function prioritiesOf(item) {
+  return [item.preemptor.priority ?? 0, ...(item.victims ?? []).map((victim) => victim.pod.priority ?? 0)];
+}
+
+const wastedOf = (item) => (item.victims ?? []).filter((victim) => victim.wasted).length;
+const victimsOf = (item) => (item.victims ?? []).length + (item.hiddenVictims ?? 0);
+
+const CHOSEN = {
+  "": () => true,
+  active: (item) => !item.endedAt,
+  past: (item) => Boolean(item.endedAt),
+  wasted: (item) => wastedOf(item) > 0,
+};
+
+function List({ live }) {
+  const { query } = useStore(route);
+  const [filter, setFilter] = useState("");
+  const [during, setDuring] = useState(null);
+  const [most, setMost] = useState(FIRST_ROWS);
+  const span = query.get("span") in SECONDS ? query.get("span") : "1h";
+  const kind = query.get("state") in CHOSEN ? query.get("state") : "";
+  useShortcuts(
+    [
+      ["/", "Filter preemptions", focusFilter],
+      ["Escape", "All preemptions", () => setDuring(null)],
+    ],
+    [],
+  );
+  const items = live.data?.items ?? [];
+  // Bars move on once a minute, not with each tick.
+  const minute = Math.ceil(serverNow() / 60_000) * 60;
+  const { step, columns } = useMemo(() => buckets(items, minute, SECONDS[span]), [live.data, minute, span]);
+  const found = useMemo(
+    () => items.filter((item) => CHOSEN[kind](item) && matches(item, filter) && isDuring(item, during)),
+    [live.data, kind, filter, during],
+  );
+  if (!live.data) return html`<div class="view muted">${live.error ? "" : "Loading preemptions …"}</div>`;
+  return html`<div class="view">
+    <div class="toolbar">
+      <h2>Victims over time</h2>
+      <span class="note">drag to choose a time</span>
+      <span class="grow"></span>
+      <${Choice} label="Last" options=${SPANS} value=${span} onChange=${(next) => refine({ span: next })} />
+    </div>
+    <${TimeLine} columns=${columns} step=${step} onSelect=${setDuring} />
+    <div class="toolbar">
+      <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter preemptions" />
+      <${Choice} label="Show" options=${KINDS} value=${kind} onChange=${(state) => refine({ state })} />
+      ${during &&
+      html`<button type="button" onClick=${() => setDuring(null)}>
+        ${time(during[0] * 1000, serverNow())} to ${time(during[1] * 1000, serverNow())} ✕
+      </button>`}
+      <span class="grow"></span>
+      <span class="totals">${totals(found, live.data.hidden)}</span>
+    </div>
+    ${found.length === 0
+      ? html`<${Empty} title="No preemptions">
+          ${items.length ? "None matches." : "None since this replica began to lead, or in the last 24 hours."}
+        <//>`
+      : html`<${Table} items=${found.slice(0, most)} />`}
+    <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />
+  </div>`;
+}
+
+function isDuring(item, during) {
+  const at = Date.parse(item.decidedAt) / 1000;
+  return !during || (at >= during[0] && at < during[1]);
+}
+
+function matches(item, filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return true;
+  const pods = [item.preemptor, ...(item.victims ?? []).map((victim) => victim.pod)];
+  const text = [item.node, item.phase, item.outcome, ...pods.map((pod) => `${pod.namespace}/${pod.name}`)]
+    .join(" ")
+    .toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function totals(items, hidden) {
+  const sum = (of) => items.reduce((total, item) => total + of(item), 0);
+  const wasted = sum(wastedOf);
+  const text = [plural(items.length, "preemption"), plural(sum(victimsOf), "victim")];
+  if (wasted) text.push(`${count(wasted)} wasted`);
+  if (hidden) text.push(`${count(hidden)} hidden from you`);
+  return text.join(", ");
+}
+
+function Table({ items }) {
+  return html`<table class="table rows preemptions" onKeyDown=${onRowKeys}>
+    <thead>
+      <tr>
+        <th>Decided</th><th>Preemptor</th><th>Priority</th><th>Node</th><th>Victims</th>
+        <th>State</th><th class="number">Took</th><th>Cost</th>
+      </tr>
+    </thead>
+    <tbody>${items.map((item) => html`<${Row} key=${item.id} item=${item} />`)}</tbody>
+  </table>`;
+}
+
+function Row({ item }) {
+  const wasted = wastedOf(item);
+  return html`<tr data-row tabindex="0" onClick=${() => go("preemptions", [item.id])}>
+    <td class="requests">${time(item.decidedAt, serverNow())} <span class="muted">${duration(age(item.decidedAt))} ago</span></td>
+    <td><${Pod} pod=${item.preemptor} /></td>
+    <td><${Priority} value=${item.preemptor.priority} /></td>
+    <td><${Node} name=${item.node} /></td>
+    <td>
+      ${victimsOf(item)}${wasted > 0 && html` <span class="tag tag-bad">${wasted} wasted</span>`}
+      ${item.pdbViolations > 0 && html` <span class="tag tag-bad">PDB</span>`}
+    </td>
+    <td><${State} value=${item.endedAt ? item.outcome || "done" : item.phase} /></td>
+    <td class="number">${took(item)}</td>
+    <td class="muted requests">${cost(item.cost)[1] ?? cost(item.cost)[0] ?? ""}</td>
+  </tr>`;
+}
+
+function took(item) {
+  return duration(age(item.decidedAt, item.endedAt ? Date.parse(item.endedAt) : serverNow()));
+}
+
+function Preemption({ id, data }) {
+  useShortcuts([["Escape", "Back to the list", () => go("preemptions")]], []);
+  const item = data?.items.find((each) => each.id === id);
+  return html`<article class="view page">
+    <p class="crumbs"><a href=${to("preemptions")}>Preemptions</a> <span class="muted">/</span> ${id}</p>
+    ${item && html`<${Details} item=${item} />`}
+    ${data && !item && html`<p class="callout">This preemption is not known any more: the last 1,000 of 24 hours are kept.</p>`}
+  </article>`;
+}
+
+function Details({ item }) {
+  const active = !item.endedAt;
+  const wasted = wastedOf(item);
+  return html`<header class="page-head">
+      <h1><${Pod} pod=${item.preemptor} link=${active} /> <span class="muted">on</span> <${Node} name=${item.node} /></h1>
+    </header>
+    <dl class="facts">
+      <div><dt>${active ? "Phase" : "Outcome"}</dt><dd><${State} value=${active ? item.phase : item.outcome || "done"} /></dd></div>
+      <div><dt>Decided</dt><dd>${time(item.decidedAt, serverNow())}, ${duration(age(item.decidedAt))} ago</dd></div>
+      <div><dt>${active ? "So far" : "Took"}</dt><dd>${took(item)}</dd></div>
+      <div><dt>Priority of the preemptor</dt><dd><${Priority} value=${item.preemptor.priority} /></dd></div>
+      <div><dt>Victims</dt><dd>${victimsOf(item)}${wasted > 0 && html` <span class="tag tag-bad">${wasted} wasted</span>`}</dd></div>
+      <div><dt>PDB violations</dt><dd>${item.pdbViolations ?? 0}</dd></div>
+      <div><dt>Cost: work that was lost</dt><dd>${cost(item.cost).join(" · ") || "–"}</dd></div>
+    </dl>
+    ${item.problem && html`<p class="callout">${item.problem}</p>`}
+    ${wasted > 0 &&
+    html`<p class="callout">
+      ${plural(wasted, "victim was", "victims were")} evicted in vain: the preemptor was not bound to what
+      ${wasted === 1 ? " it" : " they"} freed.
+    </p>`}
+    <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} past=${!active} /><//>
+    <${Section} title="Candidates that were compared" note="the criteria from left to right">
+      <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} />
+    <//>`;
+}

@@ -1,0 +1,184 @@
+/** The pods that wait: by phase and reason, grouped by owner or reason; and the page of a pod. */
+import { html, useMemo, useState } from "../html.js";
+import { getAll } from "../api.js";
+import { summary } from "../documents.js";
+import { useFetched } from "../fetched.js";
+import { useLive } from "../live.js";
+import { useStore } from "../store.js";
+import { go, refine, route } from "../route.js";
+import { onRowKeys, useShortcuts } from "../keyboard.js";
+import { see } from "../palette.js";
+import { age, useTicking } from "../clock.js";
+import { count, duration, plural, requests } from "../format.js";
+import { Choice, Empty, Filter, Meter, Node, Owner, Pod, Priority, State, focusFilter } from "../parts.js";
+import { groups as grouped, matching, reasonOf } from "../waiting_groups.js";
+import { PodPage } from "./pod.js";
+
+const PHASES = ["unschedulable", "backoff", "active", "gated", "preempting", "binding"];
+const GROUPINGS = [["owner", "Owner"], ["reason", "Reason"], ["", "None"]];
+/** Pods that are loaded at most; the filters of the server find others. */
+const MOST_PODS = 5000;
+/** Rows of a group that are shown at first. */
+const FIRST_ROWS = 50;
+const FIRST_OPEN_GROUPS = 3;
+
+export function WaitingView() {
+  const { parts } = useStore(route);
+  if (parts.length === 2) return html`<${PodPage} key=${parts.join("/")} namespace=${parts[0]} name=${parts[1]} />`;
+  return html`<${Queue} />`;
+}
+
+function Queue() {
+  const { query } = useStore(route);
+  const [filter, setFilter] = useState("");
+  useTicking(5);
+  const { data: figures } = useLive(summary);
+  const asked = { phase: query.get("phase") ?? "", reason: query.get("reason") ?? "" };
+  const found = useFetched(
+    `pods ${asked.phase} ${asked.reason}`,
+    async (signal) => {
+      const document = await getAll("/pods", { ...asked, limit: 1000 }, { signal, most: MOST_PODS });
+      see(document.items.map((item) => item.pod.priority ?? 0));
+      return document;
+    },
+    figures?.revision,
+  );
+  useShortcuts(
+    [
+      ["/", "Filter pods", focusFilter],
+      ["Escape", "All phases and reasons", () => refine({ phase: "", reason: "" })],
+    ],
+    [],
+  );
+  const by = query.get("by") ?? "owner";
+  return html`<div class="view with-side">
+    <nav class="side" aria-label="Phases and reasons">
+      <${Phases} figures=${figures} chosen=${asked.phase} />
+      <${Reasons} figures=${figures} chosen=${asked.reason} />
+    </nav>
+    <div class="content">
+      <div class="toolbar">
+        <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter pods" />
+        <${Choice} label="Group by" options=${GROUPINGS} value=${by === "none" ? "" : by}
+          onChange=${(next) => refine({ by: next || "none" })} />
+        <span class="grow"></span>
+        ${found.data && html`<span class="totals">${totals(found.data)}</span>`}
+      </div>
+      ${found.data
+        ? html`<${Pods} document=${found.data} by=${by} filter=${filter} />`
+        : html`<p class="muted wait">${found.loading && !found.error ? "Loading pods …" : ""}</p>`}
+    </div>
+  </div>`;
+}
+
+function totals({ items, remaining = 0, hidden = 0, requests: amounts }) {
+  const text = [plural(items.length + remaining + hidden, "pod")];
+  if (hidden) text.push(`${count(hidden)} hidden from you`);
+  text.push(`${requests(amounts)} requested`);
+  return text.join(", ");
+}
+
+function Phases({ figures, chosen }) {
+  const queue = figures?.queue ?? {};
+  const total = Object.values(queue).reduce((sum, pods) => sum + pods, 0);
+  return html`<h2>Phase</h2>
+    <ul class="facets">
+      <${Facet} text="All" pods=${total} on=${!chosen} onClick=${() => refine({ phase: "" })} />
+      ${PHASES.map(
+        (phase) =>
+          html`<${Facet} key=${phase} text=${html`<${State} value=${phase} />`} pods=${queue[phase] ?? 0}
+            on=${phase === chosen} onClick=${() => refine({ phase: phase === chosen ? "" : phase })} />`,
+      )}
+    </ul>`;
+}
+
+function Reasons({ figures, chosen }) {
+  const reasons = figures?.reasons ?? [];
+  const largest = Math.max(1, ...reasons.map((each) => each.pods));
+  return html`<h2>Reason</h2>
+    <ul class="facets">
+      ${reasons.map(
+        ({ reason, pods }) =>
+          html`<${Facet} key=${reason} text=${reason} pods=${pods} part=${pods / largest} on=${reason === chosen}
+            onClick=${() => refine({ reason: reason === chosen ? "" : reason })} />`,
+      )}
+      ${figures?.otherReasons > 0 && html`<li class="facet-rest muted">${plural(figures.otherReasons, "pod")} for other reasons</li>`}
+      ${figures && reasons.length === 0 && html`<li class="facet-rest muted">none</li>`}
+    </ul>`;
+}
+
+function Facet({ text, pods, part, on, onClick }) {
+  return html`<li>
+    <button type="button" class="facet" aria-pressed=${on ? "true" : "false"} onClick=${onClick}>
+      <span class="facet-text">${text}</span><span class="number">${count(pods)}</span>
+      ${part !== undefined && html`<${Meter} part=${part} tone="quiet" label="" />`}
+    </button>
+  </li>`;
+}
+
+function Pods({ document, by, filter }) {
+  const found = useMemo(() => matching(document.items, filter), [document, filter]);
+  const made = useMemo(() => grouped(found, by), [found, by]);
+  if (document.items.length === 0) {
+    return document.hidden
+      ? html`<${Empty} title=${plural(document.hidden, "pod waits", "pods wait")}>
+          You may not get pods in their namespaces, so they are counted and not named.
+        <//>`
+      : html`<${Empty} title="No pod waits">Pods that no node can take now would be here.<//>`;
+  }
+  if (found.length === 0) return html`<${Empty} title="No pods">No pod matches the filter.<//>`;
+  return html`<table class="table rows" onKeyDown=${onRowKeys}>
+      <thead>
+        <tr>
+          <th>Pod</th><th>Priority</th><th>Phase</th><th class="number">Waits</th>
+          <th class="number">Attempts</th><th>${by === "reason" ? "Owner" : "Reason"}</th><th>Requests</th>
+        </tr>
+      </thead>
+      ${made.map((group, index) => html`<${Group} key=${group.key} group=${group} by=${by} open=${index < FIRST_OPEN_GROUPS || by === "none"} />`)}
+    </table>
+    ${document.remaining > 0 &&
+    html`<p class="muted wait">${plural(document.remaining, "more pod")} not loaded: choose a phase or a reason.</p>`}`;
+}
+
+function Group({ group, by, open: atFirst }) {
+  const [open, setOpen] = useState(atFirst);
+  const [most, setMost] = useState(FIRST_ROWS);
+  const { items } = group;
+  const alone = by === "none";
+  const shown = open ? items.slice(0, most) : [];
+  return html`<tbody>
+    ${!alone &&
+    html`<tr class="group" data-row tabindex="0" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
+      <td colspan="2"><span class="twist">${open ? "▾" : "▸"}</span>${group.title}</td>
+      <td class="muted">${plural(items.length, "pod")}</td>
+      <td class="number">${duration(age(group.oldest))}</td>
+      <td></td>
+      <td></td>
+      <td class="muted requests">${requests(group.requests, true)}</td>
+    </tr>`}
+    ${shown.map((item) => html`<${Row} key=${item.pod.uid || item.pod.name} item=${item} by=${by} />`)}
+    ${shown.length > 0 && shown.length < items.length &&
+    html`<tr><td colspan="7">
+      <button type="button" onClick=${() => setMost(most + 200)}>Show more (${count(items.length - shown.length)})</button>
+    </td></tr>`}
+  </tbody>`;
+}
+
+function Row({ item, by }) {
+  const { pod } = item;
+  const open = () => !pod.hidden && go("waiting", [pod.namespace, pod.name]);
+  return html`<tr data-row tabindex="0" onClick=${open}>
+    <td class=${by === "none" ? "" : "inset"}><${Pod} pod=${pod} link /></td>
+    <td><${Priority} value=${pod.priority} /></td>
+    <td><${State} value=${item.phase} /></td>
+    <td class="number">${duration(age(item.since))}</td>
+    <td class="number">${item.attempts ?? 0}</td>
+    <td class="reason" title=${item.message}>${by === "reason" ? html`<${Owner} owner=${pod.owner} />` : html`<${Reason} item=${item} />`}</td>
+    <td class="muted requests">${requests(pod.requests, true)}</td>
+  </tr>`;
+}
+
+function Reason({ item }) {
+  if (item.nominatedNode) return html`waits for victims on <${Node} name=${item.nominatedNode} />`;
+  return html`<span>${reasonOf(item)}</span>`;
+}

@@ -1,0 +1,206 @@
+/** What would happen if objects were applied, or nodes drained, now. Nothing is carried out. */
+import { html, useRef, useState } from "../html.js";
+import { post } from "../api.js";
+import { see } from "../palette.js";
+import { serverNow } from "../clock.js";
+import { useShortcuts } from "../keyboard.js";
+import { count, plural, podName, requests, time } from "../format.js";
+import { Empty, More, Node, Owner, Pod, Priority, Section, State } from "../parts.js";
+import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
+import { MissingRule } from "../head.js";
+import { planRequest } from "../plan_request.js";
+
+/** What was typed stays while other views are shown. */
+let kept = { text: "", drain: "", namespace: "default", settle: true };
+let lastAnswer = null;
+const FIRST_ROWS = 100;
+
+export function WhatIfView() {
+  const [form, setForm] = useState(kept);
+  const [answer, setAnswer] = useState(lastAnswer);
+  const [state, setState] = useState({ busy: false, error: null });
+  const running = useRef(null);
+  const change = (changes) => {
+    kept = { ...kept, ...changes };
+    setForm(kept);
+  };
+  const submit = async (event) => {
+    event?.preventDefault();
+    running.current?.abort();
+    running.current = new AbortController();
+    const { signal } = running.current;
+    setState({ busy: true, error: null });
+    try {
+      const found = await post("/plan", planRequest(kept), { signal });
+      see([...(found.items ?? []), ...(found.others ?? [])].flatMap(prioritiesOf));
+      lastAnswer = found;
+      setAnswer(found);
+      setState({ busy: false, error: null });
+    } catch (error) {
+      if (!signal.aborted) setState({ busy: false, error });
+    }
+  };
+  useShortcuts([["/", "Edit the objects", () => document.getElementById("objects").focus()]], []);
+  const onKeyDown = (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
+  return html`<div class="view what-if">
+    <form class="ask" onSubmit=${submit} onKeyDown=${onKeyDown}>
+      <label class="ask-text"
+        ><span class="ask-label">Objects as they would be applied <span class="note">YAML or JSON</span></span>
+        <textarea id="objects" spellcheck=${false} autocomplete="off" wrap="off" placeholder=${EXAMPLE}
+          value=${form.text} onInput=${(event) => change({ text: event.target.value })}></textarea>
+      </label>
+      <label class="ask-row"><span class="ask-label">Nodes to drain</span>
+        <input type="text" id="drain" placeholder="node-1, node-2" spellcheck=${false} autocomplete="off"
+          value=${form.drain} onInput=${(event) => change({ drain: event.target.value })} /></label>
+      <label class="ask-row"><span class="ask-label">Namespace of objects without one</span>
+        <input type="text" value=${form.namespace} spellcheck=${false} autocomplete="off"
+          onInput=${(event) => change({ namespace: event.target.value })} /></label>
+      <label class="check"><input type="checkbox" checked=${form.settle}
+        onChange=${(event) => change({ settle: event.target.checked })} />Go on until nothing changes: victims are made again</label>
+      <div class="buttons">
+        <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
+        <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
+      </div>
+      ${state.error && html`<${PlanError} error=${state.error} />`}
+    </form>
+    <div class="answer" aria-live="polite" aria-busy=${state.busy ? "true" : "false"}>
+      ${answer
+        ? html`<${Answer} answer=${answer} />`
+        : html`<${Empty} title="Nothing is planned yet">
+            The answer says where pods would run, which pods would be evicted for them and why those, and what
+            becomes of them.
+          <//>`}
+    </div>
+  </div>`;
+}
+
+const EXAMPLE = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 3
+  template:
+    spec:
+      schedulerName: preemptive-scheduler
+      priorityClassName: high
+      containers:
+        - name: web
+          resources:
+            requests: {cpu: "2", memory: 4Gi}`;
+
+function PlanError({ error }) {
+  const hint = {
+    forbidden: html`<${MissingRule} verb=${error.verb} paths=${[error.path]} />`,
+    busy: `Other plans are being made. Try again${error.retryAfter ? ` in ${error.retryAfter} s` : " soon"}.`,
+  }[error.kind];
+  return html`<div class="failure" role="alert"><div><p>${error.message}</p>${hint}</div></div>`;
+}
+
+function prioritiesOf(item) {
+  return [item.pod.priority ?? 0, ...(item.victims ?? []).map((victim) => victim.pod.priority ?? 0)];
+}
+
+const ORDER = ["Preempting", "Error", "Unschedulable", "Gated", "Scheduled"];
+const RESULTS = {
+  Scheduled: ["good", "fit at once"],
+  Preempting: ["accent", "need victims"],
+  Unschedulable: ["bad", "would wait"],
+  Gated: ["quiet", "gated"],
+  Error: ["bad", "failed"],
+};
+
+function Answer({ answer }) {
+  const { items = [], displaced = [], others = [], warnings = [] } = answer;
+  const lost = displaced.filter((each) => each.recreated === false).length;
+  return html`<header class="answer-head">
+      <p class="verdict">
+        ${answer.evicts
+          ? html`<span class="state tone-accent"><strong>${plural(displaced.length, "pod")} would be evicted</strong></span>`
+          : html`<span class="state tone-good"><strong>No pod would be evicted</strong></span>`}
+        ${ORDER.map((decision) => {
+          const number = items.filter((item) => item.decision === decision).length;
+          const [tone, text] = RESULTS[decision];
+          return number > 0 && html`<span class="state tone-${tone}">${count(number)} ${text}</span>`;
+        })}
+        ${lost > 0 &&
+        html`<span class="state tone-bad">
+          ${plural(lost, "pod")} would be lost: nothing makes ${lost === 1 ? "it" : "them"} again
+        </span>`}
+      </p>
+      <span class="note">as of ${time(answer.at, serverNow())}</span>
+    </header>
+    ${warnings.map((warning) => html`<p class="callout">${warning}</p>`)}
+    ${items.length > 0 && html`<${Section} title="Pods" note=${count(items.length)}><${Planned} items=${items} /><//>`}
+    ${displaced.length > 0 && html`<${Section} title="Displaced pods" note=${count(displaced.length)}><${Displaced} displaced=${displaced} /><//>`}
+    ${others.length > 0 && html`<${Section} title="Other pending pods that change" note=${count(others.length)}><${Planned} items=${others} /><//>`}`;
+}
+
+function Planned({ items }) {
+  const [most, setMost] = useState(FIRST_ROWS);
+  const sorted = [...items].sort((a, b) => ORDER.indexOf(a.decision) - ORDER.indexOf(b.decision));
+  return html`<table class="table compact">
+      <thead><tr><th></th><th>Pod</th><th>Result</th><th>Node</th><th>Priority</th><th class="number">Victims</th><th>Requests</th></tr></thead>
+      ${sorted.slice(0, most).map(
+        (item, index) =>
+          html`<${PlannedPod} key=${podName(item.pod)} item=${item} open=${index === 0 && item.decision !== "Scheduled"} />`,
+      )}
+    </table>
+    <${More} rest=${sorted.length - most} onClick=${() => setMost(most + 500)} />`;
+}
+
+function PlannedPod({ item, open: atFirst }) {
+  const [open, setOpen] = useState(atFirst);
+  const { pod } = item;
+  const victims = (item.victims ?? []).length + (item.hiddenVictims ?? 0);
+  const more = item.decision !== "Scheduled";
+  const moved = item.finalNode !== undefined && item.finalNode !== (item.node ?? "");
+  return html`<tbody>
+    <tr>
+      <td class="twist-cell">
+        ${more &&
+        html`<button type="button" class="icon" aria-expanded=${open ? "true" : "false"}
+          aria-label=${`Details of ${pod.name}`} onClick=${() => setOpen(!open)}>${open ? "▾" : "▸"}</button>`}
+      </td>
+      <td><${Pod} pod=${pod} />${item.source && html`<div class="below">${item.source}</div>`}</td>
+      <td><${State} value=${item.decision} /></td>
+      <td><${Node} name=${item.node} />${moved && item.finalNode && html`<div class="below">in the end <${Node} name=${item.finalNode} /></div>`}</td>
+      <td><${Priority} value=${pod.priority} /></td>
+      <td class="number">${victims || "–"}</td>
+      <td class="muted requests">${requests(pod.requests, true)}</td>
+    </tr>
+    ${more && open && html`<tr class="details"><td></td><td colspan="6"><${Why} item=${item} victims=${victims} /></td></tr>`}
+  </tbody>`;
+}
+
+function Why({ item, victims }) {
+  return html`${item.message && html`<p class="message">${item.message}</p>`}
+    ${(item.verdicts ?? []).length > 0 && html`<${Verdicts} verdicts=${item.verdicts} />`}
+    ${victims > 0 && html`<h3 class="gap">Victims</h3><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} />`}
+    ${(item.candidates ?? []).length > 0 &&
+    html`<h3 class="gap">Candidates</h3>
+      <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} />`}
+    ${(item.policies ?? []).length > 0 && html`<h3 class="gap">Policies that say no</h3><${Vetoes} vetoes=${item.policies} />`}`;
+}
+
+function Displaced({ displaced }) {
+  const [most, setMost] = useState(FIRST_ROWS);
+  return html`<table class="table compact">
+      <thead><tr><th>Pod</th><th>Priority</th><th>From</th><th>What becomes of it</th></tr></thead>
+      <tbody>
+        ${displaced.slice(0, most).map(
+          (each) => html`<tr>
+            <td><${Pod} pod=${each.pod} />${each.pod.owner && html`<div class="below"><${Owner} owner=${each.pod.owner} /></div>`}</td>
+            <td><${Priority} value=${each.pod.priority} /></td>
+            <td><${Node} name=${each.fromNode} /></td>
+            <td>
+              ${each.recreated === false
+                ? html`<span class="state tone-bad">lost: nothing makes it again</span>`
+                : html`<${Became} replacement=${each.replacement} />`}
+            </td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+    <${More} rest=${displaced.length - most} onClick=${() => setMost(most + 500)} />`;
+}

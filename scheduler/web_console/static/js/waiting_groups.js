@@ -1,0 +1,68 @@
+/** Groups of pending pods: pure functions. */
+import { byName } from "./format.js";
+
+const NODES = /^0\/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?$/s;
+
+/**
+ * Return the main reason of a pod: of a message like `0/5 nodes are available: 3 Insufficient
+ * cpu, 2 node(s) had untolerated taint(s).` that of most nodes, of others the message.
+ */
+export function reasonOf({ message = "", phase = "" }) {
+  const parts = NODES.exec(message)?.[1];
+  if (!parts) return message || (phase === "active" ? "not tried yet" : "–");
+  let [best, most] = ["", -1];
+  for (const part of parts.split(/, (?=\d+ )/)) {
+    const [, nodes, reason] = /^(\d+) (.*)$/s.exec(part) ?? [null, "0", part];
+    if (Number(nodes) > most) [best, most] = [reason, Number(nodes)];
+  }
+  return best.replace(/\.$/, "");
+}
+
+/** Return the pods in whose names, owner, message or plugins all words occur. */
+export function matching(items, filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return items;
+  return items.filter(({ pod, message = "", rejectedBy = [] }) => {
+    const owner = pod.owner ? `${pod.owner.kind}/${pod.owner.name}` : "";
+    const text = [`${pod.namespace}/${pod.name}`, owner, message, ...rejectedBy].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+const KEYS = {
+  owner: ({ pod }) =>
+    pod.owner ? `${pod.namespace}/${pod.owner.kind}/${pod.owner.name}` : `${pod.namespace ?? ""} pods without an owner`,
+  reason: reasonOf,
+  none: () => "",
+};
+
+/**
+ * Return groups of pods, the largest first: key, title, items (oldest first), oldest, requests.
+ *
+ * @param {any[]} items
+ * @param {string} by owner, reason or none
+ */
+export function groups(items, by) {
+  const keyOf = KEYS[by] ?? KEYS.owner;
+  const found = new Map();
+  for (const item of items) {
+    const key = item.pod.hidden && by !== "reason" ? "hidden pods" : keyOf(item);
+    const members = found.get(key);
+    if (members) members.push(item);
+    else found.set(key, [item]);
+  }
+  return [...found]
+    .map(([key, members]) => {
+      members.sort((a, b) => (a.since < b.since ? -1 : 1));
+      return { key, title: key, items: members, oldest: members[0].since, requests: total(members) };
+    })
+    .sort((a, b) => b.items.length - a.items.length || byName(a.key, b.key));
+}
+
+function total(items) {
+  const sum = {};
+  for (const { pod } of items) {
+    for (const [name, amount] of Object.entries(pod.requests ?? {})) sum[name] = (sum[name] ?? 0) + amount;
+  }
+  return sum;
+}

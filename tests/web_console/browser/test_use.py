@@ -1,0 +1,208 @@
+"""The console with the keyboard, in both themes, for colour-blind people, and on large clusters."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.support.console_in_browser import Console, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+THEMES = ("dark", "light")
+TEXTS = ("--text", "--muted", "--accent", "--good", "--warn", "--danger")
+GROUNDS = ("--ground", "--surface", "--raised", "--hover")
+
+
+def test_each_view_has_a_key(page: Page):
+    views = ("Cluster", "Waiting", "Preemptions", "Policies", "What if")
+    for number, view in enumerate(views, start=1):
+        page.press(str(number))
+        page.wait(lambda view=view: page.text_now("nav a[aria-current]").startswith(view))
+
+
+def test_the_help_lists_the_shortcuts_of_the_view(page: Page):
+    page.open("waiting")
+    page.press("?")
+
+    page.sees("Filter pods", "dialog[open]")
+    page.press(Keys.ESCAPE)
+    page.wait(lambda: not page.all("dialog[open]"))
+
+
+def test_what_is_typed_in_a_field_is_no_shortcut(page: Page):
+    page.open("cluster")
+    page.press("/")
+    page.press("2")
+
+    assert page.text("nav a[aria-current]") == "Cluster"
+    assert page.find("#filter").get_property("value") == "2"
+
+
+def test_rows_are_reached_by_tab_and_arrows_and_opened_by_enter(page: Page):
+    page.open("waiting?by=none")
+    page.find("tr[data-row]")
+
+    page.press("/")
+    for _ in range(12):
+        page.press(Keys.TAB)
+        if page.script("return document.activeElement.matches('[data-row]')"):
+            break
+    first = page.focused()
+    page.press(Keys.ARROW_DOWN)
+    second = page.focused()
+    page.press("k")
+
+    assert page.focused().split("\n")[0].split()[0] == first.split()[0] != second.split()[0]
+    page.press(Keys.ENTER)
+    page.sees("What the nodes say")
+
+
+def test_the_skip_link_comes_first_then_the_views(page: Page):
+    page.open("cluster")
+    order = []
+    page.script("document.body.focus()")
+    for _ in range(4):
+        page.press(Keys.TAB)
+        order.append(page.focused())
+
+    assert order[0] == "Skip to the view"
+    assert order[2].startswith("Cluster")
+    assert order[3].startswith("Waiting")
+
+
+def test_nodes_are_reached_with_arrow_keys(page: Page):
+    page.open("cluster?by=none")
+    page.find(".bars canvas[data-nodes='12']")
+    page.script("document.querySelector('.bars canvas').focus()")
+
+    page.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    page.sees("node-0001", ".tip")
+    assert page.script(
+        "return document.querySelector('[aria-live=polite]').textContent"
+    ).startswith("node-0001: ")
+    page.press(Keys.ARROW_DOWN, Keys.ENTER)
+
+    page.sees("node-00", ".panel h2")
+
+
+def test_the_theme_is_that_of_the_system_until_it_is_switched(page: Page):
+    def ground() -> str:
+        return str(page.script("return getComputedStyle(document.body).backgroundColor"))
+
+    dark = ground()
+    page.prefer("light")
+    page.wait(lambda: ground() != dark)
+    page.press("t")
+    page.wait(lambda: ground() == dark)
+    page.open("cluster")
+
+    assert ground() == dark
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_text_has_a_contrast_of_four_and_a_half_on_every_ground(page: Page, theme: str):
+    page.prefer(theme)
+    page.open("policies")
+    read = (
+        "const style = getComputedStyle(document.documentElement);"
+        "return arguments[0].map((name) => style.getPropertyValue(name).trim())"
+    )
+    texts, grounds = page.script(read, TEXTS), page.script(read, GROUNDS)
+
+    low = [
+        (text, ground)
+        for (text, one), (ground, other) in itertools.product(
+            zip(TEXTS, texts, strict=True), zip(GROUNDS, grounds, strict=True)
+        )
+        if contrast(one, other) < 4.5
+    ]
+    assert low == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("levels", [1, 2, 3, 4, 5, 6])
+def test_colours_of_priorities_are_in_the_order_of_their_lightness(
+    page: Page, theme: str, levels: int
+):
+    priorities = list(range(0, 1000 * levels, 1000))
+    colours = page.module(
+        "palette",
+        f"m.makeScale({priorities}).levels.map((level) => m.colour(level, '{theme}'))",
+    )
+    ground = {"dark": "#0f1216", "light": "#f6f7f9"}[theme]
+
+    light = [luminance(colour) for colour in colours]
+    assert len(set(colours)) == levels
+    assert light == sorted(light, reverse=theme == "dark")
+    assert min(contrast(colour, ground) for colour in colours) >= 2.6
+
+
+def test_many_priorities_share_six_levels_in_order(page: Page):
+    labels = page.module(
+        "palette", "m.makeScale([...Array(20).keys(), 2000000000]).levels.map((each) => each.label)"
+    )
+
+    assert labels == ["system", "16 to 19", "13 to 15", "10 to 12", "6 to 9", "3 to 5", "0 to 2"]
+
+
+def test_patterns_repeat_the_colours(page: Page):
+    page.open("cluster")
+    page.find(".bars canvas[data-nodes='12']")
+    plain = page.find(".bars canvas").screenshot_as_base64
+
+    page.press("p")
+
+    page.wait(lambda: page.find(".bars canvas").screenshot_as_base64 != plain)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of WCAG 2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of WCAG 2, from 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_5000_nodes_with_150000_pods_are_drawn_within_a_second(
+    visit: Callable[[Console], Page], large: Console
+):
+    """From the start of the navigation to the first drawing, the best of three."""
+    page = visit(large)
+    seconds = []
+    for _ in range(3):
+        page.open("cluster")
+        page.find(".bars canvas[data-nodes='5000']")
+        seconds.append(
+            page.script("return performance.getEntriesByName('console.cluster')[0].duration / 1000")
+        )
+
+    assert large.call(lambda: sum(each.pods for node in large.stand_in.world.nodes.values()
+                                  for each in node.priorities)) > 140_000  # fmt: skip
+    assert min(seconds) <= 1.0, seconds
+
+
+def test_5000_nodes_are_kept_up_with_live(visit: Callable[[Console], Page], large: Console):
+    """A change is drawn, and no task of the page takes half a second."""
+    page = visit(large)
+    page.open("cluster")
+    page.find(".bars canvas[data-nodes='5000']")
+    page.script(
+        "window.longest = 0; new PerformanceObserver((list) => { for (const each of"
+        " list.getEntries()) window.longest = Math.max(window.longest, each.duration) })"
+        ".observe({type: 'longtask'})"
+    )
+
+    for _ in range(5):
+        revision = large.tick()
+        page.find(f".bars canvas[data-revision='{revision}']")
+
+    assert page.script("return window.longest") < 500

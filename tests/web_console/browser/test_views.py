@@ -1,0 +1,290 @@
+"""Each view of the console shows what the API says, in a real browser."""
+
+import pytest
+
+from scheduler.model import times
+from tests.support.api_stand_in import RECORDING
+from tests.support.console_in_browser import Page
+from tests.support.stand_in_documents import NOW
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+CANVAS = ".bars canvas"
+
+
+def bars(page: Page) -> int:
+    """Return how many nodes are drawn."""
+    return int(page.find(CANVAS).get_attribute("data-nodes") or 0)
+
+
+def test_the_head_of_each_view_has_the_figures(page: Page):
+    figures = dict(
+        zip(page.texts(".figures dt"), page.texts(".figures dd"), strict=True),
+    )
+
+    world = page.console.stand_in.world
+    assert figures["Nodes"] == str(len(world.nodes))
+    assert figures["Waiting"].splitlines()[0].startswith("14")
+    assert figures["Victims"] == "977 12 wasted"
+    assert page.text("#connection") == "live"
+
+
+def test_every_node_is_a_bar_in_a_group_of_its_zone(page: Page):
+    page.open("cluster")
+
+    page.wait(lambda: bars(page) == 12)
+    assert page.find("#group-by").get_property("value") == "topology.kubernetes.io/zone"
+    assert page.text("#totals").startswith("12 nodes, ")
+    assert page.script("return document.querySelectorAll('.legend button').length") == 5
+
+
+def test_nodes_are_grouped_by_any_label_or_not_at_all(page: Page):
+    page.open("cluster?by=none")
+    page.wait(lambda: bars(page) == 12)
+    ungrouped = page.find(CANVAS).screenshot_as_base64
+
+    labels = [each.get_property("value") for each in page.all("#group-by option")]
+    chosen = next(each for each in labels if "zone" not in each and each != "none")
+    page.find(f"#group-by option[value='{chosen}']").click()
+
+    page.wait(lambda: page.find(CANVAS).screenshot_as_base64 != ungrouped)
+    assert bars(page) == 12
+
+
+def test_the_filter_keeps_only_matching_nodes(page: Page):
+    page.open("cluster")
+    page.wait(lambda: bars(page) == 12)
+
+    page.press("/")
+    page.press("node-0001")
+
+    page.wait(lambda: bars(page) == 1)
+    assert page.text("#totals").startswith("1 node, ")
+
+
+def test_pointing_at_a_node_shows_its_figures_and_a_click_its_pods(page: Page):
+    page.open("cluster?by=none")
+    page.wait(lambda: bars(page) == 12)
+
+    page.script(
+        "const box = arguments[0].getBoundingClientRect();"
+        "for (const type of ['mousemove', 'click']) arguments[0].dispatchEvent(new MouseEvent("
+        "type, {bubbles: true, clientX: box.left + 60, clientY: box.top + 44}))",
+        page.find(CANVAS),
+    )
+
+    page.sees("node-0000", ".tip")
+    page.sees("node-0000", ".panel h2")
+    page.sees("ReplicaSet/", ".panel")
+    page.sees("1 name hidden", ".panel")
+    page.press("\ue00c")  # Escape
+    page.wait(lambda: not page.all(".panel"))
+
+
+def test_a_change_of_a_node_is_drawn_without_a_reload(page: Page):
+    page.open("cluster")
+    page.wait(lambda: bars(page) == 12)
+
+    revision = page.console.tick()
+
+    page.wait(lambda: page.find(CANVAS).get_attribute("data-revision") == str(revision))
+
+
+def test_a_node_that_is_removed_disappears(page: Page):
+    page.open("cluster")
+    page.wait(lambda: bars(page) == 12)
+
+    def remove() -> None:
+        page.console.stand_in.world.remove_node("node-0004")
+        page.console.stand_in.wake()
+
+    page.console.call(remove)
+
+    page.wait(lambda: bars(page) == 11)
+
+
+def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page: Page):
+    page.open("waiting")
+
+    page.sees("batch/ReplicaSet/worker")
+    row = next(each.text for each in page.all("tr[data-row]") if "worker-5" in each.text)
+    assert "preempting" in row
+    assert "3m 40s" in row or "3m 4" in row
+    assert "waits for victims on node-0003" in row
+    assert page.texts(".side h2") == ["Phase", "Reason"]
+
+
+def test_waiting_pods_are_chosen_by_phase_and_by_reason(page: Page):
+    page.open("waiting?by=none")
+    page.wait(lambda: len(page.all("tr[data-row]")) == 14)
+
+    page.click("gated\n2", ".facet")
+    page.wait(lambda: len(page.all("tr[data-row]")) == 2)
+    page.press("\ue00c")
+    page.wait(lambda: len(page.all("tr[data-row]")) == 14)
+    page.find("#filter").send_keys("insufficient cpu")
+
+    page.wait(lambda: set(page.texts("td.reason")) == {"Insufficient cpu"})
+
+
+def test_waiting_pods_are_grouped_by_reason(page: Page):
+    page.open("waiting")
+
+    page.click("Reason", ".choice button")
+
+    page.sees("Insufficient memory", "tr.group")
+
+
+def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
+    page.open("waiting/prod/api-0")
+
+    page.sees("free 2 cpu on one of 4 nodes", ".helps")
+    page.sees("Evicting 2 pods on node-0001 would make space.")
+    assert "TaintToleration" in page.text(".verdicts")
+    assert page.texts(".candidates .chosen td:first-child") == ["node-0001"]
+    assert "protect-databases" in page.text("main")
+    assert page.all(".history li")
+
+
+def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
+    page.open("waiting/prod/api-0")
+    page.sees("What the nodes say")
+
+    page.click("Each node")
+
+    page.sees("12 of 12 nodes")
+    page.find("#filter").send_keys("insufficient memory")
+    page.misses("12 of 12 nodes")
+
+
+def test_a_pod_that_waits_no_more_is_said_to(page: Page):
+    page.open("waiting/prod/unknown")
+
+    page.sees("It does not wait any more")
+
+
+def test_preemptions_are_listed_with_wasted_victims_marked(page: Page):
+    page.open("preemptions")
+
+    page.wait(lambda: len(page.all("tr[data-row]")) == 11)
+    assert page.all(".time-line canvas")
+    page.sees("11 preemptions, 22 victims, 7 wasted")
+    page.click("Wasted", ".choice button")
+    page.wait(lambda: len(page.all("tr[data-row]")) < 11)
+    assert all("wasted" in text for text in page.texts("tr[data-row]"))
+
+
+def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page: Page):
+    page.open("preemptions/preemption-00004")
+
+    page.sees("Candidates that were compared")
+    chosen, *losers = page.texts(".candidates tbody tr")
+    assert chosen.endswith("chosen")
+    assert [text.rpartition("lost by ")[2] for text in losers] == [
+        "sum of priorities", "highest priority", "PDB violations",
+    ]  # fmt: skip
+    assert page.texts(".candidates .decided") == ["4,294,967,296", "1,000", "1"]
+    page.sees("2 victims were evicted in vain")
+    page.sees("batch/train-4-again waits")
+
+
+def test_the_list_of_preemptions_is_kept_up_to_date(page: Page):
+    page.open("preemptions/preemption-00000")
+    page.sees("nominating", ".facts")
+
+    def end() -> None:
+        world = page.console.stand_in.world
+        world.revision += 1
+        world.preemptions[0] = world._preemption(0, active=False)
+        page.console.stand_in.wake()
+
+    page.console.call(end)
+
+    page.sees("bound", ".facts")
+
+
+def test_policies_have_gauges_refusals_and_built_in_bounds(page: Page):
+    page.open("policies")
+
+    page.sees("18 of 20 in 1h", "main")
+    page.sees("must be greater than 0")
+    page.sees("Generation 4 stays in force")
+    page.sees("Preemption is stopped for 1 namespace.")
+    assert len(page.all(".bounds .card")) == 5
+
+
+DEPLOYMENT = """\
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 6
+  template: {spec: {priority: 1000}}
+"""
+
+
+def fill(page: Page, text: str, drain: str = "") -> None:
+    page.script(
+        "const [area, text] = arguments; area.value = text;"
+        "area.dispatchEvent(new Event('input', {bubbles: true}))",
+        page.find("#objects"),
+        text,
+    )
+    page.find("#drain").send_keys(drain)
+    page.click("What would happen?")
+
+
+def test_a_plan_shows_nodes_victims_and_displaced_pods(page: Page):
+    page.open("what-if")
+
+    fill(page, DEPLOYMENT, "node-0001")
+
+    page.sees("pods would be evicted", ".verdict")
+    page.sees("3 need victims", ".verdict")
+    page.sees("Displaced pods", ".answer")
+    page.sees("batch/train-1-0", ".answer")
+    assert "chosen" in page.text(".candidates")
+    assert page.console.stand_in.requests[-1] == "POST /api/v1/plan"
+
+
+def test_text_that_is_no_yaml_is_refused_with_its_line(page: Page):
+    page.open("what-if")
+
+    fill(page, "kind: Pod\n  metadata: {")
+
+    page.sees("Line 2, column", ".failure")
+    assert "POST /api/v1/plan" not in page.console.stand_in.requests
+
+
+def test_a_plan_that_is_refused_says_why(page: Page):
+    page.open("what-if")
+    page.console.stand_in.switches.failures["/api/v1/plan"] = 429
+
+    fill(page, DEPLOYMENT)
+
+    page.sees("too many plans at once", ".failure")
+    page.sees("Try again in 1 s", ".failure")
+
+
+def test_the_recording_is_downloaded(page: Page, tmp_path):
+    page.driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    page.open("cluster")
+
+    page.click("Recording")
+    page.click("15 minutes")
+
+    file = tmp_path / "incident-15m.rec"
+    page.wait(lambda: file.exists() and file.read_bytes() == RECORDING)
+    assert "GET /api/v1/recording?last=15m" in page.console.stand_in.requests
+
+
+def test_ages_follow_the_clock_of_the_server(page: Page):
+    """The stand-in lives at another time than the browser."""
+    page.open("waiting")
+
+    page.sees("prod/api-0")
+    assert times.stamp(NOW) == "2026-05-04T10:00:00Z"
+    row = next(each.text for each in page.all("tr[data-row]") if "prod/api-0" in each.text)
+    assert " 1" in row
+    assert "d " not in row

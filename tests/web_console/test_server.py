@@ -1,0 +1,272 @@
+"""The server of the console: whom it answers, and what it forwards."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from scheduler.kube.http.http1 import Incoming, Reply
+from scheduler.kubectl.client import SchedulerClient
+from scheduler.kubectl.connection import Reach
+from scheduler.web_console import server as console_server
+from scheduler.web_console.server import BackendError, ConsoleServer, page_files
+from tests.support.api_stand_in import StandIn, serving
+
+
+class Page:
+    """The console, and a browser that is signed in."""
+
+    def __init__(self, server: ConsoleServer, browser: aiohttp.ClientSession) -> None:
+        self.server = server
+        self.browser = browser
+        self.origin = server.url.rstrip("/")
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        async with self.browser.get(self.origin + path, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    async def post(self, path: str, body: bytes, **headers: str) -> tuple[int, str]:
+        async with self.browser.post(self.origin + path, data=body, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    async def sign_in(self, key: str) -> int:
+        async with self.browser.post(f"{self.origin}/session", data={"key": key}) as answer:
+            return answer.status
+
+
+@pytest.fixture
+async def scheduler() -> StandIn:
+    return StandIn()
+
+
+@pytest.fixture
+async def unknown(scheduler: StandIn, tmp_path) -> AsyncIterator[Page]:
+    """The console, opened by a browser that has no cookie."""
+    (tmp_path / "js").mkdir()
+    (tmp_path / "index.html").write_text("<!DOCTYPE html><title>console</title>")
+    (tmp_path / "js" / "main.js").write_text("export {};")
+    (tmp_path / ".secret").write_text("not served")
+    async with (
+        serving(scheduler) as url,
+        SchedulerClient(Reach((), float, server=url).open) as client,
+    ):
+        server = ConsoleServer(client, page_files(tmp_path))
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with server.serving(), aiohttp.ClientSession(cookie_jar=jar) as browser:
+            yield Page(server, browser)
+
+
+@pytest.fixture
+async def page(unknown: Page) -> Page:
+    assert await unknown.sign_in(unknown.server.key) == 200
+    return unknown
+
+
+async def test_it_listens_on_this_machine_only(unknown: Page):
+    assert unknown.server.url == f"http://127.0.0.1:{unknown.server.port}/"
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection("127.0.0.2", unknown.server.port)
+
+
+async def test_without_the_key_there_is_a_form_and_no_data(unknown: Page, scheduler: StandIn):
+    form, api = await unknown.get("/"), await unknown.get("/api/v1/summary")
+
+    assert form[0] == 200
+    assert "Enter the key" in form[1]
+    assert api[0] == 401
+    assert scheduler.requests == []
+
+
+async def test_the_key_opens_the_page_and_the_data(page: Page):
+    assert "console" in (await page.get("/"))[1]
+    status, body = await page.get("/api/v1/summary")
+    assert (status, '"nodes":12' in body) == (200, True)
+
+
+async def test_the_cookie_is_for_this_site_and_not_for_scripts(unknown: Page):
+    data = {"key": unknown.server.key}
+    async with unknown.browser.post(f"{unknown.origin}/session", data=data) as answer:
+        (cookie,) = answer.cookies.values()
+
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Strict"
+    assert unknown.server.key not in cookie.value
+
+
+async def test_bytes_that_are_no_text_are_a_refusal(unknown: Page):
+    part = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\n\xff\r\n--x--\r\n'
+    form = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert (await unknown.post("/session", part, **form))[0] == 403
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", unknown.server.port)
+    port = unknown.server.port
+    writer.write(
+        b"GET /api/v1 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n"
+        b"Cookie: preemptive-console-%d=\xff\r\n\r\n" % (port, port)
+    )
+    assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+    writer.close()
+
+
+async def test_after_some_wrong_keys_the_right_one_is_refused_too(unknown: Page):
+    wrong = [await unknown.sign_in("x") for _ in range(console_server.WRONG_KEYS)]
+
+    assert wrong == [403] * console_server.WRONG_KEYS
+    assert await unknown.sign_in(unknown.server.key) == 403
+    assert (await unknown.get("/api/v1/summary"))[0] == 401
+
+
+@pytest.mark.parametrize(
+    "host", ["example.com", "127.0.0.1", "127.0.0.1:1", "localhost.example.com", ""]
+)
+async def test_another_host_is_refused(page: Page, host: str):
+    assert (await page.get("/api/v1/summary", Host=host))[0] == 403
+    assert (await page.get("/", Host=host))[0] == 403
+
+
+async def test_localhost_is_the_same_host(page: Page):
+    assert (await page.get("/js/main.js", Host=f"localhost:{page.server.port}"))[0] == 200
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://example.com", "http://127.0.0.1:1"])
+async def test_a_plan_of_another_origin_is_refused(
+    page: Page, scheduler: StandIn, origin: str | None
+):
+    headers = {} if origin is None else {"Origin": origin}
+
+    status, _ = await page.post("/api/v1/plan", b"{}", **headers)
+
+    assert status == 403
+    assert scheduler.requests == []
+
+
+async def test_a_plan_of_the_page_is_forwarded(page: Page):
+    body = b"kind: Pod\nmetadata: {name: a}\n"
+    headers = {"Origin": page.origin, "Content-Type": "application/yaml"}
+
+    status, text = await page.post("/api/v1/plan", body, **headers)
+
+    assert status == 200
+    assert '"decision":"Scheduled"' in text
+
+
+async def test_data_for_other_sites_are_refused(page: Page):
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+
+    assert (await page.get("/api/v1/summary", **headers))[0] == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v2", "/metrics", "/apis", "/api/v1x", "/.secret", "/js/../.secret", "/%2e%2e/x", "/js/"],
+)
+async def test_other_paths_are_not_forwarded(page: Page, scheduler: StandIn, path: str):
+    address = URL(page.origin + path, encoded=True)
+    async with page.browser.get(address) as answer:
+        assert answer.status == 404
+    assert scheduler.requests == []
+
+
+@pytest.mark.parametrize("path", ["/api/v1/../../metrics", "/api/v1/%2e%2e/x", "/api/v1/a%2fb"])
+async def test_a_path_that_servers_may_read_differently_is_refused(
+    page: Page, scheduler: StandIn, path: str
+):
+    reader, writer = await asyncio.open_connection("127.0.0.1", page.server.port)
+    cookies = page.browser.cookie_jar.filter_cookies(URL(page.origin))
+    cookie = "; ".join(f"{name}={each.value}" for name, each in cookies.items())
+    host = page.origin.removeprefix("http://")
+    head = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Cookie: {cookie}", "Connection: close"]
+    writer.write("\r\n".join([*head, "", ""]).encode())
+
+    answer = await reader.read()
+    writer.close()
+
+    assert answer.split(b" ")[1] in {b"400", b"404"}
+    assert scheduler.requests == []
+
+
+async def test_only_get_and_plans_are_forwarded(page: Page, scheduler: StandIn):
+    for method in ("PUT", "DELETE", "PATCH", "POST"):
+        async with page.browser.request(
+            method, f"{page.origin}/api/v1/summary", headers={"Origin": page.origin}
+        ) as answer:
+            assert answer.status == 405, method
+    assert scheduler.requests == []
+
+
+@pytest.mark.parametrize("path", ["/", "/js/main.js", "/api/v1/summary", "/nothing"])
+async def test_each_answer_has_the_headers_that_protect_the_page(page: Page, path: str):
+    async with page.browser.get(page.origin + path) as answer:
+        headers = answer.headers
+
+    assert headers["Content-Security-Policy"] == console_server.POLICY
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Cache-Control"] == "no-store"
+
+
+async def test_changes_are_forwarded_as_they_come(page: Page, scheduler: StandIn):
+    path = "/api/v1/summary?watch=1&revision=1"
+    async with page.browser.get(page.origin + path) as answer:
+        assert answer.content_type == "text/event-stream"
+        assert await answer.content.readline() == b": ping\n"
+        scheduler.tick()
+        lines = [await answer.content.readline() for _ in range(3)]
+
+    assert lines[1:] == [b"event: update\n", b"id: 2\n"]
+    assert scheduler.requests == [f"GET {path}"]
+
+
+async def test_refusals_of_the_scheduler_are_forwarded(page: Page, scheduler: StandIn):
+    scheduler.switches.failures["/api/v1/pods"] = 403
+    scheduler.switches.failures["/api/v1/plan"] = 429
+
+    status, text = await page.get("/api/v1/pods")
+    async with page.browser.post(
+        f"{page.origin}/api/v1/plan", headers={"Origin": page.origin}
+    ) as plan:
+        retry = plan.headers["Retry-After"]
+
+    assert status == 403
+    assert "cannot get path" in text
+    assert (plan.status, retry) == (429, "1")
+
+
+async def test_a_browser_that_goes_away_ends_the_request(page: Page, scheduler: StandIn):
+    async with page.browser.get(f"{page.origin}/api/v1/summary?watch=1") as answer:
+        await answer.content.readline()
+        assert len(asyncio.all_tasks()) > 1
+        answer.close()
+
+    for _ in range(100):
+        scheduler.tick()
+        await asyncio.sleep(0.01)
+
+
+async def test_a_scheduler_that_cannot_be_reached_is_a_503():
+    class Gone:
+        async def send(
+            self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+        ) -> Reply:
+            raise BackendError("gone")
+
+        async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
+            raise BackendError("gone: try again")
+
+    server = ConsoleServer(Gone(), {}, key="k")
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with server.serving(), aiohttp.ClientSession(cookie_jar=jar) as browser:
+        page = Page(server, browser)
+        await page.sign_in("k")
+        status, text = await page.get("/api/v1/summary")
+
+    assert status == 503
+    assert '"message":"gone: try again"' in text
+
+
+async def test_a_port_that_is_taken_is_an_error(unknown: Page):
+    with pytest.raises(OSError, match="address already in use"):
+        async with ConsoleServer(unknown.server._backend, {}).serving(unknown.server.port):
+            pass
