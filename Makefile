@@ -12,7 +12,7 @@ PARALLEL := -n 2 --dist loadgroup
 # The programs of tests with the marker `chart`: kubectl builds overlays, actionlint checks workflows.
 CHART_TOOLS := helm helm-docs kubectl promtool actionlint
 # Tests that need no built programs.
-FAST := not cluster and not chart and not e2e
+FAST := not cluster and not chart and not e2e and not browser
 
 .DEFAULT_GOAL := help
 
@@ -117,8 +117,8 @@ control-plane: setup ## get etcd, kube-apiserver and so on; each version is buil
 	done
 
 .PHONY: test
-test: control-plane ## run all tests but e2e, also those on a real control plane
-	$(PYTEST) $(PARALLEL) -m 'not e2e'
+test: control-plane ## run all tests but e2e, also those on a real control plane; BROWSER=off needs no Chromium
+	$(PYTEST) $(PARALLEL) -m 'not e2e$(if $(filter off,$(BROWSER)), and not browser)'
 
 .PHONY: test-fast
 test-fast: setup ## run the tests that need no built programs
@@ -128,6 +128,17 @@ test-fast: setup ## run the tests that need no built programs
 chart: setup ## test the Helm charts: lint, schema, rendering, READMEs, alerts
 	@$(BIN)/python -m deploy.tools.controlplane build $(CHART_TOOLS) > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
+
+# Chromium and the font of pictures come from packages of Debian.
+BROWSER_PACKAGES := chromium chromium-driver fonts-inter fonts-dejavu-core
+.PHONY: browser-packages
+browser-packages: ## install what the tests of the console need, with apt, as root
+	@command -v chromedriver > /dev/null && command -v chromium > /dev/null && test -d /usr/share/fonts/opentype/inter || \
+		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends $(BROWSER_PACKAGES) > /dev/null; }
+
+.PHONY: browser
+browser: setup ## test the console in a real browser; SCREENSHOTS=1 writes docs/img/console-*.png
+	$(PYTEST) -q tests/web_console
 
 .PHONY: e2e-packages
 e2e-packages: setup ## install what `make e2e` needs, with apt, as root
@@ -269,6 +280,10 @@ golden: setup ## regenerate files; git shows the changes
 	$(BIN)/python -m deploy.tools.pages.diagrams
 	$$($(BIN)/python -m deploy.tools.controlplane build helm-docs) --chart-search-root charts \
 		--sort-values-order file --log-level warning
+
+.PHONY: console
+console: setup ## copy the libraries of the console's page from npm, as package-lock.json pins them
+	@$(BIN)/python -m deploy.tools.console
 
 DOCS_VENV := build/docs-python
 

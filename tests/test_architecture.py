@@ -25,15 +25,21 @@ IMPURE: Final = {
 #: The only importers of some libraries: folders or modules under `scheduler`.
 RESERVED: Final = {
     "aiohttp": (
-        "kube/policies/operator.py",
+        "kube/policies/kopf_watcher.py",
         "kube/policies/status_writer.py",
+        "kubectl/api_server.py",
+        "kubectl/port_forward.py",
+        "observe/server/plan_route.py",
+        "observe/server/responses.py",
         "observe/server/web_app.py",
+        "web_console/server.py",
     ),
+    "OpenSSL": ("observe/server/client_certificates.py",),
     "httptools": ("kube",),
-    "kopf": ("kube/policies/operator.py",),
+    "kopf": ("kube/policies/kopf_watcher.py",),
     "kubernetes": ("kube",),
     "prometheus_client": ("observe", "service/composition.py"),
-    "rich": ("cli", "console"),
+    "rich": ("cli", "console", "kubectl/commands/top.py"),
     "random": (),
 }
 CLOCKS: Final = {

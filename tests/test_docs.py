@@ -26,6 +26,7 @@ from scheduler.config.settings import (
 from scheduler.core.eviction import phases as preemption_phases
 from scheduler.observe.metrics import catalogue
 from scheduler.queue import phases as pod_phases
+from tests.support.incident import write_incident
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -266,6 +267,24 @@ def test_the_quick_start_ends_with_a_preemption(tmp_path: Path, capsys: pytest.C
     (decision,) = json.loads(capsys.readouterr().out)["results"]
     assert code == 0
     assert (decision["decision"], len(decision["victims"])) == ("Preempting", 2)
+
+
+def test_the_page_about_recordings_shows_what_the_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    text = (DOCS / "recording.md").read_text()
+    write_incident(tmp_path / "incident.rec")
+    (policy,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "careful.yaml").write_text(policy)
+    monkeypatch.chdir(tmp_path)
+
+    shown = re.findall(r"```console\n\$ preemptive-scheduler (.*?)\n(.*?)```", text, re.DOTALL)
+
+    assert len(shown) == 3
+    for command, wanted in shown:
+        main.main(command.split())
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert "\n".join(printed).strip("\n") == wanted.strip("\n")
 
 
 def threats() -> list[tuple[str, list[str]]]:

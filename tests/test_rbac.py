@@ -24,6 +24,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import HttpTransport, Reply, Stream
+from scheduler.kube.client_ca import ClientCaReader
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
 from scheduler.kube.token_review import Reviewer
@@ -61,6 +62,7 @@ from tests.support.fake_api import FakeApi
 
 NAME = installation.NAME
 USER = f"system:serviceaccount:{NAME}:{NAME}"
+AUTHENTICATION_READER: Final = "extension-apiserver-authentication-reader"
 VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 METHODS: Final = {"list": "GET", "watch": "GET", "patch": "PATCH"}
 POD = PodRef("default", "a", "uid-a")
@@ -258,6 +260,8 @@ async def reviewed() -> set[Right]:
     user = await reviewer.user("token")
     assert user is not None
     assert await reviewer.allows(user, "get", "/metrics")
+    recorder.answers.append(access)
+    assert await reviewer.may_get_pods(user, "")
     return recorder.rights
 
 
@@ -326,6 +330,16 @@ async def remembered() -> set[Right]:
     return recorder.rights
 
 
+async def trusted() -> set[Right]:
+    """Return what the client CA needs, which a Role of the API server grants."""
+    recorder = Recorder(answers=[Reply(200, {}, b'{"data":{"client-ca-file":"PEM"}}')])
+    found: list[str] = []
+    await ClientCaReader(Client(recorder), found.append, found.append, pauses()).read()
+    assert found == ["PEM"]
+    assert {"/namespaces/kube-system/" in path for _, path in recorder.requests} == {True}
+    return recorder.rights
+
+
 def granted(kind: str) -> list[Right]:
     """Return the rights of all shipped roles of a kind; those for any name have none."""
     roles = (each for each in installation.manifests() if each["kind"] == kind)
@@ -366,7 +380,9 @@ def test_every_role_is_bound_to_the_service_account_only(kind: str):
     roles = [each["metadata"]["name"] for each in objects if each["kind"] == kind]
     bindings = [each for each in objects if each["kind"] == f"{kind}Binding"]
 
-    assert [each["roleRef"]["name"] for each in bindings] == roles
+    # The API server makes this one.
+    foreign = [AUTHENTICATION_READER] if kind == "Role" else []
+    assert [each["roleRef"]["name"] for each in bindings] == roles + foreign
     for binding in bindings:
         assert binding["roleRef"]["kind"] == kind
         assert binding["subjects"] == [
@@ -382,10 +398,13 @@ async def test_the_api_server_allows_that_and_no_more(control_plane: ControlPlan
         assert allowed(control_plane, right), right
     for right in await elected() | await remembered():
         assert allowed(control_plane, right, NAME), right
+    for right in await trusted():
+        assert allowed(control_plane, right, "kube-system"), right
     for right, namespace in (
         (Right("create", "", "pods"), "default"),
         (Right("update", "", "pods"), "default"),
         (Right("get", "", "secrets"), NAME),
+        (Right("get", "", "configmaps", "other"), "kube-system"),
         (Right("delete", "", "nodes"), ""),
         (Right("patch", "", "configmaps", "other"), NAME),
         (Right("patch", "", "configmaps", f"{NAME}-ledger"), "default"),

@@ -190,11 +190,12 @@ VALUES: Final[Mapping[str, Values]] = {
         "service": {"annotations": {"a": "b"}},
     },
     "more of everything": {
-        "extraArgs": ["--capture=/captures/capture.jsonl"],
+        "extraArgs": ["--compare-cache-period=5m"],
+        "recorder": {"size": "2Gi", "retention": "24h"},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
         "extraEnvFrom": [{"secretRef": {"name": "more", "optional": True}}],
-        "extraVolumes": [{"name": "captures", "emptyDir": {}}],
-        "extraVolumeMounts": [{"name": "captures", "mountPath": "/captures"}],
+        "extraVolumes": [{"name": "more", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
         "logging": {"format": "text", "verbosity": 4},
         "rbac": {
             "extraRules": [{"apiGroups": ["x.example"], "resources": ["ys"], "verbs": ["list"]}]

@@ -13,7 +13,7 @@ from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind
 pytestmark = pytest.mark.chart
 
 DEFAULT_KINDS = {
-    "ClusterRole": 3,
+    "ClusterRole": 4,
     "ClusterRoleBinding": 1,
     "ConfigMap": 2,
     "Deployment": 1,
@@ -21,7 +21,7 @@ DEFAULT_KINDS = {
     "Lease": 1,
     "PodDisruptionBudget": 1,
     "Role": 1,
-    "RoleBinding": 1,
+    "RoleBinding": 2,
     "Service": 1,
     "ServiceAccount": 1,
 }
@@ -249,6 +249,33 @@ def test_the_release_to_decide_as_is_a_value(helm: Helm):
     assert not [each for each in default if each.startswith("--reference")]
 
 
+@pytest.mark.parametrize(("size", "volume"), [("64Mi", "81Mi"), ("1Mi", "2Mi"), ("2Gi", "2561Mi")])
+def test_the_recorder_has_a_bounded_volume(helm: Helm, size: str, volume: str):
+    objects = helm.template({"recorder": {"size": size, "retention": "30m"}})
+
+    found = pod(objects)
+    (kept,) = (each for each in found["spec"]["volumes"] if each["name"] == "recording")
+    (mount,) = (each for each in container(objects)["volumeMounts"] if each["name"] == "recording")
+    assert kept["emptyDir"] == {"sizeLimit": volume}
+    assert container(objects)["securityContext"]["readOnlyRootFilesystem"] is True
+    assert {
+        f"--recording-dir={mount['mountPath']}",
+        f"--recording-size={size}",
+        "--recording-retention=30m",
+    } <= set(container(objects)["args"])
+    # The cluster autoscaler may still remove the node.
+    local = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+    assert found["metadata"]["annotations"][local] == "recording"
+
+
+def test_the_recorder_can_be_switched_off(helm: Helm):
+    objects = helm.template({"recorder": {"enabled": False}})
+
+    assert not [each for each in container(objects)["args"] if "recording" in each]
+    assert "recording" not in {each["name"] for each in pod(objects)["spec"]["volumes"]}
+    assert "recording" not in str(pod(objects)["metadata"]["annotations"])
+
+
 def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
     objects = helm.template(VALUES["locked up"])
 
@@ -273,8 +300,8 @@ def test_a_namespace_and_a_release_may_be_numbers(helm: Helm):
         metadata = each["metadata"]
         texts = [metadata["name"], *metadata["labels"].values(), metadata.get("namespace", "")]
         assert [text for text in texts if not isinstance(text, str)] == []
-    (subject,) = one(objects, "RoleBinding")["subjects"]
-    assert subject["namespace"] == "456"
+    for binding in of_kind(objects, "RoleBinding"):
+        assert [subject["namespace"] for subject in binding["subjects"]] == ["456"]
     lease = of_kind(objects, "FlowSchema")[0]["spec"]["rules"][0]["resourceRules"][0]
     assert lease["namespaces"] == ["456"]
 

@@ -73,7 +73,10 @@ def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(
         assert [rule["verbs"] for rule in view["rules"]] == [["get", "list", "watch"]]
         assert not any(name.startswith("rbac.") for name in edit["metadata"]["labels"])
     without = helm.template({"rbac": {"policyRoles": False}})
-    assert [each["metadata"]["name"] for each in of_kind(without, "ClusterRole")] == [NAME]
+    assert [each["metadata"]["name"] for each in of_kind(without, "ClusterRole")] == [
+        NAME,
+        f"{NAME}-viewer",
+    ]
 
 
 def test_writing_policies_is_aggregated_where_that_is_asked_for(helm: Helm):
@@ -132,6 +135,17 @@ def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_f
     assert one(objects, "ClusterRole", NAME) == one(helm.template(), "ClusterRole", NAME)
 
 
+def test_viewers_of_the_documents_may_read_them(helm: Helm):
+    objects = helm.template({"api": {"viewers": [{"kind": "Group", "name": "developers"}]}})
+
+    binding = one(objects, "ClusterRoleBinding", f"{NAME}-viewer")
+    assert binding["roleRef"]["name"] == f"{NAME}-viewer"
+    assert binding["subjects"] == [{"kind": "Group", "name": "developers"}]
+    assert f"{NAME}-viewer" not in {
+        each["metadata"]["name"] for each in of_kind(helm.template(), "ClusterRoleBinding")
+    }
+
+
 def test_another_account_has_rights_and_fairness(helm: Helm):
     given = {"create": False, "name": "given"}
 
@@ -139,7 +153,8 @@ def test_another_account_has_rights_and_fairness(helm: Helm):
 
     account = {"name": "given", "namespace": "there"}
     for kind in ("ClusterRoleBinding", "RoleBinding"):
-        assert one(objects, kind)["subjects"] == [{"kind": "ServiceAccount", **account}]
+        for binding in of_kind(objects, kind):
+            assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]
     for schema in of_kind(objects, "FlowSchema"):
         (rule,) = schema["spec"]["rules"]
         assert rule["subjects"] == [{"kind": "ServiceAccount", "serviceAccount": account}]

@@ -54,6 +54,10 @@ WRONG = {
         {"logging": {"format": "xml"}},
         "at '/logging/format': value must be",
     ),
+    "a size of the recorder in bytes": (
+        {"recorder": {"size": "64000000"}},
+        "at '/recorder/size': '64000000' does not match pattern",
+    ),
     "an argument that is no flag": ({"extraArgs": ["run"]}, "at '/extraArgs/0': 'run'"),
     "a mount without a path": (
         {"extraVolumeMounts": [{"name": "a"}]},
@@ -133,6 +137,10 @@ WRONG = {
     "a flag that there is not": (
         {"extraArgs": ["--compare-cache=5m"]},
         "extraArgs: the scheduler has no flag --compare-cache",
+    ),
+    "a recorder that forgets at once": (
+        {"recorder": {"retention": "30s"}},
+        "recorder.retention (30s) must be at least 1m",
     ),
     "a reader of no namespace": (
         {"metrics": {"readers": [{"kind": "ServiceAccount", "name": "prometheus"}]}},

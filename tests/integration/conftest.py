@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.tools.controlplane.cluster import ControlPlane
+from tests.integration.access import RBAC, subject
 from tests.integration.devices import Devices
 from tests.integration.objects import prepare
 from tests.integration.scene import Scene
@@ -67,3 +68,40 @@ def devices(scene: Scene) -> Iterator[Devices]:
         made.audit()
     finally:
         made.clear()
+
+
+@pytest.fixture
+def token(plane, namespace):
+    """A function that returns a token of a new ServiceAccount."""
+
+    def make(name):
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        plane.api.post(accounts, {"metadata": {"name": name}})
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return plane.api.post(f"{accounts}/{name}/token", request)["status"]["token"]
+
+    return make
+
+
+@pytest.fixture
+def grant(plane, namespace):
+    """A function that lets a ServiceAccount, or a user, read pages until the test ends."""
+    made = []
+
+    def give(name, *paths, user=""):
+        full = f"{namespace}-{name}"
+        rules = [{"nonResourceURLs": list(paths), "verbs": ["get"]}]
+        plane.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": full}, "rules": rules})
+        made.append(f"{RBAC}/clusterroles/{full}")
+        group = "rbac.authorization.k8s.io"
+        binding = {
+            "metadata": {"name": full},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": full},
+            "subjects": [subject(name, namespace, user)],
+        }
+        plane.api.post(f"{RBAC}/clusterrolebindings", binding)
+        made.append(f"{RBAC}/clusterrolebindings/{full}")
+
+    yield give
+    for path in made:
+        plane.api.delete(path)

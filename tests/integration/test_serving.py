@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from scheduler.cli.main import main
+from tests.integration.access import EVERYWHERE, RBAC, until_status
 from tests.integration.objects import pod
 from tests.support.control_plane import followed
 
@@ -16,57 +17,6 @@ PAGES = (
 )  # fmt: skip
 #: Kube-scheduler has these checks of readiness as well.
 CHECKS = ("ping", "leaderElection", "shutdown", "sched-handler-sync")
-#: Bound like this, a scheduler admits no client without a token, not even this host.
-EVERYWHERE = ("--bind-address", "0.0.0.0")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-
-
-@pytest.fixture
-def token(plane, namespace):
-    """A function that returns a token of a new ServiceAccount."""
-
-    def make(name):
-        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        plane.api.post(accounts, {"metadata": {"name": name}})
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        return plane.api.post(f"{accounts}/{name}/token", request)["status"]["token"]
-
-    return make
-
-
-@pytest.fixture
-def grant(plane, namespace):
-    """A function that lets a ServiceAccount read pages, until the test ends."""
-    made = []
-
-    def give(name, *paths):
-        full = f"{namespace}-{name}"
-        rules = [{"nonResourceURLs": list(paths), "verbs": ["get"]}]
-        plane.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": full}, "rules": rules})
-        made.append(f"{RBAC}/clusterroles/{full}")
-        group = "rbac.authorization.k8s.io"
-        binding = {
-            "metadata": {"name": full},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": full},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
-        }
-        plane.api.post(f"{RBAC}/clusterrolebindings", binding)
-        made.append(f"{RBAC}/clusterrolebindings/{full}")
-
-    yield give
-    for path in made:
-        plane.api.delete(path)
-
-
-def until_status(scheduler, path, token, status):
-    """Ask until the answer is this one: the API server applies new rights a little later."""
-    pause = threading.Event()
-    for _ in range(100):
-        found = scheduler.get(path, token)
-        if found[0] == status:
-            return found
-        pause.wait(0.1)
-    raise TimeoutError(f"{path}: {found}")
 
 
 def test_pages_are_shown_to_users_that_the_api_server_allows(schedulers, token, grant):

@@ -74,6 +74,7 @@ from scheduler.model.events import (
 from scheduler.model.extender_answers import ExtenderAnswer, NoAnswer
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.releases import V1_36, Reference
+from scheduler.observe.api.history import History
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
@@ -112,9 +113,13 @@ class Cluster:
         using: Mapping[str, Profile] | None = None,
         backoff: PodBackoff | None = None,
         evict_only: bool = False,
+        compares: bool = False,
         reference: Reference = V1_36,
     ) -> None:
         self._settings = (using or profiles(config, reference), backoff or PodBackoff(), evict_only)
+        self._compares = compares
+        #: What the service remembers for its pages, if a test sets it.
+        self.history: History | None = None
         self.machine = self._made()
         self.now: float = EPOCH + 1000.0
         #: The pods that there are, by uid, as the API server has them.
@@ -143,7 +148,7 @@ class Cluster:
 
     def _made(self) -> Machine:
         using, backoff, evict_only = self._settings
-        return Machine(using, backoff, evict_only=evict_only)
+        return Machine(using, backoff, evict_only=evict_only, compares=self._compares)
 
     # What happens outside -----------------------------------------------------------------------
 
@@ -271,6 +276,8 @@ class Cluster:
         attempt = self.machine.step(self.now, explain=explain)
         if attempt is not None:
             self.attempts.append(attempt)
+            if self.history is not None:
+                self.history.attempted(attempt, self.now)
             self._carry_out(attempt.effects)
         self.machine.check()
         return attempt
@@ -330,6 +337,9 @@ class Cluster:
 
     def observe(self, event: Event) -> None:
         """Hand an event to the machine and carry out what it asks for."""
+        if self.history is not None:
+            self.history.observed(event, self.now)
+            self.history.outcome(event)
         reaction = self.machine.observe(event, self.now)
         self.bound += reaction.bound
         self.refused = reaction.problem

@@ -193,7 +193,12 @@ class FakeApi:
             major, minor = self.version
             return web.json_response({"major": major, "minor": minor, "gitVersion": "v0"})
         page = discovery(request.path, self.absent)
-        return await self._serve_objects(request) if page is None else web.json_response(page)
+        if page is None:
+            return await self._serve_objects(request)
+        if not _accepts_json(request.headers.get("Accept", "")):
+            # Discovery pages have no form with metadata alone.
+            return web.json_response({"kind": "Status", "code": 406}, status=406)
+        return web.json_response(page)
 
     async def _serve_objects(self, request: web.Request) -> web.StreamResponse:
         target = _target(request.path)
@@ -312,6 +317,12 @@ class FakeApi:
         if kind == "pods":
             body |= {"spec": {"containers": None}, "status": {}}
         return json.dumps({"type": "BOOKMARK", "object": body}).encode() + b"\n"
+
+
+def _accepts_json(accept: str) -> bool:
+    """Return whether a plain JSON object is acceptable, by the `Accept` header of a request."""
+    kinds = [kind.strip() for kind in accept.split(",") if kind.strip()]
+    return not kinds or any(kind in ("application/json", "*/*") for kind in kinds)
 
 
 def metadata_only(page: Object) -> Object:

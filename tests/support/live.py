@@ -150,18 +150,31 @@ class Scheduler:
         """Let it go on after a pause."""
         self.signal(signal.SIGCONT)
 
-    def get(self, path: str, token: str = "") -> tuple[int, str]:
-        """Read a page that it serves, with a bearer token if one is given: status and text."""
+    def get(self, path: str, token: str = "", certificate: str = "") -> tuple[int, str]:
+        """Read a page that it serves: status and text.
+
+        Args:
+            path: The path of the page.
+            token: The bearer token; empty for none.
+            certificate: A file with a client certificate and its key; empty for none.
+        """
+        status, body = self.fetch(path, token, certificate)
+        return status, body.decode()
+
+    def fetch(self, path: str, token: str = "", certificate: str = "") -> tuple[int, bytes]:
+        """Read a page as bytes; see `get`."""
         self.wait_log("serving")  # its first requests are sent before that
         tls = ssl.create_default_context()
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
+        if certificate:
+            tls.load_cert_chain(certificate)
         connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=10, context=tls)
         try:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             connection.request("GET", path, headers=headers)
             response = connection.getresponse()
-            return response.status, response.read().decode()
+            return response.status, response.read()
         finally:
             connection.close()
 

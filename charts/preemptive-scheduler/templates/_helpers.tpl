@@ -130,3 +130,11 @@ insecureSkipVerify: true
 {{- $seconds := sub (int64 (unixEpoch $end)) (int64 (unixEpoch $start)) -}}
 {{- add (mul $seconds 1000) (date ".000" $end | trimPrefix "." | trimPrefix "0" | trimPrefix "0" | int) -}}
 {{- end -}}
+
+{{/* The size of the volume of the recorder: a quarter more than the recording. */}}
+{{- define "preemptive-scheduler.recordingVolume" -}}
+{{- $size := .Values.recorder.size -}}
+{{- $number := regexFind "^[0-9]+" $size | int64 -}}
+{{- $mebibytes := ternary (mul 1024 $number) $number (hasSuffix "Gi" $size) -}}
+{{- printf "%dMi" (add $mebibytes (div $mebibytes 4) 1) -}}
+{{- end -}}

@@ -3,6 +3,7 @@
 {{- include "preemptive-scheduler.validateElection" . -}}
 {{- include "preemptive-scheduler.validateProfiles" . -}}
 {{- include "preemptive-scheduler.validateArgs" . -}}
+{{- include "preemptive-scheduler.validateRecorder" . -}}
 {{- include "preemptive-scheduler.validateMonitors" . -}}
 {{- include "preemptive-scheduler.validateBudget" . -}}
 {{- include "preemptive-scheduler.validateTls" . -}}
@@ -50,6 +51,9 @@ reference: reference
 authorization-always-allow-paths: metrics.anonymous
 tls-cert-file: tls
 tls-private-key-file: tls
+recording-dir: recorder.enabled
+recording-size: recorder.size
+recording-retention: recorder.retention
 leader-elect: leaderElection.enabled
 leader-elect-lease-duration: leaderElection.leaseDuration
 leader-elect-renew-deadline: leaderElection.renewDeadline
@@ -69,7 +73,6 @@ write-config-to: nothing, as the scheduler would end
 - tls-cipher-suites
 - tls-min-version
 - bind-address
-- capture
 - compare-cache-period
 - kubeconfig
 {{- end -}}
@@ -85,6 +88,13 @@ write-config-to: nothing, as the scheduler would end
 {{- if not (has $flag $more) -}}
 {{- fail (printf "extraArgs: the scheduler has no flag --%s" $flag) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateRecorder" -}}
+{{- $retention := .Values.recorder.retention -}}
+{{- if lt (include "preemptive-scheduler.milliseconds" $retention | int64) 60000 -}}
+{{- fail (printf "recorder.retention (%s) must be at least 1m" $retention) -}}
 {{- end -}}
 {{- end -}}
 

@@ -13,7 +13,7 @@ from deploy.tools.controlplane.building import BuildError
 from deploy.tools.controlplane.cluster import ControlPlane, ControlPlaneError
 from deploy.tools.controlplane.nodes import NodeShape
 from deploy.tools.controlplane.processes import ProcessError
-from deploy.tools.demo import example, screens
+from deploy.tools.demo import address, example, screens
 from deploy.tools.demo.player import DemoError, Pace, Player
 from scheduler.console import view
 
@@ -78,10 +78,15 @@ def _play(options: argparse.Namespace) -> int:
     pace = Pace(0.0, options.limit) if options.once else Pace(3.0, None)
     version = binaries.pinned_version("kube-apiserver")
     print(f"starting a control plane, Kubernetes {version}, with {NODES} nodes", flush=True)
-    with ControlPlane() as cluster:
+    port = address.free_port()
+    if not options.once:
+        print("to ask the scheduler, from another terminal:", flush=True)
+        print(f"  .venv/bin/kubectl-preemptive --server {address.url(port)} top", flush=True)
+    told = contextlib.nullcontext() if options.once else address.announced(port)
+    with ControlPlane() as cluster, told:
         cluster.create_nodes(NODES, SHAPE)
         with screens.screen(console) as screen:
-            player = Player(cluster, story, pace, screen)
+            player = Player(cluster, story, pace, screen, port)
             ended = player.play()
             if not options.once:
                 with contextlib.suppress(KeyboardInterrupt):  # the user ends it

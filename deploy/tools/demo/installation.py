@@ -19,7 +19,12 @@ __all__ = ["NAME", "install", "manifests", "start"]
 
 ROOT: Final = Path(__file__).parents[3]
 BASE: Final = ROOT / "deploy" / "manifests" / "base"
-_NOT_HERE: Final = ("deployment.yaml", "pod-disruption-budget.yaml", "policy-roles.yaml")
+_NOT_HERE: Final = (
+    "deployment.yaml",
+    "pod-disruption-budget.yaml",
+    "policy-roles.yaml",
+    "api-roles.yaml",
+)
 
 #: The name of the scheduler, its namespace, its ServiceAccount, its lease, and of the process.
 NAME: Final = "preemptive-scheduler"
@@ -40,15 +45,23 @@ def install(cluster: ControlPlane) -> None:
     cluster.api.apply(manifests())
 
 
-def start(cluster: ControlPlane) -> Path:
-    """Start the scheduler; return the path of its log, which has JSON lines."""
+def start(cluster: ControlPlane, port: int) -> Path:
+    """Start the scheduler; return the path of its log, which has JSON lines.
+
+    Args:
+        cluster: The control plane.
+        port: Where it serves, on loopback only, so that it needs no credentials.
+    """
     kubeconfig = cluster.service_account_kubeconfig(NAME, NAME)
     command = [sys.executable, "-m", "scheduler.cli.main", "run", "-v", "2"]
     flags = {
         "kubeconfig": kubeconfig,
         "leader-elect-resource-namespace": NAME,
-        "secure-port": 0,
+        "bind-address": "127.0.0.1",
+        "secure-port": port,
         "logging-format": "json",
+        "recording-dir": cluster.folder / "recording",
+        "recording-size": "16Mi",
     }
     argv = [*command, *(f"--{name}={value}" for name, value in flags.items())]
     return cluster.run(NAME, argv, {**os.environ, "PYTHONPATH": str(ROOT)})

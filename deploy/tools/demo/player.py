@@ -43,8 +43,11 @@ class Pace:
 class Player:
     """One run of the example on a cluster with nodes."""
 
-    def __init__(self, cluster: ControlPlane, example: Example, pace: Pace, screen: Screen) -> None:
+    def __init__(
+        self, cluster: ControlPlane, example: Example, pace: Pace, screen: Screen, port: int
+    ) -> None:
         self._cluster = cluster
+        self._port = port
         self._example = example
         self._pace = pace
         self._screen = screen
@@ -64,7 +67,7 @@ class Player:
         self._caption = "scheduler starts"
         installation.install(self._cluster)
         self._feed.watch(self._cluster.api)
-        self._feed.follow(installation.start(self._cluster))
+        self._feed.follow(installation.start(self._cluster, self._port))
         self._watch_until(lambda: None if self._history.leads else "the scheduler does not lead")
         for number, step in enumerate(self._example.steps):
             self._caption = f"step {number + 1} of {len(self._example.steps)}"
@@ -75,7 +78,7 @@ class Player:
 
     def linger(self) -> None:
         """Show the cluster until Ctrl-C."""
-        self._caption = "settled; Ctrl-C ends"
+        self._caption = "settled; Ctrl-C ends; kubectl-preemptive asks it"
         self._watch_for(float("inf"))
 
     def _snapshot(self) -> ViewSnapshot:

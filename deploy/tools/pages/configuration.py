@@ -17,7 +17,7 @@ from typing import Any, Final
 from scheduler.config import args, settings
 from scheduler.config.args import TYPES
 from scheduler.config.object_codec import Wire
-from scheduler.config.plugin_catalogue import IN_TREE, Point, default_plugins
+from scheduler.config.plugin_catalogue import IN_TREE, Point, default_plugins, with_points_of
 from scheduler.model.releases import V1_37
 
 __all__ = ["page"]
@@ -142,14 +142,15 @@ def _blocks() -> Iterator[str]:
 def _profiles() -> Iterator[str]:
     texts = _texts(settings.ProfileSettings)
     default = [name for name, _ in default_plugins(V1_37)]
+    catalog = with_points_of(V1_37, IN_TREE)
     yield _PROFILES.format(
         scheduler_name=texts["scheduler_name"],
         percentage=texts["percentage_of_nodes_to_score"],
         others=", ".join(f"`{name}`" for name in sorted(IN_TREE) if name not in default),
     ).rstrip("\n")
     for name, weight in default_plugins(V1_37):
-        points = ", ".join(f"`{point}`" for point in Point if point in IN_TREE[name])
-        scored = str(weight or 1) if Point.SCORE in IN_TREE[name] else ""
+        points = ", ".join(f"`{point}`" for point in Point if point in catalog[name])
+        scored = str(weight or 1) if Point.SCORE in catalog[name] else ""
         yield f"| `{name}` | {scored} | {points} |"
     yield ""
 

@@ -37,6 +37,7 @@ AUTHORS: Final = "The preemptive-scheduler authors"
 #: Other spellings of SPDX identifiers, in the field License and in classifiers.
 _SPDX: Final[Mapping[str, str]] = {
     "Apache 2.0": "Apache-2.0",
+    "Apache License, Version 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD 2-Clause License": "BSD-2-Clause",
     "MIT License": "MIT",

@@ -17,8 +17,8 @@ def test_all_that_the_process_needs_of_the_base_is_installed():
     kinds = [each["kind"] for each in objects]
     assert kinds[:2] == ["Namespace", "ServiceAccount"]
     assert "Deployment" not in kinds
-    # The kustomization, the Deployment, its disruption budget, and two roles for people.
-    assert len(objects) == len(list(documents(installation.BASE))) - 5
+    # The kustomization, the Deployment, its disruption budget, and three roles for people.
+    assert len(objects) == len(list(documents(installation.BASE))) - 6
     assert not {"PodDisruptionBudget"} & set(kinds)
     assert kinds.count("ClusterRole") == 1
 
@@ -36,7 +36,10 @@ def test_names_agree_throughout():
     for each in everything:
         metadata = each["metadata"]
         assert metadata["name"].startswith(installation.NAME)
-        assert metadata.get("namespace", installation.NAME) == installation.NAME
+        # The CA of client certificates is not in our namespace.
+        foreign = metadata["name"].endswith("-authentication")
+        wanted = "kube-system" if foreign else installation.NAME
+        assert metadata.get("namespace", wanted) == wanted
     (deployment,) = (each for each in everything if each["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == installation.NAME

@@ -107,7 +107,14 @@ def test_ci_runs_everything_and_ends_with_the_words_of_pytest(tmp_path: Path):
     code, targets = ci(tmp_path)
 
     assert code == 0
-    assert targets == ["setup", "lint type imports", "e2e-packages", "e2e", "verify"]
+    assert targets == [
+        "setup",
+        "lint type imports",
+        "browser-packages",
+        "e2e-packages",
+        "e2e",
+        "verify",
+    ]
     assert make("verify").splitlines()[-1].endswith("-m 'not e2e'")
 
 
@@ -120,7 +127,7 @@ def test_ci_leaves_the_end_to_end_tests_out_when_it_is_told_to_and_says_so(tmp_p
     assert "pytest" not in make("e2e", environment={"E2E": "off"})
 
 
-@pytest.mark.parametrize("target", ["e2e-packages", "e2e", "verify"])
+@pytest.mark.parametrize("target", ["browser-packages", "e2e-packages", "e2e", "verify"])
 def test_ci_fails_with_whatever_fails(tmp_path: Path, target: str):
     code, targets = ci(tmp_path, FAILS=target)
 
