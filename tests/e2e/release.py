@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deploy.tools.controlplane.api import ApiClient
-from tests.e2e.operating import CHART, Operator, page
+from tests.e2e.operating import CHART, CommandError, Operator, page
 
 Json = dict[str, Any]
 
@@ -57,9 +57,24 @@ class Release:
     def uninstall(self) -> str:
         """Uninstall the release and wait until its pods are gone."""
         flags = ("--namespace", self.name, "--wait", "--cascade", "foreground")
-        return self.operator.helm("uninstall", self.name, *flags, "--timeout", "180s")
+        try:
+            return self.operator.helm("uninstall", self.name, *flags, "--timeout", "180s")
+        except CommandError as error:
+            raise CommandError(f"{error}\nwhat is still there:\n{self._what_is_there()}") from error
 
     # What there is
+
+    def _what_is_there(self) -> str:
+        """Return the objects of the release and its pods, with what keeps them."""
+        listed = self.operator.kubectl("api-resources", "--verbs=list,delete", "-o", "name")
+        columns = (
+            "KIND:.kind,NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,"
+            "FINALIZERS:.metadata.finalizers,OWNERS:.metadata.ownerReferences[*].name,"
+            "PHASE:.status.phase"
+        )
+        flags = ("-A", "-l", f"app.kubernetes.io/instance={self.name}", "-o")
+        resources = ",".join(listed.split())
+        return self.operator.kubectl("get", resources, *flags, f"custom-columns={columns}")
 
     @property
     def pods_path(self) -> str:
