@@ -183,6 +183,17 @@ class ControlPlane:
         self.stop_apiserver(grace_seconds)
         self.start_apiserver()
 
+    def restart_controllers(self) -> None:
+        """Stop and start the controller manager, and wait until it is ready.
+
+        Its controllers get new tokens and list everything again. A running one does so as well
+        after it was refused, but each of its informers waits up to a minute before it tries again.
+        """
+        name = "kube-controller-manager"
+        self._processes.stop(name, 0.0)
+        self._start(name)
+        self._await(name, time.monotonic() + self.settings.start_seconds)
+
     def compact_etcd(self) -> int:
         """Discard the history in etcd; return the revision up to which it is discarded.
 

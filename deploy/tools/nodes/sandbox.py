@@ -145,11 +145,16 @@ class Sandbox:
         control.restart_apiserver()
 
     def _drop_old_token_key(self, control: ControlPlane) -> None:
-        """Invalidate tokens that were signed with the old key."""
+        """Invalidate tokens that were signed with the old key.
+
+        The controller manager is restarted, as the documentation of Kubernetes asks for when the
+        key is replaced: the tokens of its controllers are invalid as well.
+        """
         keys = control.folder / "pki" / TOKEN_KEYS
         old = keys.with_suffix(".old").read_bytes()
         keys.write_bytes(keys.read_bytes().removesuffix(old))
         control.restart_apiserver()
+        control.restart_controllers()
 
     def _node(self, name: str, number: int) -> Node:
         cni = machine.cni_folder()

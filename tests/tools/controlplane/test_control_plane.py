@@ -56,6 +56,11 @@ def test_a_control_plane_lives_survives_faults_and_leaves_nothing():
             api.get("/api/v1/configmaps", **{"limit": "1", "continue": page})
         assert expired.value.status == 410
 
+        before = cluster.pid("kube-controller-manager")
+        cluster.restart_controllers()
+        assert cluster.pid("kube-controller-manager") != before
+        cluster.create_namespace("later")  # a controller creates its ServiceAccount
+
         api.post(PODS, bound_pod("second", node))
         api.wait_for(PODS + "/second", is_running)
         pids = [cluster.pid(name) for name in COMPONENTS]
