@@ -113,6 +113,7 @@ class Loop:
         for event in events:
             self._look_at(event, now)
             reaction = self._machine.observe(event, now)
+            self._history.applied(event, now)
             if reaction.problem:
                 self._telemetry.event_rejected(event, reaction.problem)
             for effect in reaction.effects:

@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.kubectl.commands import why
 from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.output import Output
+from scheduler.model.rest.cluster import PendingPodView
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.explanations import AttemptView, PodExplanation
 from tests.kubectl.conftest import Run
 from tests.support.api_stand_in import StandIn
 
@@ -247,6 +252,38 @@ async def test_a_pod_that_is_not_in_the_queue_is_said(run: Run, url: str):
     with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
         await run("why", "web", "-n", "prod", "--server", url)
     assert "kubectl get pod web -n prod" in error.value.advice
+
+
+def test_a_pod_that_has_left_the_queue_shows_for_how_long_it_waited():
+    shown = io.StringIO()
+    out = Output(shown, 80, color=False)
+    found = PodExplanation(
+        pending=PendingPodView(
+            PodView("prod", "web", priority=7),
+            "preemptive-scheduler",
+            "left",
+            "2026-01-01T00:00:00Z",
+            attempts=2,
+        ),
+        now="2026-01-01T00:10:00Z",
+        message="the pod was bound to node n2",
+        left_at="2026-01-01T00:05:00Z",
+        history=(AttemptView("2026-01-01T00:00:00Z", "Unschedulable", message="too large"),),
+    )
+
+    why.show(out, found, wide=False)
+
+    assert shown.getvalue().splitlines() == [
+        "Pod prod/web waits no longer.",
+        "  left       5m ago",
+        "  waited     5m, 2 attempts",
+        "  priority   7",
+        "",
+        "the pod was bound to node n2",
+        "",
+        "AGE   ATTEMPT         NODE   MESSAGE",
+        "10m   Unschedulable   -      too large",
+    ]
 
 
 async def test_an_argument_that_is_not_a_pod_is_refused(run: Run, url: str):

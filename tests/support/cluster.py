@@ -341,6 +341,8 @@ class Cluster:
             self.history.observed(event, self.now)
             self.history.outcome(event)
         reaction = self.machine.observe(event, self.now)
+        if self.history is not None:
+            self.history.applied(event, self.now)
         self.bound += reaction.bound
         self.refused = reaction.problem
         self.machine.check()

@@ -82,14 +82,24 @@ def show(out: Output, found: PodExplanation, *, wide: bool) -> None:
 def _head(out: Output, found: PodExplanation) -> None:
     pending, pod = found.pending, found.pending.pod
     now = times.parse(found.now) or 0.0
-    out.line(f"Pod {text.pod_name(pod)} is {text.clean(pending.phase)}.", "bold")
-    rows = {
-        "waits": f"{text.since(pending.since, now)}, {text.count(pending.attempts, 'attempt')}",
-        "priority": str(pod.priority),
-        "requests": text.amounts(pod.requests),
-        "owner": text.owner_name(pod),
-        "nominated": text.clean(pending.nominated_node),
-    }
+    attempts = text.count(pending.attempts, "attempt")
+    if found.left_at:
+        out.line(f"Pod {text.pod_name(pod)} waits no longer.", "bold")
+        waited = text.since(pending.since, times.parse(found.left_at) or now)
+        rows = {
+            "left": f"{text.since(found.left_at, now)} ago",
+            "waited": f"{waited}, {attempts}",
+            "priority": str(pod.priority),
+        }
+    else:
+        out.line(f"Pod {text.pod_name(pod)} is {text.clean(pending.phase)}.", "bold")
+        rows = {
+            "waits": f"{text.since(pending.since, now)}, {attempts}",
+            "priority": str(pod.priority),
+            "requests": text.amounts(pod.requests),
+            "owner": text.owner_name(pod),
+            "nominated": text.clean(pending.nominated_node),
+        }
     if pending.backoff_until:
         rows["next"] = f"not before {text.clean(pending.backoff_until)}"
     for name, value in rows.items():

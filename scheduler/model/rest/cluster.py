@@ -144,7 +144,8 @@ class PendingPodView(Document, frozen=True):
 
     pod: PodView
     scheduler_name: str
-    #: active, backoff, unschedulable, gated, preempting or binding.
+    #: active, backoff, unschedulable, gated, preempting or binding; `left` for one that is not in
+    #: the queue any more and is remembered.
     phase: str
     since: str
     attempts: int = 0

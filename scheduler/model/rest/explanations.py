@@ -36,12 +36,13 @@ class NodeVerdict(Document, frozen=True):
 
 
 class AttemptView(Document, frozen=True):
-    """A finished attempt to schedule a pod. The last 16 of a pod are kept while it is pending."""
+    """A finished attempt to schedule a pod. The last 16 of a pod are kept, within 4 MiB of all."""
 
     at: str
-    #: Scheduled, Preempting, Unschedulable, Gated or Error.
+    #: Placed, Preempting, Unschedulable, Gated or Failed.
     decision: str
     node: str = ""
+    #: At most 2,000 characters.
     message: str = ""
     #: How many equal attempts followed it without another one in between.
     repeated: int = 0
@@ -60,7 +61,11 @@ class PossiblePreemption(Document, frozen=True):
 
 
 class PodExplanation(Document, frozen=True):
-    """`GET /api/v1/pods/{namespace}/{name}?nodes=1`: evaluated now, without an effect."""
+    """`GET /api/v1/pods/{namespace}/{name}?nodes=1`: evaluated now, without an effect.
+
+    Of a pod that has left the queue within the last hour, and that was rejected before, it has the
+    attempts.
+    """
 
     pending: PendingPodView
     now: str
@@ -75,6 +80,8 @@ class PodExplanation(Document, frozen=True):
     policies: tuple[PolicyVeto, ...] = ()
     #: What would help, one sentence each: "free 2 cpu on one of 3 nodes", "a node with label …".
     helps: tuple[str, ...] = ()
+    #: When the pod left the queue; empty while it waits.
+    left_at: str = ""
     history: tuple[AttemptView, ...] = ()
     #: With `?nodes=1`.
     nodes: tuple[NodeVerdict, ...] = ()

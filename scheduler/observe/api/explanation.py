@@ -25,6 +25,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
 from scheduler.observe.api.helps import helps
 from scheduler.observe.api.history import History
+from scheduler.observe.api.left_pods import attempt_views, left_pod
 from scheduler.observe.api.preemptions import candidate_views
 from scheduler.observe.api.queue_views import QueueViews
 from scheduler.observe.api.requests import ApiError, ApiRequest
@@ -99,7 +100,7 @@ class Explanations:
         """Return why a pod waits.
 
         Raises:
-            LookupError: It is not in the queue.
+            LookupError: It is not in the queue, and not remembered either.
             ApiError: The caller may not know it, or too many requests are waiting.
         """
         namespace, name = request.query["namespace"], request.query["name"]
@@ -107,7 +108,13 @@ class Explanations:
         if namespace not in visible:
             rule = f'verb "get", resource "pods", namespace "{namespace}"'
             raise ApiError(403, "Forbidden", f"forbidden: this needs the right to {rule}")
-        queued = await self._queue.find(namespace, name)
+        try:
+            queued = await self._queue.find(namespace, name)
+        except LookupError:
+            past = self._history.past_attempts.left(namespace, name)
+            if past is None:
+                raise
+            return left_pod(past, self._machine.cluster.node_of(past.ref.uid) or "", now)
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
             return self._unevaluated(queued, gate, now)
@@ -168,10 +175,7 @@ class Explanations:
         )
 
     def _attempts(self, uid: str) -> tuple[AttemptView, ...]:
-        return tuple(
-            AttemptView(times.stamp(past.at), past.decision, past.node, past.message, past.repeated)
-            for past in self._history.attempts_of(uid)
-        )
+        return attempt_views(self._history.past_attempts.of(uid))
 
     def _preemption(
         self, candidate: Candidate, node: str, visible: Container[str], now: Seconds

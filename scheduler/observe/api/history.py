@@ -24,20 +24,18 @@ from scheduler.model.decisions import (
     Waiting,
 )
 from scheduler.model.effects import Evict
-from scheduler.model.events import EffectDone, Event, PodObserved
+from scheduler.model.events import EffectDone, Event, NamespaceGone, PodGone, PodObserved
 from scheduler.model.times import Seconds
+from scheduler.observe.api.past_attempts import PastAttempts
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
 
-__all__ = ["MAX_AGE", "MAX_ATTEMPTS", "MAX_PREEMPTIONS", "History", "PastAttempt"]
+__all__ = ["MAX_AGE", "MAX_PREEMPTIONS", "History"]
 
 #: How many preemptions that have ended are kept, and for how long.
 MAX_PREEMPTIONS: Final = 1000
 MAX_AGE: Final[Seconds] = 24 * 3600.0
 #: How many preemptions under way are kept; those beyond are only counted.
 _MAX_OPEN: Final = 5000
-#: How many attempts of one pod are kept, and of how many pods.
-MAX_ATTEMPTS: Final = 16
-_MAX_PODS: Final = 20_000
 #: For how long after its decision a preemption's victims may get replacements.
 _REPLACED_WITHIN: Final[Seconds] = 900.0
 #: For how many owners of victims a replacement is awaited, and for how many victims of each.
@@ -53,29 +51,6 @@ _RESULTS: Final[dict[type[Decision], str]] = {
     Gated: "unschedulable",
     Failed: "error",
 }
-
-
-class PastAttempt:
-    """Some equal attempts of one pod, one after the other."""
-
-    __slots__ = ("at", "decision", "message", "node", "repeated")
-
-    def __init__(self, at: Seconds, decision: Decision) -> None:
-        #: The time of the first one.
-        self.at = at
-        self.decision = type(decision).__name__
-        self.node = decision.node if isinstance(decision, Placed | Preempting) else ""
-        self.message = "" if isinstance(decision, Placed | Waiting) else decision.message
-        #: How many more there were.
-        self.repeated = 0
-
-    def is_like(self, other: "PastAttempt") -> bool:
-        """Return whether another attempt had the same result."""
-        return (self.decision, self.node, self.message) == (
-            other.decision,
-            other.node,
-            other.message,
-        )
 
 
 class History:
@@ -110,7 +85,8 @@ class History:
         #: Victims that wait for a replacement, by uid of their controller; the controller with the
         #: newest victim comes last.
         self.awaited: Final[OrderedDict[str, deque[PastVictim]]] = OrderedDict()
-        self._pods: OrderedDict[str, deque[PastAttempt]] = OrderedDict()
+        #: The attempts of pods that were rejected.
+        self.past_attempts: Final = PastAttempts()
 
     # What the loop reports --------------------------------------------------------------------
 
@@ -120,24 +96,11 @@ class History:
         if isinstance(decision, Waiting):
             return
         self.attempts[_RESULTS[type(decision)]] += 1
-        uid = attempt.pod.uid
-        if not isinstance(decision, Placed) or uid in self._pods:
-            self._remember(uid, PastAttempt(now, decision))
+        self.past_attempts.add(attempt, now)
         for refusal in attempt.refusals:
             self.last_refusals[refusal.policy] = now
         if isinstance(decision, Preempting):
             self._preempting(attempt)
-
-    def _remember(self, uid: str, attempt: PastAttempt) -> None:
-        past = self._pods.get(uid)
-        if past is None:
-            past = self._pods[uid] = deque(maxlen=MAX_ATTEMPTS)
-            if len(self._pods) > _MAX_PODS:
-                self._pods.popitem(last=False)
-        elif past[-1].is_like(attempt):
-            past[-1].repeated += 1
-            return
-        past.append(attempt)
 
     def _preempting(self, attempt: Attempt) -> None:
         plan = self._machine.plan_of(attempt.pod.uid)
@@ -197,6 +160,19 @@ class History:
         if not victims:
             del self.awaited[controller]
 
+    def applied(self, event: Event, now: Seconds) -> None:
+        """Look at an event after the machine has: a pod may have left the queue."""
+        if isinstance(event, PodObserved):
+            self._may_have_left(event.pod.metadata.uid, now)
+        elif isinstance(event, PodGone):
+            self._may_have_left(event.uid, now)
+        elif isinstance(event, NamespaceGone):
+            self.past_attempts.drop_namespace(event.name)
+
+    def _may_have_left(self, uid: str, now: Seconds) -> None:
+        if uid in self.past_attempts and self._machine.queue.get(uid) is None:
+            self.past_attempts.leave(uid, now)
+
     def outcome(self, event: Event) -> None:
         """Count an eviction that was carried out."""
         if isinstance(event, EffectDone) and event.changed and isinstance(event.effect, Evict):
@@ -215,6 +191,7 @@ class History:
             if past.number in self._ended and not self._update(past, now):
                 self._unsettled.append(past)
         self._drop_old(now)
+        self.past_attempts.drop_old(now)
 
     # What pages read ----------------------------------------------------------------------------
 
@@ -236,10 +213,6 @@ class History:
             self._update(past, now)
             yield past
         self._drop_old(now)
-
-    def attempts_of(self, uid: str) -> tuple[PastAttempt, ...]:
-        """Return the attempts of a pod that are known, oldest first."""
-        return tuple(self._pods.get(uid, ()))
 
     # Keeping up ---------------------------------------------------------------------------------
 

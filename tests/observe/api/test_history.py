@@ -107,17 +107,6 @@ async def test_the_preemption_of_an_earlier_leader_is_shown():
     assert past.comparison is None
 
 
-async def test_attempts_of_at_most_some_pods_are_kept(monkeypatch):
-    monkeypatch.setattr(history, "_MAX_PODS", 2)
-    docs = Documents(node("n1").cpu("1"))
-    for i in range(4):
-        docs.cluster.schedule(pod(f"p{i}").cpu("2"))
-
-    known = [bool(docs.history.attempts_of(f"uid:default/p{i}")) for i in range(4)]
-
-    assert known == [False, False, True, True]
-
-
 async def test_other_attempts_are_listed_one_by_one():
     docs = Documents(node("n1").cpu("1"))
     docs.cluster.schedule(pod("p").cpu("2"))
@@ -125,7 +114,7 @@ async def test_other_attempts_are_listed_one_by_one():
     docs.cluster.wait(400)
     docs.cluster.drain()
 
-    messages = [each.message for each in docs.history.attempts_of("uid:default/p")]
+    messages = [each.message for each in docs.history.past_attempts.of("uid:default/p")]
 
     assert [message[:24] for message in messages] == [
         "0/1 nodes are available:", "0/2 nodes are available:",
@@ -136,7 +125,7 @@ async def test_pods_without_a_failed_attempt_are_not_kept():
     docs = Documents(node("n1").cpu("4"))
     docs.cluster.schedule(pod("p").cpu("2"))
 
-    assert docs.history.attempts_of("uid:default/p") == ()
+    assert docs.history.past_attempts.of("uid:default/p") == ()
     assert docs.history.attempts == {"scheduled": 1}
 
 
