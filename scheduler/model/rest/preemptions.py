@@ -107,9 +107,10 @@ class PreemptionsDocument(Document, frozen=True):
     them.
     """
 
+    #: A time: it does not count what others do.
     revision: int
     items: tuple[PreemptionView, ...] = ()
-    #: Preemptions of which the caller may see neither preemptor nor victim.
+    #: Preemptions of which the caller may see neither preemptor nor victim. Changes have none.
     hidden: int = 0
     continue_: str = msgspec.field(default="", name="continue")
     remaining: int = 0

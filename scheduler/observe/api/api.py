@@ -168,7 +168,7 @@ class Api:
             document = await self._preemptions.changes(since, names, self._parts.now())
             if document is None:
                 return None
-            changed = document.revision != since
+            changed = document.items or not since
             return document.revision, msgspec.json.encode(document) if changed else b""
 
         return changes

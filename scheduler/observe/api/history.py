@@ -41,6 +41,8 @@ _REPLACED_WITHIN: Final[Seconds] = 900.0
 #: For how many owners of victims a replacement is awaited, and for how many victims of each.
 _MAX_OWNERS: Final = 10_000
 _MAX_AWAITED: Final = 1000
+#: Revisions are milliseconds times this, plus a number of the process: less than 2**53.
+_REVISION_STEP: Final = 1000
 #: How many preemptions `tick` looks at.
 _AT_ONCE: Final = 20
 
@@ -72,10 +74,11 @@ class History:
         self._plans: set[int] = set()
         #: Those that have ended and may still change, in turns.
         self._unsettled: deque[PastPreemption] = deque()
-        #: The first revision: later than those of earlier processes.
-        self.first_revision: Final = int(began) * 1000
-        #: Grows with every change of a preemption, also of those that are dropped.
-        self.revision = self.first_revision
+        #: The last digits of all revisions of this process: another leader has other ones.
+        self._mark: Final = int(began * 1e6) % _REVISION_STEP
+        self._first_revision: Final = self._revision_at(began)
+        #: The revision of the last change, and the last one that a reader was given.
+        self._changed = self._given = self._first_revision
         #: Attempts by result, and preemptions and evictions, since the process began.
         self.attempts: Final[Counter[str]] = Counter()
         self.preemptions = 0
@@ -115,8 +118,6 @@ class History:
     def _add(self, plan: PreemptionPlan, attempt: Attempt | None) -> None:
         number = next(self._numbers)
         past = PastPreemption(number, plan, attempt, self._machine.cluster)
-        self.revision += 1
-        past.revision = self.revision
         self._open[number] = past
         self._plans.add(id(plan))
         for victim in past.victims:
@@ -202,6 +203,22 @@ class History:
         both = (*self._open.values(), *self._ended.values())
         return sorted(both, key=lambda past: -past.number)
 
+    def revision(self, now: Seconds) -> int:
+        """Return the revision of now: all changes until now are not later, all others are.
+
+        It is a time. A count would tell readers how many preemptions change that they may not see.
+        """
+        self._given = max(self._revision_at(now), self._changed, self._given)
+        return self._given
+
+    def _revision_at(self, moment: Seconds) -> int:
+        return int(moment * 1000) * _REVISION_STEP + self._mark
+
+    def is_known(self, revision: int) -> bool:
+        """Return whether this process may have returned a revision, and no other one has."""
+        is_own = revision % _REVISION_STEP == self._mark
+        return is_own and self._first_revision <= revision <= self._given
+
     def name(self, past: PastPreemption) -> str:
         """Return the identifier of a preemption, which no other process uses."""
         return f"{self._prefix}-{past.number}"
@@ -233,8 +250,10 @@ class History:
         if plan is not past.plan:
             self._plans.discard(id(plan))
         if changed:
-            self.revision += 1
-            past.revision = self.revision
+            # Later than what a reader was given within the same millisecond.
+            soonest = self._given + _REVISION_STEP
+            past.revision = max(self._revision_at(now), self._changed, soonest)
+            self._changed = past.revision
         if past.number in self._open and past.ended_at is not None:
             del self._open[past.number]
             self._ended[past.number] = past
@@ -248,7 +267,6 @@ class History:
                 break
             del self._ended[oldest.number]
             self._plans.discard(id(oldest.plan))
-            self.revision += 1
         while self.awaited:
             controller, victims = next(iter(self.awaited.items()))
             _drop_expired(victims, now)

@@ -73,10 +73,10 @@ class PreemptionViews:
             raise ValueError("state must be active or past")
         below = _number(query.get("continue", ""))
         await lists.paced(history.changing(now), 100)
-        revision = history.revision
+        known, revision = history.newest(now), history.revision(now)
         wanted = [
             past
-            for past in history.newest(now)
+            for past in known
             if (below is None or past.number < below)
             and (not state or (past.ended_at is None) == (state == "active"))
         ]
@@ -102,6 +102,8 @@ class PreemptionViews:
     ) -> PreemptionsDocument | None:
         """Return the preemptions that changed since a revision, newest first.
 
+        Of changes that the caller may not see there is no trace, not even a number.
+
         Args:
             since: A revision that this process has returned; 0 for all preemptions.
             names: Which pods the caller may know by name.
@@ -111,18 +113,19 @@ class PreemptionViews:
             `None` if the revision is of another process.
         """
         history = self._history
-        if since and not history.first_revision <= since <= history.revision:
+        if since and not history.is_known(since):
             return None
         await lists.paced(history.changing(now), 100)
-        revision = history.revision
-        changed = [past for past in history.newest(now) if past.revision > since]
+        known, revision = history.newest(now), history.revision(now)
+        changed = [past for past in known if past.revision > since]
         visible = await names.visible(_namespaces(changed))
         shown = [past for past in changed if self.is_shown(past, visible)]
         views: list[PreemptionView] = []
         for part in lists.slices(shown, 50):
             views += [self.view(past, visible, now) for past in part]
             await asyncio.sleep(lists.PAUSE_SECONDS)
-        return PreemptionsDocument(revision, tuple(views), hidden=len(changed) - len(shown))
+        hidden = 0 if since else len(changed) - len(shown)
+        return PreemptionsDocument(revision, tuple(views), hidden=hidden)
 
     @staticmethod
     def is_shown(past: PastPreemption, visible: Container[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.observe.api import watches
+from scheduler.observe.api.history import History
 from scheduler.observe.api.node_feed import NodeFeed, _Change
 from scheduler.observe.api.nodes import NodeViews
 from scheduler.observe.api.requests import EVERY_NAME, ApiError, ApiRequest, NameAccess, Stream
@@ -157,6 +158,79 @@ async def test_watchers_are_told_only_names_that_they_may_know():
 
     assert found["items"][0]["hiddenVictims"] == 1
     assert "secret" not in str(found)
+
+
+def two_tenants() -> Documents:
+    """Return a cluster in which both tenants can preempt a pod of theirs."""
+    docs = Documents(
+        node("n1").cpu("4").label("of", "a"),
+        node("n2").cpu("4").label("of", "b"),
+        pod("low").namespace("a").on("n1").cpu("4").priority(1),
+        pod("low").namespace("b").on("n2").cpu("4").priority(1),
+    )
+    docs.cluster.wait(1)
+    return docs
+
+
+def preempt(docs: Documents, tenant: str) -> None:
+    high = pod("high").namespace(tenant).cpu("4").priority(9)
+    docs.cluster.schedule(high.selects(of=tenant))
+
+
+async def test_a_watcher_does_not_notice_preemptions_of_others():
+    docs = two_tenants()
+    watching = await watch(docs, "preemptions", Only("a"))
+    _, begun, _ = await watching.next()
+
+    preempt(docs, "b")
+    waiting = asyncio.create_task(watching.next())
+    await asyncio.sleep(0.05)
+    docs.cluster.finish_terminating()
+    docs.cluster.wait(2)
+    docs.cluster.drain()
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+
+    preempt(docs, "a")
+    _, revision, found = await waiting
+
+    assert [item["preemptor"]["name"] for item in found["items"]] == ["high"]
+    assert "hidden" not in found
+    again = await watch(docs, "preemptions", Only("a"), revision=str(begun))
+    assert (await again.next())[2]["items"] == found["items"]
+    assert revision > begun
+
+
+@pytest.mark.parametrize("others", [0, 3])
+async def test_a_revision_is_a_time_and_counts_nothing_of_others(others):
+    docs = two_tenants()
+    first = (await docs.get("preemptions", Only("a")))["revision"]
+    for number in range(others):
+        docs.cluster.schedule(
+            pod(f"high{number}").namespace("b").cpu("4").priority(9 + number)
+            .selects(of="b")
+        )  # fmt: skip
+        docs.cluster.finish_terminating()
+        docs.cluster.drain()
+    docs.cluster.wait(10)
+    preempt(docs, "a")
+
+    second = await docs.get("preemptions", Only("a"))
+
+    assert second["revision"] - first == 10_000_000
+    assert second["items"][0]["revision"] - first == 10_000_000
+
+
+async def test_a_revision_of_another_leader_of_the_same_time_has_to_list_again():
+    docs, other = Documents(), Documents()
+    other.history = History(other.cluster.machine, other.cluster.now - 0.000_5)
+    revision = other.history.revision(other.cluster.now)
+    docs.cluster.wait(60)
+    await docs.get("preemptions")
+
+    watching = await watch(docs, "preemptions", revision=str(revision))
+
+    assert (await watching.next())[0] == "resync"
 
 
 @pytest.mark.parametrize("path", ["summary", "policies"])

@@ -13,7 +13,6 @@ export const preemptions = new Live("/preemptions", {
   merge: (previous, event) => ({
     ...previous,
     revision: event.revision,
-    hidden: event.hidden ?? 0,
     items: mergeById(previous.items, event.items ?? []),
   }),
 });
