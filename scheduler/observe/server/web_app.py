@@ -260,7 +260,7 @@ class WebApp:
 
     def _api(self, page: ApiPage) -> _RespondTo:
         async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
-            asked = ApiRequest({**request.query, **request.match_info}, access.names)
+            asked = ApiRequest(_query(request), access.names)
             try:
                 content = await self._asked(page, asked)
             except ApiError as error:
@@ -346,6 +346,16 @@ def _one_check(health: HealthChecks) -> _Respond:
         return health_response(report)
 
     return respond
+
+
+def _query(request: web.Request) -> dict[str, str]:
+    """Return the query of a request for a document, and the variable parts of its path.
+
+    A browser that comes again for events says in a header which one it has read last.
+    """
+    query = {**request.query, **request.match_info}
+    last = request.headers.get("Last-Event-ID", "")
+    return {**query, "revision": last} if last else query
 
 
 async def _written(request: web.Request, respond: _Respond) -> web.StreamResponse:

@@ -78,6 +78,14 @@ async def test_a_document_gets_query_and_path(serve):
     assert json.loads(text) == {"query": {"limit": "2", "name": "n1"}, "seen": True}
 
 
+async def test_the_last_event_that_was_read_comes_before_the_revision_of_the_query(serve):
+    served = await serve()
+
+    _, text = await served.get("/api/v1/things?watch=1&revision=5", headers={"Last-Event-ID": "7"})
+
+    assert json.loads(text)["query"] == {"watch": "1", "revision": "7"}
+
+
 async def test_a_long_document_is_json(serve):
     served = await serve()
 
