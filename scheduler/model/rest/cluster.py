@@ -158,12 +158,16 @@ class PendingPodView(Document, frozen=True):
 
 
 class PendingPodsDocument(Document, frozen=True):
-    """`GET /api/v1/pods?phase=&namespace=&owner=&reason=&limit=&continue=`."""
+    """`GET /api/v1/pods?phase=&namespace=&owner=&reason=&limit=&continue=`. Supports `watch=1`."""
 
     items: tuple[PendingPodView, ...] = ()
-    #: Matching pods that the caller may not see; they are not in `items`.
+    #: In a watch: the uids of pods that have left the queue, or that do not match any more. Some
+    #: may never have been sent.
+    removed: tuple[str, ...] = ()
+    #: Matching pods that the caller may not see; they are not in `items`. In a watch only of all
+    #: pods.
     hidden: int = 0
-    #: Total requests of the matching pods.
+    #: Total requests of the matching pods; not in a watch.
     requests: Mapping[str, int] = {}
     continue_: str = msgspec.field(default="", name="continue")
     remaining: int = 0

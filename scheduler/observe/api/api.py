@@ -1,8 +1,8 @@
 """The documents of `/api/v1` by path. Everything is only read, in the scheduler's loop."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,9 +22,10 @@ from scheduler.observe.api.explanation import Explanations
 from scheduler.observe.api.history import History
 from scheduler.observe.api.node_feed import NodeFeed
 from scheduler.observe.api.nodes import NodeViews, label_keys
+from scheduler.observe.api.pod_feed import PodFeed, PodWatch
 from scheduler.observe.api.policies import PolicyViews
 from scheduler.observe.api.preemptions import PreemptionViews
-from scheduler.observe.api.queue_views import QueueViews
+from scheduler.observe.api.queue_views import QueueViews, selection_of
 from scheduler.observe.api.requests import ApiPage, ApiRequest, NameAccess, Stream, limit_of
 from scheduler.observe.api.watches import Changes, is_watch, number_of, watch, whole
 
@@ -33,7 +34,7 @@ __all__ = ["PREFIX", "Api", "ApiParts"]
 PREFIX: Final = "/api/v1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ApiParts:
     """What the documents are made from."""
 
@@ -59,6 +60,7 @@ class Api:
         self._nodes = NodeViews(machine.cluster)
         self._feed = NodeFeed(machine.cluster, self._nodes, parts.started)
         self._queue = QueueViews(machine)
+        self._pod_feed = PodFeed(machine, self._queue, parts.now)
         self._preemptions = PreemptionViews(machine, history)
         self._policies = PolicyViews(machine, history, parts.policies)
         self._explanations = Explanations(machine, history, self._queue)
@@ -152,7 +154,11 @@ class Api:
     async def _labels(self, _request: ApiRequest) -> LabelsDocument:
         return await self._nodes.labels()
 
-    async def _pods(self, request: ApiRequest) -> AsyncGenerator[bytes]:
+    async def _pods(self, request: ApiRequest) -> AsyncGenerator[bytes] | Stream:
+        if is_watch(request):
+            watching = PodWatch(self._pod_feed, selection_of(request.query), request.names)
+            stream = watch(request, watching.changes)
+            return dataclasses.replace(stream, parts=self._pod_feed.counted(stream.parts))
         return await self._queue.page(request, self._parts.now())
 
     async def _pod(self, request: ApiRequest) -> PodExplanation | AsyncGenerator[bytes]:
@@ -164,12 +170,12 @@ class Api:
         return await self._preemptions.page(request, self._parts.now())
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
-        async def changes(since: int) -> tuple[int, bytes] | None:
+        async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:
             document = await self._preemptions.changes(since, names, self._parts.now())
             if document is None:
                 return None
             changed = document.items or not since
-            return document.revision, msgspec.json.encode(document) if changed else b""
+            return document.revision, (msgspec.json.encode(document),) if changed else ()
 
         return changes
 

@@ -74,7 +74,9 @@ class NodeFeed:
         self._advance()
         return self._revision
 
-    async def update(self, since: int, labels: Sequence[str]) -> tuple[int, bytes] | None:
+    async def update(
+        self, since: int, labels: Sequence[str]
+    ) -> tuple[int, tuple[bytes, ...]] | None:
         """Return the revision of now, and what changed since another one, as JSON.
 
         Args:
@@ -82,18 +84,18 @@ class NodeFeed:
             labels: The labels that the nodes are shown with.
 
         Returns:
-            `None` if that revision is too old, or is of another process. The document is empty if
+            `None` if that revision is too old, or is of another process. There is no document if
             nothing changed.
         """
         loop = asyncio.get_running_loop()
         async with self._making:
             if since == self._revision and loop.time() < self._next_at:
-                return since, b""
+                return since, ()
             if loop.time() >= self._next_at:
                 self._advance()
                 self._next_at = loop.time() + _EVERY_SECONDS
             if since == self._revision:
-                return since, b""
+                return since, ()
             change = self._since(since)
             if change is None:
                 return None
@@ -105,7 +107,7 @@ class NodeFeed:
                 self._keep(key, known)
                 pause = (loop.time() - begun) / _SHARE
                 self._next_at = max(self._next_at, loop.time() + min(pause, 30.0))
-            return change.revision, known
+            return change.revision, (known,)
 
     def _keep(self, key: object, update: bytes) -> None:
         self._updates[key] = update

@@ -72,8 +72,9 @@ _PATHS: Final = (
             _Parameter("namespace", "Only pods of this namespace."),
             _Parameter("owner", "Only pods of this controller: its name, or `Kind/name`."),
             _Parameter("reason", "Only pods with this reason of the summary."),
-            *_PAGING,
+            *_PAGING, _WATCH[0],
         ),
+        watched=True,
     ),
     _Path(
         "/api/v1/pods/{namespace}/{name}", "Why a pod waits, evaluated now",

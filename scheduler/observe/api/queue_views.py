@@ -4,7 +4,7 @@ import asyncio
 import bisect
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence, Set
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from scheduler.core.machine import Machine
@@ -18,7 +18,7 @@ from scheduler.observe.api.views import owner_view, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
-__all__ = ["QueueViews", "waiting_since"]
+__all__ = ["PodSelection", "QueueViews", "selection_of", "waiting_since"]
 
 #: How many reasons are counted by name.
 MAX_REASONS: Final = 50
@@ -47,6 +47,31 @@ class QueueFigures(NamedTuple):
     oldest_seconds: float
 
 
+class PodSelection(NamedTuple):
+    """Which pods of the queue a reader wants; what is empty selects all."""
+
+    phase: str = ""
+    namespace: str = ""
+    #: The name of a controller, or `kind/name`.
+    owner: str = ""
+    #: A reason of the summary.
+    reason: str = ""
+
+
+def selection_of(query: Mapping[str, str]) -> PodSelection:
+    """Return the selection of a query.
+
+    Raises:
+        ValueError: There is no such phase.
+    """
+    phase = query.get("phase", "")
+    known = [each.value for each in QueuePhase]
+    if phase and phase not in known:
+        raise ValueError(f"phase must be one of {', '.join(known)}")
+    rest = (query.get(name, "") for name in ("namespace", "owner", "reason"))
+    return PodSelection(phase, *rest)
+
+
 def waiting_since(queued: QueuedPod) -> Seconds:
     """Return since when a pod waits: when it first could be scheduled, or entered the queue."""
     return queued.timestamp if queued.first_active is None else queued.first_active
@@ -71,14 +96,10 @@ class QueueViews:
         """
         query = request.query
         limit, after = limit_of(query), _sequence(query.get("continue", ""))
-        phase = QueuePhase(query["phase"]).value if query.get("phase") else ""
-        namespace, owner = query.get("namespace", ""), query.get("owner", "")
-        wanted = [
-            queued
-            async for queued in self._matching(phase, namespace, owner, query.get("reason", ""))
-        ]
+        selection = selection_of(query)
+        wanted = [queued async for queued in self._matching(selection)]
         seen = await self._seen(wanted, request.names)
-        if namespace or owner:
+        if selection.namespace or selection.owner:
             wanted = seen  # a count would tell whether there are pods of that name
         # The queue is in the order of arrival.
         first = bisect.bisect_right(seen, after, key=lambda queued: queued.sequence)
@@ -99,21 +120,23 @@ class QueueViews:
 
         return lists.document(page, views, rest)
 
-    async def _matching(
-        self, phase: str, namespace: str, owner: str, reason: str
-    ) -> AsyncGenerator[QueuedPod]:
-        """Yield the pods of the queue that match all parameters that are not empty."""
+    async def _matching(self, selection: PodSelection) -> AsyncGenerator[QueuedPod]:
+        """Yield the pods of the queue that a selection has."""
         for part in lists.slices(list(self._machine.queue), _SCANNED):
             for queued in part:
-                if (
-                    queued.phase is not QueuePhase.REMOVED
-                    and phase in ("", queued.phase.value)
-                    and namespace in ("", queued.pod.metadata.namespace)
-                    and (not owner or _is_owner(owner, owner_view(queued.pod)))
-                    and (not reason or reason in self.reasons(queued))
-                ):
+                if queued.phase is not QueuePhase.REMOVED and self.matches(queued, selection):
                     yield queued
             await asyncio.sleep(0)
+
+    def matches(self, queued: QueuedPod, selection: PodSelection) -> bool:
+        """Return whether a selection has a pod."""
+        phase, namespace, owner, reason = selection
+        return (
+            phase in ("", queued.phase.value)
+            and namespace in ("", queued.pod.metadata.namespace)
+            and (not owner or _is_owner(owner, owner_view(queued.pod)))
+            and (not reason or reason in self.reasons(queued))
+        )
 
     @staticmethod
     async def _seen(pods: Sequence[QueuedPod], names: NameAccess) -> list[QueuedPod]:

@@ -7,7 +7,7 @@ rights of the caller are reviewed again; the client goes on with the revision th
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -23,13 +23,16 @@ __all__ = ["Changes", "is_watch", "number_of", "revision_of", "watch", "whole"]
 _EVERY_SECONDS: Final = 1.0
 #: How often a comment is sent where nothing changes.
 _PING_SECONDS: Final = 15.0
+#: How long a reader may take for the events of one change, which are kept meanwhile.
+_READ_SECONDS: Final = 30.0
 #: When a watch ends.
 _LIFE_SECONDS: Final = 600.0
 _ENCODER: Final = msgspec.json.Encoder()
 
 #: Returns, for the revision that the reader has (0 for none), the present revision and what changed
-#: as JSON, which is empty if nothing has; `None` if the reader has to list again.
-Changes: TypeAlias = Callable[[int], Awaitable[tuple[int, bytes] | None]]
+#: as JSON, in as many documents as are good for the reader; `None` if it has to list again. A
+#: revision of 0 means that a watch cannot be resumed.
+Changes: TypeAlias = Callable[[int], Awaitable[tuple[int, Iterable[bytes]] | None]]
 
 
 def is_watch(request: ApiRequest) -> bool:
@@ -74,23 +77,38 @@ async def _events(since: int, changes: Changes) -> AsyncGenerator[bytes]:
         if found is None:
             yield b"event: resync\ndata:\n\n"
             return
-        since, data = found
-        if data:
-            yield b"event: update\nid: %d\ndata: " % since + data + b"\n\n"
+        since, documents = found
+        late = loop.time() + _READ_SECONDS
+        for event in _updates(since, documents):
+            yield event
             written = loop.time()
-        elif loop.time() - written >= _PING_SECONDS:
+            if written > late:
+                return
+        if loop.time() - written >= _PING_SECONDS:
             yield b": ping\n\n"
             written = loop.time()
         await asyncio.sleep(_EVERY_SECONDS)
 
 
+def _updates(revision: int, documents: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the events with some documents; a reader has the revision once it has the last one."""
+    last = b""
+    for data in documents:
+        if last:
+            yield b"event: update\ndata: " + last + b"\n\n"
+        last = data
+    if last:
+        number = b"id: %d\n" % revision if revision else b""
+        yield b"event: update\n" + number + b"data: " + last + b"\n\n"
+
+
 def whole(make: Callable[[], Awaitable[Summary | PoliciesDocument]]) -> Changes:
     """Return the changes of a document that is sent as a whole."""
 
-    async def changes(since: int) -> tuple[int, bytes] | None:
+    async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:
         document = await make()
         changed = document.revision != since
-        return document.revision, _ENCODER.encode(document) if changed else b""
+        return document.revision, (_ENCODER.encode(document),) if changed else ()
 
     return changes
 
