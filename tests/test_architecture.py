@@ -29,6 +29,7 @@ RESERVED: Final = {
         "kube/policies/status_writer.py",
         "kubectl/api_server.py",
         "kubectl/port_forward.py",
+        "observe/server/health_routes.py",
         "observe/server/plan_route.py",
         "observe/server/responses.py",
         "observe/server/web_app.py",

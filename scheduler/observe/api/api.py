@@ -1,6 +1,7 @@
 """The documents of `/api/v1` by path. Everything is only read, in the scheduler's loop."""
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Final
@@ -26,12 +27,22 @@ from scheduler.observe.api.pod_feed import PodFeed, PodWatch
 from scheduler.observe.api.policies import PolicyViews
 from scheduler.observe.api.preemptions import PreemptionViews
 from scheduler.observe.api.queue_views import QueueViews, selection_of
-from scheduler.observe.api.requests import ApiPage, ApiRequest, NameAccess, Stream, limit_of
+from scheduler.observe.api.requests import (
+    ApiPage,
+    ApiRequest,
+    NameAccess,
+    Stream,
+    continue_token,
+    continued,
+    limit_of,
+)
 from scheduler.observe.api.watches import Changes, is_watch, number_of, watch, whole
 
 __all__ = ["PREFIX", "Api", "ApiParts"]
 
 PREFIX: Final = "/api/v1"
+#: How old a summary may be that watches share.
+_SUMMARY_SECONDS: Final = 0.9
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +74,11 @@ class Api:
         self._pod_feed = PodFeed(machine, self._queue, parts.now)
         self._preemptions = PreemptionViews(machine, history)
         self._policies = PolicyViews(machine, history, parts.policies)
+        self._summarizing = asyncio.Lock()
+        #: When the last summary was begun, and what it is.
+        self._last_summary: tuple[Seconds, SummaryDocument] | None = None
+        #: Held while a part of any list is made: many callers at once get no more than one.
+        self._turn = asyncio.Lock()
         self._explanations = Explanations(machine, history, self._queue)
 
     def pages(self) -> Mapping[str, ApiPage]:
@@ -98,10 +114,19 @@ class Api:
 
     async def _summary(self, request: ApiRequest) -> SummaryDocument | Stream:
         if is_watch(request):
-            return watch(request, whole(self._summarized))
+            return watch(request, whole(lambda: self._summarized(_SUMMARY_SECONDS)))
         return await self._summarized()
 
-    async def _summarized(self) -> SummaryDocument:
+    async def _summarized(self, most_age: Seconds = 0.0) -> SummaryDocument:
+        """Return the summary; one that was begun at most so long ago is good enough."""
+        clock = asyncio.get_running_loop().time
+        soonest = clock() - most_age
+        async with self._summarizing:
+            if self._last_summary is None or self._last_summary[0] < soonest:
+                self._last_summary = clock(), await self._new_summary()
+            return self._last_summary[1]
+
+    async def _new_summary(self) -> SummaryDocument:
         parts, machine, history = self._parts, self._parts.machine, self._parts.history
         now = parts.now()
         figures = await self._queue.figures(now)
@@ -134,17 +159,26 @@ class Api:
         limit, keys = limit_of(request.query), label_keys(request.query.get("labels", ""))
         if is_watch(request):
             return watch(request, lambda since: self._feed.update(since, keys))
-        after = request.query.get("continue", "")
+        after = continued(request.query, "nodes")
         names = [name for name in self._nodes.names() if name > after]
         page, remaining = names[:limit], max(0, len(names) - limit)
         revision = self._feed.revision()
 
         def rest() -> NodesDocument:
-            return NodesDocument(
-                revision, continue_=page[-1] if remaining else "", remaining=remaining
-            )
+            token = continue_token("nodes", page[-1]) if remaining else ""
+            return NodesDocument(revision, continue_=token, remaining=remaining)
 
-        return lists.document(page, lambda part: self._nodes.of(part, keys), rest)
+        return self._in_turn(lists.document(page, lambda part: self._nodes.of(part, keys), rest))
+
+    async def _in_turn(self, parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        """Yield the parts of a list; no other list makes one meanwhile."""
+        async with contextlib.aclosing(parts):
+            while True:
+                async with self._turn:
+                    part = await anext(parts, None)
+                if part is None:
+                    return
+                yield part
 
     async def _node(self, request: ApiRequest) -> NodeDocument:
         name = request.query["name"]
@@ -159,7 +193,7 @@ class Api:
             watching = PodWatch(self._pod_feed, selection_of(request.query), request.names)
             stream = watch(request, watching.changes)
             return dataclasses.replace(stream, parts=self._pod_feed.counted(stream.parts))
-        return await self._queue.page(request, self._parts.now())
+        return self._in_turn(await self._queue.page(request, self._parts.now()))
 
     async def _pod(self, request: ApiRequest) -> PodExplanation | AsyncGenerator[bytes]:
         return await self._explanations.page(request, self._parts.now())
@@ -167,7 +201,7 @@ class Api:
     async def _preemption_list(self, request: ApiRequest) -> AsyncGenerator[bytes] | Stream:
         if is_watch(request):
             return watch(request, self._preemption_changes(request.names))
-        return await self._preemptions.page(request, self._parts.now())
+        return self._in_turn(await self._preemptions.page(request, self._parts.now()))
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
         async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:

@@ -20,11 +20,19 @@ from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
 from scheduler.observe.api.history import History
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
-from scheduler.observe.api.requests import ApiRequest, NameAccess, limit_of
+from scheduler.observe.api.requests import (
+    ApiRequest,
+    NameAccess,
+    continue_token,
+    continued_number,
+    limit_of,
+)
 from scheduler.observe.api.views import candidate_view, hidden, seen_by, stamp
 
 __all__ = ["PreemptionViews", "candidate_views"]
 
+#: The name of the list in its `continue`.
+_LIST: Final = "preemptions"
 _STATES: Final = ("", "active", "past")
 
 
@@ -71,7 +79,7 @@ class PreemptionViews:
         limit, state = limit_of(query), query.get("state", "")
         if state not in _STATES:
             raise ValueError("state must be active or past")
-        below = _number(query.get("continue", ""))
+        below = continued_number(query, _LIST)
         await lists.paced(history.changing(now), 100)
         known, revision = history.newest(now), history.revision(now)
         wanted = [
@@ -91,7 +99,7 @@ class PreemptionViews:
             return PreemptionsDocument(
                 revision,
                 hidden=len(page) - len(shown),
-                continue_=str(page[-1].number) if remaining else "",
+                continue_=continue_token(_LIST, page[-1].number) if remaining else "",
                 remaining=remaining,
             )
 
@@ -191,12 +199,3 @@ def _cost(victims: Sequence[PastVictim], now: Seconds) -> dict[str, float]:
             for resource in ("cpu", "memory"):
                 cost[resource] += victim.pod.requests.get(resource, 0) * seconds
     return {resource: round(amount, 1) for resource, amount in cost.items() if amount}
-
-
-def _number(text: str) -> int | None:
-    """Return where a list continues; `None` for its beginning."""
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise ValueError("continue is not a value that an earlier page has returned")
-    return int(text)

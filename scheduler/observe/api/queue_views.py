@@ -13,7 +13,13 @@ from scheduler.model.rest.cluster import PendingPodsDocument, PendingPodView, Re
 from scheduler.model.rest.common import OwnerView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
-from scheduler.observe.api.requests import ApiRequest, NameAccess, limit_of
+from scheduler.observe.api.requests import (
+    ApiRequest,
+    NameAccess,
+    continue_token,
+    continued_number,
+    limit_of,
+)
 from scheduler.observe.api.views import owner_view, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
@@ -24,6 +30,8 @@ __all__ = ["PodSelection", "QueueViews", "selection_of", "waiting_since"]
 MAX_REASONS: Final = 50
 #: Pods that are looked at in one slice.
 _SCANNED: Final = 500
+#: The name of the list in its `continue`.
+_LIST: Final = "pods"
 _FIT: Final = "NodeResourcesFit"
 _GATED: Final = "SchedulingGates"
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([A-Za-z0-9./_-]{1,320}?)(?=[,.]? |[,.]?$)")
@@ -86,6 +94,8 @@ class QueueViews:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        #: Held while all pods are looked through for a page: many pages at once wait.
+        self._turn = asyncio.Lock()
         self._known: dict[tuple[frozenset[str], str], tuple[str, ...]] = {}
 
     async def page(self, request: ApiRequest, now: Seconds) -> AsyncGenerator[bytes]:
@@ -95,16 +105,20 @@ class QueueViews:
             ValueError: A parameter of the query is malformed.
         """
         query = request.query
-        limit, after = limit_of(query), _sequence(query.get("continue", ""))
+        limit, after = limit_of(query), continued_number(query, _LIST)
         selection = selection_of(query)
-        wanted = [queued async for queued in self._matching(selection)]
+        async with self._turn:
+            wanted = [queued async for queued in self._matching(selection)]
         seen = await self._seen(wanted, request.names)
         if selection.namespace or selection.owner:
             wanted = seen  # a count would tell whether there are pods of that name
         # The queue is in the order of arrival.
-        first = bisect.bisect_right(seen, after, key=lambda queued: queued.sequence)
+        first = 0
+        if after is not None:
+            first = bisect.bisect_right(seen, after, key=lambda queued: queued.sequence)
         page, remaining = seen[first : first + limit], max(0, len(seen) - first - limit)
-        requests = await self._requests(wanted, frozenset(queued.uid for queued in seen))
+        async with self._turn:
+            requests = await self._requests(wanted, frozenset(queued.uid for queued in seen))
 
         def views(part: Sequence[QueuedPod]) -> list[PendingPodView]:
             alive = (queued for queued in part if queued.phase is not QueuePhase.REMOVED)
@@ -114,7 +128,7 @@ class QueueViews:
             return PendingPodsDocument(
                 hidden=len(wanted) - len(seen),
                 requests=requests,
-                continue_=str(page[-1].sequence) if remaining else "",
+                continue_=continue_token(_LIST, page[-1].sequence) if remaining else "",
                 remaining=remaining,
             )
 
@@ -248,12 +262,3 @@ class QueueViews:
 def _is_owner(wanted: str, owner: OwnerView | None) -> bool:
     """Return whether an owner is the one that is given as its name, or as `kind/name`."""
     return owner is not None and wanted in (owner.name, f"{owner.kind}/{owner.name}")
-
-
-def _sequence(text: str) -> int:
-    """Return the number of the last pod of the page before; -1 for the first page."""
-    if not text:
-        return -1
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise ValueError("continue is not a value that an earlier page has returned")
-    return int(text)

@@ -12,6 +12,9 @@ __all__ = [
     "ApiRequest",
     "NameAccess",
     "Stream",
+    "continue_token",
+    "continued",
+    "continued_number",
     "limit_of",
 ]
 
@@ -110,3 +113,39 @@ def limit_of(query: Mapping[str, str]) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
         raise ValueError(f"limit must be a number from 1 to {MAX_LIMIT}")
     return int(text)
+
+
+def continue_token(kind: str, last: object) -> str:
+    """Return the `continue` of a page of a list.
+
+    Args:
+        kind: The list.
+        last: What identifies the last item of the page.
+    """
+    return f"{kind}.{last}"
+
+
+def continued(query: Mapping[str, str], kind: str) -> str:
+    """Return what identifies the last item of the page before; empty for the first page.
+
+    Raises:
+        ValueError: `continue` is of another list, or of none.
+    """
+    found, _, last = query.get("continue", "").partition(".")
+    if found and (found != kind or not last):
+        raise ValueError("continue is not a value that an earlier page of this list has returned")
+    return last
+
+
+def continued_number(query: Mapping[str, str], kind: str) -> int | None:
+    """Return the number of the last item of the page before; `None` for the first page.
+
+    Raises:
+        ValueError: `continue` is of another list, or of none.
+    """
+    last = continued(query, kind)
+    if not last:
+        return None
+    if not last.isascii() or not last.isdigit() or len(last) > 18:
+        raise ValueError("continue is not a value that an earlier page of this list has returned")
+    return int(last)

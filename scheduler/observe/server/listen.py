@@ -33,8 +33,10 @@ class Limits:
     handshake_seconds: float = 5.0
     #: Pages that are served at a time, health pages not counted; more are refused with 503.
     pages: int = 32
-    #: Watches that are open at a time, and how long a client may take to read one event of them.
+    #: Watches that are open at a time, and those of one user; how long a client may take to read
+    #: one event of them.
     watches: int = 64
+    user_watches: int = 16
     event_seconds: float = 10.0
 
 

@@ -11,7 +11,11 @@ from scheduler.observe.pages.health import HealthReport
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.access import AccessDecision, AccessVerdict
 
-__all__ = ["failed", "health_response", "refused", "shown"]
+__all__ = ["SERVER", "failed", "health_response", "not_served", "refused", "shown"]
+
+#: The header of that name, without versions.
+SERVER: Final = "preemptive-scheduler"
+
 
 #: The `reason` of a Status, by verdict.
 _REASONS: Final[Mapping[AccessVerdict, str]] = {
@@ -52,3 +56,23 @@ def shown(content: object) -> web.Response:
     if isinstance(content, str):
         return web.Response(text=content)
     return web.Response(body=msgspec.json.encode(content), content_type="application/json")
+
+
+def not_served(refusal: web.HTTPException, method: str, path: str) -> web.Response:
+    """Return the answer to a method or a path that is not served, in the format of the API server.
+
+    Args:
+        refusal: That of the web server.
+        method: The method of the request.
+        path: The path of the request.
+    """
+    if isinstance(refusal, web.HTTPMethodNotAllowed):
+        error = ApiError(405, "MethodNotAllowed", f"{path} does not support {method}")
+    elif refusal.status == 404:
+        error = ApiError(404, "NotFound", f"there is no page {path}")
+    else:
+        error = ApiError(refusal.status, refusal.reason.replace(" ", ""), refusal.reason)
+    response = failed(error)
+    if "Allow" in refusal.headers:
+        response.headers["Allow"] = refusal.headers["Allow"]
+    return response

@@ -11,7 +11,7 @@ import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from aiohttp import web
+from aiohttp import web, web_response
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.api.requests import ApiError, ApiPage, ApiRequest, Stream
@@ -29,15 +29,28 @@ from scheduler.observe.server.access import (
 )
 from scheduler.observe.server.client_certificates import client_of
 from scheduler.observe.server.connections import OpenConnection, bounded, peer
+from scheduler.observe.server.health_routes import all_checks, one_check
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
 from scheduler.observe.server.rates import RatesByPeer
-from scheduler.observe.server.responses import failed, health_response, refused, shown
+from scheduler.observe.server.responses import (
+    SERVER,
+    failed,
+    not_served,
+    refused,
+    shown,
+)
+from scheduler.observe.server.watch_places import WatchPlaces
 
 __all__ = ["WebApp"]
 
+# Of refusals of requests that cannot be read, which no application prepares.
+web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
+
 #: The only type of long answers that compression makes smaller.
 _JSON: Final = "application/json"
+#: Below this path, errors are objects.
+_API: Final = "/api/"
 _CROWDED: Final = AccessDecision(AccessVerdict.UNAVAILABLE, "too many pages are being served")
 
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -75,7 +88,9 @@ class WebApp:
         self._protocols: dict[OpenConnection, asyncio.BaseProtocol] = {}
         #: How many connections are busy, without those that serve watches.
         self._busy = 0
-        self._watches: set[OpenConnection] = set()
+        #: The timeouts of watches, by connection.
+        self._watches: dict[OpenConnection, asyncio.Timeout] = {}
+        self._places = WatchPlaces(self._max_watches, listen.limits.user_watches)
         #: The timeouts of the responses, by identity of the request.
         self._patience: dict[int, asyncio.Timeout] = {}
         self._runner = web.AppRunner(
@@ -108,6 +123,10 @@ class WebApp:
 
     def forget(self, connection: OpenConnection) -> None:
         """Forget a connection that is lost."""
+        watch = self._watches.get(connection)
+        if watch is not None:
+            # Its place is free at once, not only when the next event cannot be written.
+            watch.reschedule(self._loop.time())
         self._set_idle(connection)
         protocol = self._protocols.pop(connection, None)
         if protocol is not None:
@@ -122,8 +141,8 @@ class WebApp:
             HealthChecks("livez", pages.livez, reasons=True),
             HealthChecks("readyz", pages.readyz, reasons=True),
         ):
-            app.router.add_get(f"/{health.name}", _all_checks(health))
-            app.router.add_get(f"/{health.name}/{{check}}", _one_check(health))
+            app.router.add_get(f"/{health.name}", all_checks(health))
+            app.router.add_get(f"/{health.name}/{{check}}", one_check(health))
         app.router.add_get("/metrics", self._guarded(self._metrics))
         app.router.add_get("/configz", self._guarded(self._configz))
         app.router.add_get("/flagz", self._guarded(self._document(pages.flagz)))
@@ -208,7 +227,7 @@ class WebApp:
 
     def _set_idle(self, connection: OpenConnection) -> None:
         if connection in self._watches:
-            self._watches.remove(connection)
+            del self._watches[connection]
         else:
             self._busy -= connection.busy
         connection.busy = False
@@ -261,15 +280,19 @@ class WebApp:
     def _api(self, page: ApiPage) -> _RespondTo:
         async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
             asked = ApiRequest(_query(request), access.names)
+            is_watched = is_watch(asked)
             try:
-                content = await self._asked(page, asked)
+                with self._places.held(access.user) if is_watched else contextlib.nullcontext():
+                    return await self._answered(request, await self._asked(page, asked))
             except ApiError as error:
                 return failed(error)
-            if not isinstance(content, Stream):
-                return shown(content)
-            return await (self._watched if content.endless else self._streamed)(request, content)
 
         return respond
+
+    async def _answered(self, request: web.Request, content: object) -> web.StreamResponse:
+        if not isinstance(content, Stream):
+            return shown(content)
+        return await (self._watched if content.endless else self._streamed)(request, content)
 
     async def _asked(self, page: ApiPage, asked: ApiRequest) -> object:
         """Return the document for a request.
@@ -277,9 +300,6 @@ class WebApp:
         Raises:
             ApiError: The request is malformed, or cannot be answered now.
         """
-        if is_watch(asked) and len(self._watches) >= self._max_watches():
-            text = "too many watches are open; list instead, or come again later"
-            raise ApiError(429, "TooManyRequests", text, 10)
         try:
             content = await self._home.run(lambda: page(asked))
         except LookupError as error:
@@ -297,13 +317,13 @@ class WebApp:
 
     async def _watched(self, request: web.Request, stream: Stream) -> web.StreamResponse:
         """Write events as they come; a client that does not read them is cut off."""
+        patience, seconds = self._patience[id(request)], self._listen.limits.event_seconds
         connection = self._connections.get(request.protocol)
         if connection is not None and connection not in self._watches:
             self._busy -= connection.busy
-            self._watches.add(connection)
+            self._watches[connection] = patience
         response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         response.force_close()
-        patience, seconds = self._patience[id(request)], self._listen.limits.event_seconds
         async with contextlib.aclosing(self._home.iterate(stream.parts)) as relayed:
             await response.prepare(request)
             patience.reschedule(None)
@@ -328,26 +348,6 @@ class WebApp:
         return response
 
 
-def _all_checks(health: HealthChecks) -> _Respond:
-    async def respond(request: web.Request) -> web.Response:
-        query = request.query
-        return health_response(
-            health.report(verbose="verbose" in query, excluded=query.getall("exclude", []))
-        )
-
-    return respond
-
-
-def _one_check(health: HealthChecks) -> _Respond:
-    async def respond(request: web.Request) -> web.Response:
-        report = health.single(request.match_info["check"])
-        if report is None:
-            raise web.HTTPNotFound
-        return health_response(report)
-
-    return respond
-
-
 def _query(request: web.Request) -> dict[str, str]:
     """Return the query of a request for a document, and the variable parts of its path.
 
@@ -363,16 +363,19 @@ async def _written(request: web.Request, respond: _Respond) -> web.StreamRespons
     try:
         response = await respond(request)
     except web.HTTPException as refusal:
-        await refusal.prepare(request)
-        await refusal.write_eof()
-        raise
+        if request.path.startswith(_API):
+            response = not_served(refusal, request.method, request.path)
+        else:
+            await refusal.prepare(request)
+            await refusal.write_eof()
+            raise
     await response.prepare(request)
     await response.write_eof()
     return response
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers["Server"] = "preemptive-scheduler"
+    response.headers["Server"] = SERVER
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Cache-Control"] = "no-cache, private"
 

@@ -201,6 +201,10 @@ async def test_pods_of_other_namespaces_are_counted_and_not_named():
         ("pods", {"phase": "nonsense"}),
         ("preemptions", {"state": "nonsense"}),
         ("preemptions", {"continue_": "x"}),
+        ("preemptions", {"continue_": "pods.1"}),
+        ("pods", {"continue_": "preemptions.1"}),
+        ("nodes", {"continue_": "pods.1"}),
+        ("nodes", {"continue_": "n1"}),
     ],
 )
 async def test_malformed_parameters_are_refused(path, query):

@@ -310,3 +310,36 @@ def test_many_small_changes_are_added_up_in_one_short_step():
     assert Clock().perf() - begun < 0.1
     assert change is not None
     assert len(change.changed) == 5000
+
+
+async def test_summaries_for_many_watches_are_made_once(monkeypatch):
+    docs = Documents(node("n1").cpu("1"))
+    made = []
+    figures = docs.api._queue.figures
+    monkeypatch.setattr(docs.api._queue, "figures", lambda now: made.append(now) or figures(now))
+    watching = [await watch(docs, "summary") for _ in range(10)]
+
+    for each in watching:
+        await each.next()
+
+    assert len(made) == 1
+
+
+async def test_many_lists_at_once_are_made_part_by_part(monkeypatch):
+    docs = Documents(*(node(f"n{i}") for i in range(200)))
+    running: list[int] = []
+    inside = 0
+
+    async def sleep(_seconds: float) -> None:
+        nonlocal inside
+        inside += 1
+        running.append(inside)
+        await pause(0)
+        inside -= 1
+
+    pause = asyncio.sleep
+    monkeypatch.setattr("scheduler.observe.api.lists.asyncio.sleep", sleep)
+    found = await asyncio.gather(*(docs.get("nodes") for _ in range(10)))
+
+    assert all(len(each["items"]) == 200 for each in found)
+    assert max(running) == 1

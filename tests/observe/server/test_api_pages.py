@@ -190,3 +190,132 @@ async def test_a_client_that_does_not_read_is_cut_off(serve, events):
     await until(lambda: events.closed == 1)
     assert (await served.get("/api/v1/things"))[0] == 200
     writer.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "reason"),
+    [
+        ("GET", "/api/v1/nothing", 404, "NotFound"),
+        ("GET", "/api/v1/things/a/b", 404, "NotFound"),
+        ("PUT", "/api/v1/things", 405, "MethodNotAllowed"),
+        ("OPTIONS", "/api/v1/things", 405, "MethodNotAllowed"),
+        ("DELETE", "/api/v1/things/n1", 405, "MethodNotAllowed"),
+    ],
+)
+async def test_what_is_not_served_is_an_object_too(serve, method, path, code, reason):
+    served = await serve()
+
+    head, _, body = (
+        await served.raw(
+            f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        )
+    ).partition(b"\r\n\r\n")
+
+    found = json.loads(body)
+    assert b" %d " % code in head.partition(b"\r\n")[0]
+    assert (found["kind"], found["code"], found["reason"]) == ("Status", code, reason)
+    assert (b"Allow: GET" in head) == (code == 405)
+
+
+async def test_a_request_that_cannot_be_read_is_refused_without_versions(serve):
+    served = await serve()
+
+    answer = await served.raw(b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert b"Server: preemptive-scheduler\r\n" in answer
+    assert b"aiohttp" not in answer
+
+
+async def test_a_head_request_has_no_body(serve):
+    served = await serve()
+
+    answer = await served.raw(
+        b"HEAD /api/v1/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+
+    assert b" 405 " in answer.partition(b"\r\n")[0]
+    assert answer.endswith(b"\r\n\r\n")
+
+
+async def open_watches(
+    served, number: int, user: str = ""
+) -> list[tuple[int, asyncio.StreamWriter]]:
+    """Open watches at the same time; return the status of each."""
+
+    async def one() -> tuple[int, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+        request = f"GET /api/v1/events?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: {user}\r\n\r\n"
+        writer.write(request.encode())
+        head = await reader.readuntil(b"\r\n")
+        return int(head.split()[1]), writer
+
+    return await asyncio.gather(*(one() for _ in range(number)))
+
+
+async def test_watches_that_are_asked_for_at_once_are_bounded(serve, pages, events):
+    async def slow(request: ApiRequest) -> Stream:
+        await asyncio.sleep(0.1)
+        return await events.page(request)
+
+    limits = Limits(watches=3)
+    served = await serve(
+        listen=Listen(plain=True, limits=limits),
+        pages=replace(pages, api={"/api/v1/events": slow}),
+    )
+
+    opened = await open_watches(served, 12)
+
+    assert sorted(status for status, _ in opened) == [200] * 3 + [429] * 9
+    for _, writer in opened:
+        writer.close()
+
+
+async def test_a_watch_whose_client_is_gone_ends_at_once(serve, pages, events):
+    closed = asyncio.Event()
+
+    async def quiet(request: ApiRequest) -> Stream:
+        async def parts() -> AsyncGenerator[bytes]:
+            try:
+                yield b": watching\n\n"
+                await asyncio.sleep(60)
+            finally:
+                closed.set()
+
+        return Stream(parts(), "text/event-stream", endless=True)
+
+    served = await serve(
+        listen=Listen(plain=True, limits=Limits(watches=1)),
+        pages=replace(pages, api={"/api/v1/events": quiet}),
+    )
+    ((_, writer),) = await open_watches(served, 1)
+    await asyncio.sleep(0.1)  # the first part is written
+
+    writer.transport.abort()
+
+    async with asyncio.timeout(2):
+        await closed.wait()
+    ((status, writer),) = await open_watches(served, 1)
+    assert status == 200
+    writer.close()
+
+
+async def by_name(caller: Caller) -> AccessDecision:
+    return AccessDecision(AccessVerdict.ALLOWED, user=caller.headers.get("Authorization", ""))
+
+
+async def test_one_user_cannot_take_all_watches(serve):
+    limits = Limits(watches=6, user_watches=2)
+    served = await serve(by_name, listen=Listen(plain=True, limits=limits))
+
+    ada = await open_watches(served, 5, "ada")
+    bob = await open_watches(served, 1, "bob")
+
+    assert sorted(status for status, _ in ada) == [200] * 2 + [429] * 3
+    assert bob[0][0] == 200
+    for _, writer in (*ada, *bob):
+        writer.close()
+    await asyncio.sleep(0.2)
+    again = await open_watches(served, 2, "ada")
+    assert [status for status, _ in again] == [200, 200]
+    for _, writer in again:
+        writer.close()
