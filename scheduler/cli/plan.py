@@ -5,7 +5,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any
 
 from scheduler.cli import configuration
 from scheduler.config.field_errors import ConfigError
@@ -13,16 +13,7 @@ from scheduler.config.settings import Settings
 from scheduler.model import times
 from scheduler.model.api.device_claims import Allocation, DeviceResult
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.model.decisions import (
-    Attempt,
-    Failed,
-    Gated,
-    NodeTrace,
-    Placed,
-    Preempting,
-    Unschedulable,
-    Waiting,
-)
+from scheduler.model.decisions import Attempt, NodeTrace, Placed, Preempting, summary
 from scheduler.model.effects import BindClaims
 from scheduler.model.releases import REFERENCES
 
@@ -219,36 +210,17 @@ def _result(
     attempt: Attempt, allocations: Mapping[str, Allocation], *, explain: bool
 ) -> dict[str, Any]:
     """Return an attempt as it is printed."""
+    decision = attempt.decision
+    preempts = isinstance(decision, Preempting)
+    word, node, message = summary(decision)
     result: dict[str, Any] = {
         "pod": attempt.pod.key,
-        "decision": "",
-        "node": None,
-        "victims": [],
-        "pdbViolations": 0,
-        "message": "",
+        "decision": word,
+        "node": node or None,
+        "victims": [victim.key for victim in decision.victims] if preempts else [],
+        "pdbViolations": decision.violations if preempts else 0,
+        "message": message,
     }
-    decision = attempt.decision
-    match decision:
-        case Placed(node):
-            result |= {"decision": "Scheduled", "node": node}
-        case Preempting(node, victims, violations, message):
-            result |= {
-                "decision": "Preempting",
-                "node": node,
-                "victims": [victim.key for victim in victims],
-                "pdbViolations": violations,
-                "message": message,
-            }
-        case Unschedulable(message):
-            result |= {"decision": "Unschedulable", "message": message}
-        case Gated(message):
-            result |= {"decision": "Gated", "message": message}
-        case Failed(message):
-            result |= {"decision": "Error", "message": message}
-        case Waiting():
-            raise AssertionError("an attempt of a plan does not end before extenders have answered")
-        case _:
-            assert_never(decision)
     result |= _devices(attempt, allocations)
     if explain:
         result["nodes"] = [_explained(trace) for trace in attempt.trace]

@@ -1,6 +1,6 @@
 """Attempts and their decisions: one pod, one decision, with an optional trace."""
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, assert_never
 
 from scheduler.model.base import Record
 from scheduler.model.comparisons import Comparison
@@ -11,6 +11,7 @@ __all__ = [
     "Attempt",
     "AttemptDetails",
     "Decision",
+    "DecisionSummary",
     "Failed",
     "Gated",
     "NodeTrace",
@@ -19,6 +20,7 @@ __all__ = [
     "Rejection",
     "Unschedulable",
     "Waiting",
+    "summary",
 ]
 
 
@@ -66,6 +68,36 @@ class Waiting(Record, frozen=True):
 
 
 Decision: TypeAlias = Placed | Preempting | Unschedulable | Gated | Failed | Waiting
+
+
+class DecisionSummary(NamedTuple):
+    """A decision in the words of the API and of `plan`."""
+
+    #: Scheduled, Preempting, Unschedulable, Gated, Error or Waiting.
+    word: str
+    #: The node that the pod is placed on or nominated to; empty if there is none.
+    node: str
+    #: Why no node was feasible, or what failed; empty for a pod that is placed.
+    message: str
+
+
+def summary(decision: Decision) -> DecisionSummary:
+    """Return a decision as all documents and tables show it."""
+    match decision:
+        case Placed(node):
+            return DecisionSummary("Scheduled", node, "")
+        case Preempting(node, _, _, message):
+            return DecisionSummary("Preempting", node, message)
+        case Unschedulable(message):
+            return DecisionSummary("Unschedulable", "", message)
+        case Gated(message):
+            return DecisionSummary("Gated", "", message)
+        case Failed(message):
+            return DecisionSummary("Error", "", message)
+        case Waiting():
+            return DecisionSummary("Waiting", "", "")
+        case _:
+            assert_never(decision)
 
 
 class NodeTrace(Record, frozen=True):

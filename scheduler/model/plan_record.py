@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.model.times import Seconds
 
-__all__ = ["CONDITION", "MAX_VICTIMS", "PlanRecord", "decode", "encode", "fingerprint"]
+__all__ = ["CONDITION", "MAX_VICTIMS", "VERSION", "PlanRecord", "decode", "encode", "fingerprint"]
 
 #: The type of the condition.
 CONDITION: Final = "preemptive-scheduler.io/Preemption"

@@ -5,16 +5,7 @@ from typing import Final
 
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.comparisons import Comparison
-from scheduler.model.decisions import (
-    Attempt,
-    AttemptDetails,
-    Failed,
-    Gated,
-    Placed,
-    Preempting,
-    Unschedulable,
-)
+from scheduler.model.decisions import Attempt, AttemptDetails, Preempting, summary
 from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import Verdict
@@ -90,15 +81,14 @@ class AnswerBuilder:
         if self._request.settle:
             return self._before.node_of(uid) != self._after.node_of(uid)
         then, now = self._before.first.get(uid), self._after.first[uid]
-        return then is None or _outcome(then) != _outcome(now)
+        return then is None or summary(then.decision) != summary(now.decision)
 
     def _planned(self, uid: str) -> PlannedPod:
         attempt = self._after.first[uid]
         pod = self._pods[uid]
-        decision, node, message = _outcome(attempt)
+        decision, node, message = summary(attempt.decision)
         details = attempt.details or AttemptDetails()
-        comparison = attempt.comparison or Comparison((), 0)
-        candidates = tuple(map(views.candidate_view, comparison.candidates))
+        candidates, total, criterion = views.candidate_views(attempt.comparison, node)
         verdicts = (
             () if decision == "Scheduled" and not self._request.explain else details.rejections
         )
@@ -124,8 +114,8 @@ class AnswerBuilder:
             victims=tuple(self._victim(each.uid, attempt) for each in victims),
             pdb_violations=chosen.violations if isinstance(chosen, Preempting) else 0,
             candidates=candidates,
-            candidates_total=comparison.total,
-            criterion=comparison.criterion,
+            candidates_total=total,
+            criterion=criterion,
             policies=_vetoes(attempt, details),
             claims=self._claims(uid),
         )
@@ -159,7 +149,7 @@ class AnswerBuilder:
             return None
         node = self._after.node_of(pod.uid)
         last = self._after.last.get(pod.uid)
-        message = "" if node or last is None else _outcome(last)[2]
+        message = "" if node or last is None else summary(last.decision).message
         return Replacement(pod=self._view(pod), node=node, message=message)
 
     def _view(self, pod: Pod) -> PodView:
@@ -182,23 +172,6 @@ class AnswerBuilder:
 
 def _has_controller(pod: Pod) -> bool:
     return recreation.controller_of(pod) is not None
-
-
-def _outcome(attempt: Attempt) -> tuple[str, str, str]:
-    """Return the decision as a word, the node, and the message."""
-    match attempt.decision:
-        case Placed(node):
-            return "Scheduled", node, ""
-        case Preempting(node, _, _, message):
-            return "Preempting", node, message
-        case Unschedulable(message):
-            return "Unschedulable", "", message
-        case Gated(message):
-            return "Gated", "", message
-        case Failed(message):
-            return "Error", "", message
-        case _:
-            raise AssertionError("an attempt of a plan does not wait")
 
 
 def _vetoes(attempt: Attempt, details: AttemptDetails) -> tuple[PolicyVeto, ...]:

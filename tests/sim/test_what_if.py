@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.config import load
 from scheduler.model import times
+from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.model.rest.preemptions import PolicyVeto
@@ -167,6 +168,35 @@ def test_a_preemption_has_its_candidates_side_by_side_and_what_decided():
     (victim,) = item.victims
     assert (victim.pod.name, victim.ran_seconds, victim.violates_pdb) == ("young", 500.0, False)
     assert answer.evicts
+
+
+def test_a_node_that_is_chosen_for_freed_resources_says_so():
+    victims = (fingerprint("uid:default/p", "uid:default/leaving"),)
+    plan = encode(PlanRecord(VERSION, "n1", NOW, victims))
+    around = state(
+        node("n1").cpu("1"),
+        node("n2").cpu("1"),
+        pod("leaving").on("n1").cpu("1").priority(5).preempted(),
+        pod("low").on("n2").cpu("1").priority(1),
+        pod("p").cpu("1").priority(10).nominated("n1").planned(plan),
+    )
+    third = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n3"},
+        "status": {"allocatable": {"cpu": "1", "pods": "9"}},
+    }
+
+    answer = asked(around, third, new("x", priority=9), settle=False)
+
+    (item,) = answer.items
+    assert [(each.pod.name, each.node) for each in answer.others] == [("p", "n3")]
+    assert (item.decision, item.node) == ("Preempting", "n1")
+    assert [(each.node, each.lost_by) for each in item.candidates] == [
+        ("n1", ""),
+        ("n2", "freedResources"),
+    ]
+    assert (item.criterion, item.candidates_total) == ("freedResources", 2)
 
 
 def test_victims_that_violate_a_budget_are_marked():

@@ -39,7 +39,7 @@ class AttemptView(Document, frozen=True):
     """A finished attempt to schedule a pod. The last 16 of a pod are kept, within 4 MiB of all."""
 
     at: str
-    #: Placed, Preempting, Unschedulable, Gated or Failed.
+    #: Scheduled, Preempting, Unschedulable, Gated or Error.
     decision: str
     node: str = ""
     #: At most 2,000 characters.

@@ -26,10 +26,9 @@ from scheduler.observe.api import lists
 from scheduler.observe.api.helps import helps
 from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import attempt_views, left_pod
-from scheduler.observe.api.preemptions import candidate_views
 from scheduler.observe.api.queue_views import QueueViews
 from scheduler.observe.api.requests import ApiError, ApiRequest
-from scheduler.observe.api.views import pending_view, seen_by
+from scheduler.observe.api.views import candidate_views, pending_view, seen_by
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 

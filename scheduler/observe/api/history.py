@@ -46,6 +46,7 @@ _REVISION_STEP: Final = 1000
 #: How many preemptions `tick` looks at.
 _AT_ONCE: Final = 20
 
+#: The values of the label `result` of kube-scheduler's metric for attempts.
 _RESULTS: Final[dict[type[Decision], str]] = {
     Placed: "scheduled",
     Preempting: "unschedulable",

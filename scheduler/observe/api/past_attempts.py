@@ -12,7 +12,7 @@ import sys
 from collections import OrderedDict
 from typing import Final
 
-from scheduler.model.decisions import Attempt, Decision, Placed
+from scheduler.model.decisions import Attempt, DecisionSummary, Placed, summary
 from scheduler.model.effects import PodRef
 from scheduler.model.times import Seconds
 
@@ -50,22 +50,16 @@ class PastAttempt:
 
     __slots__ = ("at", "decision", "message", "node", "repeated")
 
-    def __init__(self, at: Seconds, decision: Decision, message: str) -> None:
+    def __init__(self, at: Seconds, found: DecisionSummary) -> None:
         #: The time of the first one.
         self.at = at
-        self.decision = type(decision).__name__
-        self.node: str = getattr(decision, "node", "")
-        self.message = message
+        self.decision, self.node, self.message = found
         #: How many more there were.
         self.repeated = 0
 
-    def is_like(self, decision: Decision, message: str) -> bool:
+    def is_like(self, found: DecisionSummary) -> bool:
         """Return whether another attempt had the same result."""
-        return (
-            self.message == message
-            and self.decision == type(decision).__name__
-            and self.node == getattr(decision, "node", "")
-        )
+        return found == (self.decision, self.node, self.message)
 
 
 class PastPod:
@@ -145,11 +139,12 @@ class PastAttempts:
         else:
             past = self._begin(attempt, now)
         past.priority, past.number = attempt.priority, attempt.number
-        message = _message(decision)
-        if past.attempts and past.attempts[-1].is_like(decision, message):
+        found = _shortened(summary(decision))
+        if past.attempts and past.attempts[-1].is_like(found):
             past.attempts[-1].repeated += 1
             return
-        self._append(past, PastAttempt(now, decision, self._shared(message)))
+        found = found._replace(message=self._shared(found.message))
+        self._append(past, PastAttempt(now, found))
         while self.size > MAX_BYTES or len(self) > MAX_PODS:
             self._forget_one()
 
@@ -222,7 +217,8 @@ class PastAttempts:
             self.size -= _TEXT_BYTES + sys.getsizeof(message)
 
 
-def _message(decision: Decision) -> str:
-    """Return the message of a decision, as much as is kept of it."""
-    text: str = getattr(decision, "message", "")
-    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}..."
+def _shortened(found: DecisionSummary) -> DecisionSummary:
+    """Return a decision with as much of its message as is kept."""
+    if len(found.message) <= MAX_MESSAGE:
+        return found
+    return found._replace(message=f"{found.message[:MAX_MESSAGE]}...")

@@ -4,13 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Container, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from scheduler.core.machine import Machine
-from scheduler.model.comparisons import Comparison
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import (
-    CandidateView,
     PreemptionsDocument,
     PreemptionView,
     Replacement,
@@ -27,34 +23,13 @@ from scheduler.observe.api.requests import (
     continued_number,
     limit_of,
 )
-from scheduler.observe.api.views import candidate_view, hidden, seen_by, stamp
+from scheduler.observe.api.views import candidate_views, hidden, seen_by, stamp
 
-__all__ = ["PreemptionViews", "candidate_views"]
+__all__ = ["PreemptionViews"]
 
 #: The name of the list in its `continue`.
 _LIST: Final = "preemptions"
 _STATES: Final = ("", "active", "past")
-
-
-def candidate_views(
-    comparison: Comparison | None, chosen: str
-) -> tuple[tuple[CandidateView, ...], int, str]:
-    """Return the candidates as views, how many there were, and the criterion of the choice.
-
-    Args:
-        comparison: The comparison; `None` if there was none.
-        chosen: The node that was chosen in the end. If another one won the comparison, this one
-            came first because its victims had been evicted for another pod, which does not need
-            what they have freed.
-    """
-    if comparison is None:
-        return (), 0, ""
-    views = tuple(map(candidate_view, comparison.candidates))
-    if views[0].node == chosen:
-        return views, comparison.total, comparison.criterion
-    freed = "freedResources"
-    first = replace(views[0], lost_by=freed)
-    return (CandidateView(node=chosen), first, *views[1:]), comparison.total + 1, freed
 
 
 class PreemptionViews:

@@ -3,11 +3,13 @@
 from collections.abc import Container, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from scheduler.model import times
 from scheduler.model.api import owners, resources
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import is_too_large
-from scheduler.model.comparisons import ComparedCandidate
+from scheduler.model.comparisons import ComparedCandidate, Comparison
 from scheduler.model.rest.common import OwnerView, PodView
 from scheduler.model.rest.preemptions import CandidateView
 from scheduler.model.times import Seconds
@@ -15,7 +17,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.pod_footprints import PodFootprint
 
 __all__ = [
-    "candidate_view",
+    "candidate_views",
     "hidden",
     "owner_view",
     "pending_view",
@@ -24,6 +26,8 @@ __all__ = [
     "stamp",
 ]
 
+#: The criterion of a node that was chosen because victims terminate there that no pod needs.
+FREED_RESOURCES: Final = "freedResources"
 _NO_REQUESTS: Final[Mapping[str, int]] = {}
 
 
@@ -73,8 +77,32 @@ def seen_by(view: PodView, visible: Container[str]) -> PodView:
     return view if view.hidden else hidden(view)
 
 
-def candidate_view(candidate: ComparedCandidate) -> CandidateView:
-    """Return the view of a candidate for a preemption."""
+def candidate_views(
+    comparison: Comparison | None, chosen: str
+) -> tuple[tuple[CandidateView, ...], int, str]:
+    """Return the candidates as views, how many there were, and the criterion of the choice.
+
+    Args:
+        comparison: The comparison; `None` if there was none.
+        chosen: The node that was chosen in the end. If another one won the comparison, this one
+            came first because its victims had been evicted for another pod, which does not need
+            what they have freed.
+    """
+    if comparison is None:
+        return (), 0, ""
+    views = tuple(map(_candidate_view, comparison.candidates))
+    if views[0].node == chosen:
+        return views, comparison.total, comparison.criterion
+    first = replace(views[0], lost_by=FREED_RESOURCES)
+    compared = [replace(view, lost_by="") for view in views if view.node == chosen]
+    rest = [view for view in views[1:] if view.node != chosen]
+    # One that was not compared is one more, unless it is among those that have no name.
+    unknown = not compared and comparison.total == len(views)
+    best = compared[0] if compared else CandidateView(node=chosen)
+    return (best, first, *rest), comparison.total + unknown, FREED_RESOURCES
+
+
+def _candidate_view(candidate: ComparedCandidate) -> CandidateView:
     return CandidateView(
         node=candidate.node,
         pdb_violations=candidate.violations,
