@@ -1,8 +1,9 @@
 """Hides in the answer to `what if` what a caller may not see: details of pods of some namespaces.
 
-Such pods are counted, not named. Their priorities and requests, and the nodes, stay: documents
-about nodes have them as well. Messages about them go, because they may name claims and pods, and so
-do warnings that tell what exists in those namespaces.
+Victims among them are only counted. Where such a pod is displaced, planned or decided otherwise,
+its priority and its nodes stay: documents about nodes have them as well. What it requests goes,
+because names of resources may be those of tenants. Messages about it go, because they may name
+claims and pods, and so do warnings that tell what exists in those namespaces.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod
-from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
+from scheduler.model.rest.preemptions import PolicyVeto, Replacement
 from scheduler.observe.api import views
 
 __all__ = ["hide", "namespaces"]
@@ -67,11 +68,8 @@ def _pod_of(replacement: Replacement | None) -> Iterator[PodView]:
 
 
 def _planned(planned: PlannedPod, may_see: MaySee) -> PlannedPod:
-    planned = replace(
-        planned,
-        victims=tuple(_victim(each, may_see) for each in planned.victims),
-        hidden_victims=sum(not may_see(each.pod.namespace) for each in planned.victims),
-    )
+    victims = tuple(each for each in planned.victims if may_see(each.pod.namespace))
+    planned = replace(planned, victims=victims, hidden_victims=len(planned.victims) - len(victims))
     if may_see(planned.pod.namespace):
         return planned
     return replace(
@@ -87,11 +85,6 @@ def _planned(planned: PlannedPod, may_see: MaySee) -> PlannedPod:
 
 def _without_messages(vetoes: Iterable[PolicyVeto]) -> tuple[PolicyVeto, ...]:
     return tuple(replace(veto, message="") for veto in vetoes)
-
-
-def _victim(victim: VictimView, may_see: MaySee) -> VictimView:
-    pod = victim.pod if may_see(victim.pod.namespace) else views.hidden(victim.pod)
-    return replace(victim, pod=pod, replacement=_replacement(victim.replacement, may_see))
 
 
 def _displaced(displaced: DisplacedPod, may_see: MaySee) -> DisplacedPod:

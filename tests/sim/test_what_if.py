@@ -10,7 +10,6 @@ from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.model.rest.preemptions import PolicyVeto
-from scheduler.sim.hiding import hide, namespaces
 from scheduler.sim.manifests import ManifestError, Manifests
 from scheduler.sim.simulation import State
 from scheduler.sim.what_if import what_if
@@ -394,31 +393,3 @@ def test_extenders_are_not_asked():
 
     assert answer.items[0].decision == "Scheduled"
     assert answer.warnings == ("extenders are not asked; live, they may decide otherwise",)
-
-
-# Hiding
-
-
-def test_details_of_hidden_namespaces_are_taken_away_and_counted():
-    around = state(
-        node("n1").cpu("1"),
-        replica("web-1-a", "n1").namespace("secret"),
-        pod("waits").namespace("secret").cpu("7"),
-    )
-    mine = new("x", priority=9)
-    theirs = new("y", "5")
-    theirs["metadata"]["namespace"] = "secret"
-
-    answer = asked(around, mine, theirs)
-    hidden = hide(answer, lambda name: name == "default")
-
-    assert namespaces(answer) == {"default", "secret"}
-    assert hide(answer, lambda _: True) is answer
-    text = str(hidden)
-    for secret in ("secret", "web-1", "waits"):
-        assert secret not in text
-    own, other = hidden.items
-    assert (own.pod.name, own.hidden_victims, own.victims[0].pod.hidden) == ("x", 1, True)
-    assert own.victims[0].pod.requests == {"cpu": 1000}
-    assert (other.pod.hidden, other.message, other.verdicts) == (True, "", ())
-    assert hidden.displaced[0].replacement.message == ""

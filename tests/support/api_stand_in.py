@@ -327,8 +327,10 @@ def without_names(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     if "uid" in part:
-        hidden = PodView(hidden=True, priority=part.get("priority", 0), requests=part["requests"])
-        return msgspec.to_builtins(hidden)
+        return msgspec.to_builtins(PodView(hidden=True, priority=part.get("priority", 0)))
+    if isinstance(part.get("victims"), list):
+        hidden = part.get("hiddenVictims", 0) + len(part.pop("victims"))
+        part["hiddenVictims"] = hidden
     return {name: without_names(each) for name, each in part.items()}
 
 

@@ -133,7 +133,7 @@ class World:
         nominated = [
             _pod("prod", "api-0", use.priority, 3) for use in view.priorities if use.nominated
         ]
-        hidden = [PodView(hidden=True, priority=0, requests={"cpu": 100})]
+        hidden = [PodView(hidden=True, priority=0)]
         taints = (
             ("nvidia.com/gpu=present:NoSchedule",) if "gpu" in self.labels[name].values() else ()
         )

@@ -18,7 +18,8 @@ CRITERIA: Final = {
     "victims": "fewest victims",
     "earliestStart": "its most important victims started last",
     "nominatedNode": "already nominated",
-    "freedResources": "least resources freed",
+    "freedResources": "resources there are already being freed",
+    "relocation": "its victims can run elsewhere",
     "hash": "hash of the names, all else being equal",
 }
 

@@ -51,5 +51,7 @@ def _changes(answer: PlanAnswer) -> Iterator[tuple[str, str, PodView]]:
 
 def _line(out: Output, sign: str, pod: PodView, size: int) -> str:
     name = text.pod_name(pod).ljust(size)
-    line = f"{sign} {name}  priority {pod.priority}  {text.amounts(pod.requests)}"
+    line = f"{sign} {name}  priority {pod.priority}"
+    if not pod.hidden:
+        line = f"{line}  {text.amounts(pod.requests)}"
     return line if out.width is None else line[: out.width]

@@ -26,8 +26,8 @@ class OwnerView(Document, frozen=True):
 class PodView(Document, frozen=True):
     """A pod, as far as the caller may know it.
 
-    If the caller may not `get` the pods of its namespace, `hidden` is true, and namespace, name,
-    uid and owner are empty. Priority and requests are always there.
+    If the caller may not `get` the pods of its namespace, `hidden` is true, and only the priority
+    is there: namespace, name, uid, owner and requests are empty.
     """
 
     namespace: str = ""

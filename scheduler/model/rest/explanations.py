@@ -53,6 +53,7 @@ class PossiblePreemption(Document, frozen=True):
 
     node: str
     victims: tuple[VictimView, ...] = ()
+    #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
     pdb_violations: int = 0
     candidates: tuple[CandidateView, ...] = ()

@@ -43,6 +43,7 @@ class PlannedPod(Document, frozen=True):
     message: str = ""
     verdicts: tuple[Verdict, ...] = ()
     victims: tuple[VictimView, ...] = ()
+    #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
     pdb_violations: int = 0
     candidates: tuple[CandidateView, ...] = ()

@@ -34,7 +34,7 @@ class CandidateView(Document, frozen=True):
     earliest_start: str = ""
     #: The criterion by which it lost to the chosen one; empty for the chosen one. One of
     #: pdbViolations, highestPriority, prioritySum, victims, earliestStart, nominatedNode,
-    #: freedResources, hash.
+    #: freedResources, relocation, hash.
     lost_by: str = ""
 
 
@@ -89,14 +89,17 @@ class PreemptionView(Document, frozen=True):
     outcome: str = ""
     problem: str = ""
     victims: tuple[VictimView, ...] = ()
+    #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
+    #: How many of all victims violate a disruption budget.
     pdb_violations: int = 0
     #: At most 20, the best ones first; the first is the chosen one.
     candidates: tuple[CandidateView, ...] = ()
     candidates_total: int = 0
     #: The criterion by which the chosen candidate won against the second; empty if it was alone.
     criterion: str = ""
-    #: Amount times the seconds that the victims had run: `pods`, `cpu`, `memory`.
+    #: Amount times the seconds that the victims had run: `pods`, `cpu`, `memory`. Only of victims
+    #: that the caller may see.
     cost: Mapping[str, float] = {}
 
 

@@ -28,7 +28,7 @@ from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import attempt_views, left_pod
 from scheduler.observe.api.queue_views import QueueViews
 from scheduler.observe.api.requests import ApiError, ApiRequest
-from scheduler.observe.api.views import candidate_views, pending_view, seen_by
+from scheduler.observe.api.views import candidate_views, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
@@ -179,24 +179,22 @@ class Explanations:
     def _preemption(
         self, candidate: Candidate, node: str, visible: Container[str], now: Seconds
     ) -> PossiblePreemption:
-        views = tuple(self._victim(pod, candidate, visible, now) for pod in candidate.victims)
+        seen = [pod for pod in candidate.victims if pod.metadata.namespace in visible]
         candidates, total, criterion = candidate_views(candidate.comparison, node)
         return PossiblePreemption(
             node=node,
-            victims=views,
-            hidden_victims=sum(view.pod.hidden for view in views),
+            victims=tuple(self._victim(pod, candidate, now) for pod in seen),
+            hidden_victims=len(candidate.victims) - len(seen),
             pdb_violations=candidate.violations,
             candidates=candidates,
             candidates_total=total,
             criterion=criterion,
         )
 
-    def _victim(
-        self, pod: Pod, candidate: Candidate, visible: Container[str], now: Seconds
-    ) -> VictimView:
+    def _victim(self, pod: Pod, candidate: Candidate, now: Seconds) -> VictimView:
         since = runs_since(pod)
         return VictimView(
-            pod=seen_by(pending_view(pod, self._machine.cluster), visible),
+            pod=pending_view(pod, self._machine.cluster),
             ran_seconds=0.0 if since is None else round(max(0.0, now - since), 1),
             violates_pdb=pod.uid in candidate.violating,
         )

@@ -23,7 +23,7 @@ from scheduler.observe.api.requests import (
     continued_number,
     limit_of,
 )
-from scheduler.observe.api.views import candidate_views, hidden, seen_by, stamp
+from scheduler.observe.api.views import candidate_views, seen_by, stamp
 
 __all__ = ["PreemptionViews"]
 
@@ -118,7 +118,7 @@ class PreemptionViews:
     def view(self, past: PastPreemption, visible: Container[str], now: Seconds) -> PreemptionView:
         """Return the view of a preemption."""
         candidates, total, criterion = candidate_views(past.comparison, past.node)
-        victims = tuple(self._victim(victim, visible, now) for victim in past.victims)
+        seen = [victim for victim in past.victims if victim.pod.namespace in visible]
         everything = all(namespace in visible for namespace in past.namespaces)
         return PreemptionView(
             id=self._history.name(past),
@@ -131,33 +131,32 @@ class PreemptionViews:
             outcome=past.outcome,
             # The text may name a victim.
             problem=past.problem if everything else "",
-            victims=victims,
-            hidden_victims=sum(victim.pod.hidden for victim in victims),
-            pdb_violations=sum(victim.violates_pdb for victim in victims),
+            victims=tuple(self._victim(victim, now) for victim in seen),
+            hidden_victims=len(past.victims) - len(seen),
+            pdb_violations=sum(victim.violates_pdb for victim in past.victims),
             candidates=candidates,
             candidates_total=total,
             criterion=criterion,
-            cost=_cost(past.victims, now),
+            cost=_cost(seen, now),
         )
 
-    def _victim(self, victim: PastVictim, visible: Container[str], now: Seconds) -> VictimView:
-        seen = victim.pod.namespace in visible
+    def _victim(self, victim: PastVictim, now: Seconds) -> VictimView:
         replacement = victim.replacement
         return VictimView(
-            pod=victim.pod if seen else hidden(victim.pod),
+            pod=victim.pod,
             ran_seconds=round(victim.ran_seconds(now), 1),
             state=victim.state,
             violates_pdb=victim.violates_pdb,
             wasted=victim.in_vain,
-            replacement=self._replacement(replacement, seen=seen) if replacement else None,
+            replacement=self._replacement(replacement) if replacement else None,
         )
 
-    def _replacement(self, pod: PodView, *, seen: bool) -> Replacement:
+    def _replacement(self, pod: PodView) -> Replacement:
         machine = self._machine
         node, queued = machine.cluster.node_of(pod.uid) or "", machine.queue.get(pod.uid)
         condition = None if queued is None else queued.reported_condition
-        message = "" if condition is None or node or not seen else condition[1]
-        return Replacement(pod if seen else hidden(pod), node, message)
+        message = "" if condition is None or node else condition[1]
+        return Replacement(pod, node, message)
 
 
 def _namespaces(page: Sequence[PastPreemption]) -> frozenset[str]:

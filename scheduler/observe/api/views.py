@@ -66,8 +66,11 @@ def _view(pod: Pod, requests: Mapping[str, int]) -> PodView:
 
 
 def hidden(view: PodView) -> PodView:
-    """Return a view without all that names the pod."""
-    return PodView(hidden=True, priority=view.priority, requests=view.requests)
+    """Return what a caller who may not see a pod is told of it: its priority.
+
+    Not what it requests: the name of a resource may be that of a tenant.
+    """
+    return PodView(hidden=True, priority=view.priority)
 
 
 def seen_by(view: PodView, visible: Container[str]) -> PodView:

@@ -107,7 +107,7 @@ async def test_a_node_has_its_pods():
     assert found["taints"] == ["k=v:NoSchedule"]
     assert found["hidden"] == 1
     assert found["pods"] == [
-        {"hidden": True, "priority": 5, "requests": {"cpu": 2000}},
+        {"hidden": True, "priority": 5},
         {
             "namespace": "default",
             "name": "a",
@@ -294,10 +294,7 @@ async def test_a_hidden_victim_is_not_named():
     found = await docs.get("preemptions", Only("default"))
 
     (only,) = found["items"]
-    assert only["hiddenVictims"] == 1
-    assert only["victims"][0]["pod"] == {
-        "hidden": True, "priority": 1, "requests": {"cpu": 4000},
-    }  # fmt: skip
+    assert (only["hiddenVictims"], "victims" in only, "cost" in only) == (1, False, False)
     assert "secret" not in str(found)
 
 

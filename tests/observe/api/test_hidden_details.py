@@ -37,3 +37,30 @@ async def test_totals_do_not_name_what_hidden_pods_request():
     found = await docs.get("pods", Only("default"))
 
     assert found["requests"] == {"cpu": 18000, "acme.example/default": 1}
+
+
+async def test_hidden_pods_of_a_node_tell_their_priority_and_not_what_they_request():
+    odd = {"cpu": "1", "acme.example/secret": "1"}
+    docs = Documents(
+        node("n1").cpu("4"), pod("p").namespace("secret").on("n1").requests(odd).priority(7)
+    )
+
+    found = await docs.get("nodes/{name}", Only("default"), name_="n1")
+
+    assert found["pods"] == [{"hidden": True, "priority": 7}]
+    assert found["hidden"] == 1
+    assert "acme.example" not in str(found)
+
+
+async def test_a_hidden_victim_of_the_preemption_that_would_follow_is_only_counted():
+    docs = Documents(
+        node("n1").cpu("4"), pod("low").namespace("secret").on("n1").cpu("4").priority(1)
+    )
+    docs.cluster.add(pod("high").cpu("4").priority(9))
+
+    where = {"namespace": "default", "name_": "high"}
+    found = await docs.get("pods/{namespace}/{name}", Only("default"), **where)
+
+    assert found["preemption"]["hiddenVictims"] == 1
+    assert "victims" not in found["preemption"]
+    assert found["preemption"]["candidates"][0]["highestPriority"] == 1

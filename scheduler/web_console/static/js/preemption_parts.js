@@ -24,6 +24,7 @@ const SENTENCES = {
   earliestStart: "its most important victims started later",
   nominatedNode: "the pod was already nominated to it",
   freedResources: "resources there are already being freed",
+  relocation: "its victims can run elsewhere",
   hash: "all criteria were equal, and a hash of the names decided",
 };
 

@@ -167,7 +167,7 @@ function PlannedPod({ item, open: atFirst }) {
       <td><${Node} name=${item.node} />${moved && item.finalNode && html`<div class="below">in the end <${Node} name=${item.finalNode} /></div>`}</td>
       <td><${Priority} value=${pod.priority} /></td>
       <td class="number">${victims || "–"}</td>
-      <td class="muted requests">${requests(pod.requests, true)}</td>
+      <td class="muted requests">${pod.hidden ? "" : requests(pod.requests, true)}</td>
     </tr>
     ${more && open && html`<tr class="details"><td></td><td colspan="6"><${Why} item=${item} victims=${victims} /></td></tr>`}
   </tbody>`;
