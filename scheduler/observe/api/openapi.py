@@ -101,6 +101,32 @@ _ERRORS: Final[Mapping[str, str]] = {
     "429": "Too many requests at once; `Retry-After` says when to come again.",
     "503": "The rights of the caller cannot be checked now.",
 }
+#: The answers to a plan that fails.
+_PLAN_ERRORS: Final[Mapping[str, str]] = {
+    "400": "The body, an object in it or a field of the request is malformed; the message says"
+    " which.",
+    "401": _ERRORS["401"],
+    "403": _ERRORS["403"],
+    "408": "The body has not arrived in time.",
+    "413": "The body is too large, or there are too many pods.",
+    "415": "The body has another type than those that are read.",
+    "429": "The caller has a plan that is decided, or too many plans or reviews of rights are asked"
+    " for; `Retry-After` says when to come again.",
+    "500": "The plan failed; the log of the scheduler says why.",
+    "503": "The scheduler is not ready, the plan takes too long or too much memory, or the rights"
+    " of the caller cannot be checked now.",
+}
+_KUBERNETES_OBJECT: Final[Mapping[str, Any]] = {
+    "title": "KubernetesObject",
+    "description": "An object as it would be applied, or a list of objects.",
+    "type": "object",
+    "properties": {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+    },
+    "required": ["apiVersion", "kind"],
+}
 _STATUS: Final[Mapping[str, Any]] = {
     "title": "Status",
     "description": "An error, as the API server of Kubernetes has it.",
@@ -129,7 +155,7 @@ def description() -> bytes:
             properties = components.get(name, {}).get("properties", {})
             if field in properties:
                 properties[field] = _with_text(properties[field], text)
-    schemas = {"Status": _STATUS, **components}
+    schemas = {"Status": _STATUS, "KubernetesObject": _KUBERNETES_OBJECT, **components}
     of = dict(zip(types, references, strict=True))
     paths = {path.path: {"get": _get(path, of[path.document])} for path in _PATHS}
     paths["/api/v1/plan"] = {"post": _plan(of[plans.PlanRequest], of[plans.PlanAnswer])}
@@ -175,19 +201,28 @@ def _get(path: _Path, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "summary": path.summary,
         **({"parameters": parameters} if parameters else {}),
-        "responses": {"200": {"description": path.summary, "content": content}, **_errors()},
+        "responses": {
+            "200": {"description": path.summary, "content": content},
+            **_described(_ERRORS),
+        },
     }
 
 
 def _plan(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
     text = "What would happen if objects were applied now"
+    one = {"$ref": _REF.format(name="KubernetesObject")}
+    body = {"schema": {"anyOf": [request, one, {"type": "array", "items": one}]}}
     return {
         "summary": text,
-        "requestBody": {"required": True, "content": {_JSON: {"schema": request}}},
+        "requestBody": {
+            "required": True,
+            "description": "A request, or objects alone: one, an array, or in YAML several"
+            " documents. At most 3 MiB.",
+            "content": {_JSON: body, "application/yaml": body},
+        },
         "responses": {
             "200": {"description": text, "content": {_JSON: {"schema": answer}}},
-            **_errors(),
-            "413": _error("The request is too large."),
+            **_described(_PLAN_ERRORS),
         },
     }
 
@@ -205,18 +240,22 @@ def _recording() -> dict[str, Any]:
         "parameters": [last],
         "responses": {
             "200": {"description": text, "content": {"application/octet-stream": {}}},
-            **_errors(),
+            **_described(_ERRORS),
         },
     }
 
 
-def _errors() -> dict[str, Any]:
-    return {code: _error(text) for code, text in _ERRORS.items()}
-
-
-def _error(text: str) -> dict[str, Any]:
+def _described(errors: Mapping[str, str]) -> dict[str, Any]:
+    """Return the answers to requests that fail, by code."""
     schema = {"$ref": _REF.format(name="Status")}
-    return {"description": text, "content": {_JSON: {"schema": schema}}}
+    found: dict[str, Any] = {
+        code: {"description": text, "content": {_JSON: {"schema": schema}}}
+        for code, text in errors.items()
+    }
+    found["429"]["headers"] = {
+        "Retry-After": {"description": "In seconds.", "schema": {"type": "integer"}}
+    }
+    return found
 
 
 def _with_text(schema: dict[str, Any], text: str) -> dict[str, Any]:
