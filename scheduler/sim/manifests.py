@@ -39,6 +39,7 @@ from scheduler.model.api.storage import (
 )
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.releases import REFERENCES, SNAPSHOT_REFERENCE
+from scheduler.observe.logs.escape import printable, shortened
 
 __all__ = [
     "ManifestError",
@@ -50,6 +51,7 @@ __all__ = [
     "load",
     "read",
     "reference_of",
+    "type_of",
     "without_nulls",
 ]
 
@@ -63,13 +65,21 @@ NamespacedT = TypeVar(
     CSIStorageCapacity,
 )
 
+#: The longest message, in characters.
+_LONGEST: Final = 2000
 #: The C loader of PyYAML if it is available; it is ten times as fast.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TYPES: Final[dict[tuple[str, str], type[Any]]] = {kind: type_ for type_, kind in KINDS.items()}
 
 
 class ManifestError(Exception):
-    """Input that cannot be read; the message is one line that names the place."""
+    """Input that cannot be read; the message is one line that names the place.
+
+    It may repeat parts of the input, so what does not print is escaped.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(printable(message), _LONGEST))
 
 
 @dataclass(slots=True)
@@ -172,26 +182,60 @@ def reference_of(document: Any) -> str:
 
 
 def flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of a document, each with its place; a list yields its items."""
+    """Yield the objects of a document, each with its place; a list yields its items.
+
+    Raises:
+        ManifestError: An object is none, or has no kind or version.
+    """
     if document is None:
         return
-    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+    if not isinstance(document, dict):
+        raise ManifestError(f"{where}: {type_of(document)} is not a Kubernetes object")
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if not isinstance(kind, str) or not kind:
         raise ManifestError(f"{where}: not a Kubernetes object (no kind)")
-    if not isinstance(document.get("apiVersion", ""), str):
-        raise ManifestError(f"{where}: {document['kind']}: apiVersion is not a string")
     items = document.get("items")
-    if document["kind"].endswith("List") and isinstance(items, list):
-        for index, item in enumerate(items):
-            yield from flattened(item, f"{where}: items[{index}]")
+    if kind.endswith("List") and isinstance(items, list | None):
+        for index, item in enumerate(items or ()):
+            place = f"{where}: items[{index}]"
+            yield from flattened(_typed(item, kind.removesuffix("List"), version), place)
         return
+    if version is not None and not isinstance(version, str):
+        raise ManifestError(f"{where}: {kind}: apiVersion is not a string")
+    if not version:
+        raise ManifestError(f"{where}: {kind}: apiVersion is missing")
     yield where, document
 
 
+def _typed(item: Any, kind: str, version: Any) -> Any:
+    """Return an item of a list; those of a typed list need not say what they are."""
+    if not kind or not isinstance(item, dict) or item.get("kind", kind) != kind:
+        return item
+    return {"kind": kind, "apiVersion": version, **item}
+
+
+def type_of(document: Any) -> str:
+    """Return in words what a document of YAML or JSON is."""
+    match document:
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case str():
+            return "a string"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case _:
+            return "a value"
+
+
 def _add(manifests: Manifests, document: dict[str, Any], where: str) -> None:
-    if (document.get("apiVersion"), document["kind"]) == (policies.API_VERSION, policies.KIND):
+    if (document["apiVersion"], document["kind"]) == (policies.API_VERSION, policies.KIND):
         manifests.policies.append(_policy(document, where))
         return
-    type_ = _TYPES.get((document.get("apiVersion", "v1"), document["kind"]))
+    type_ = _TYPES.get((document["apiVersion"], document["kind"]))
     if type_ is None:
         return
     try:

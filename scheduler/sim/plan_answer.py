@@ -13,9 +13,9 @@ from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod, Pla
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
 from scheduler.observe.api import views
 from scheduler.sim import recreation
+from scheduler.sim.expanded import Expanded
 from scheduler.sim.planner import Displacement
 from scheduler.sim.simulation import Simulation, State
-from scheduler.sim.workloads import Expanded
 
 __all__ = ["AnswerBuilder"]
 

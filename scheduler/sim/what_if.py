@@ -17,10 +17,10 @@ from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.sim import workloads
+from scheduler.sim.expanded import Expanded
 from scheduler.sim.manifests import ManifestError, Manifests, collect
 from scheduler.sim.plan_answer import AnswerBuilder
 from scheduler.sim.simulation import Simulation, State
-from scheduler.sim.workloads import Expanded
 
 __all__ = ["cordoned", "decided", "what_if"]
 

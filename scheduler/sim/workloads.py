@@ -7,7 +7,6 @@ Source: kube-controller-manager v1.36.3 pkg/controller: resourceclaim, volume/ep
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +14,10 @@ import msgspec
 from scheduler.config import policies
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import Node, Pod
-from scheduler.sim import defaults, workload_kinds
+from scheduler.sim import defaults, known_kinds, workload_kinds
 from scheduler.sim.defaults import Json, Priorities, mapping, sequence
+from scheduler.sim.expanded import Expanded
+from scheduler.sim.known_kinds import UnknownKinds
 from scheduler.sim.manifests import ManifestError, Manifests, flattened, without_nulls
 from scheduler.sim.recreation import suffix
 from scheduler.sim.workload_kinds import Around
@@ -30,7 +31,7 @@ from scheduler.sim.workload_objects import (
     uid_of,
 )
 
-__all__ = ["MAX_PODS", "Expanded", "TooManyPodsError", "expand"]
+__all__ = ["MAX_PODS", "TooManyPodsError", "expand"]
 
 #: The most new pods at once, given or made.
 MAX_PODS: Final = 10_000
@@ -47,25 +48,6 @@ _CLUSTER_SCOPED: Final = frozenset(
 
 class TooManyPodsError(ManifestError):
     """More than `MAX_PODS` pods."""
-
-
-@dataclass(slots=True)
-class Expanded:
-    """The objects to read, with the pods of workloads among them."""
-
-    #: Pairs of the place of an object and the object.
-    documents: list[tuple[str, Json]] = field(default_factory=list)
-    #: The object that each pod was made from, as `Deployment/web`, by the key of the pod.
-    sources: dict[str, str] = field(default_factory=dict)
-    #: What is assumed, and what is not simulated.
-    warnings: list[str] = field(default_factory=list)
-    #: The namespaces whose existing objects a warning tells about, by its text.
-    about: dict[str, frozenset[str]] = field(default_factory=dict)
-
-    def warn_about(self, text: str, *namespaces: str) -> None:
-        """Add a warning that tells what exists in some namespaces."""
-        self.warnings.append(text)
-        self.about[text] = frozenset(namespaces)
 
 
 def expand(
@@ -116,27 +98,70 @@ class _Expansion:
 
     def run(self) -> Expanded:
         """Expand all documents."""
-        self._look_around()
         for where, document in self._flat:
-            kind, version = document["kind"], document.get("apiVersion", "v1")
-            group = version.partition("/")[0] if "/" in version else ""
-            if (kind, version) == ("Pod", "v1"):
-                self._take_pod(document, where)
-            elif kind == "ResourceClaim":
-                spec = defaults.claim(mapping(without_nulls(document).get("spec")))
-                self._result.documents.append((where, {**self._placed(document), "spec": spec}))
-            elif (group, kind) in workload_kinds.KINDS:
-                self._take_workload(document, where, group)
+            problem = known_kinds.problem_of_metadata(document)
+            if problem:
+                raise ManifestError(f"{where}: {document['kind']}: {problem}")
+        self._drop_former()
+        self._look_around()
+        unknown = UnknownKinds()
+        for where, document in self._flat:
+            problem = self._problem_of_kind(document)
+            if problem:
+                kind, version = document["kind"], document["apiVersion"]
+                unknown.note(kind, version, f"{where}: {problem}")
             else:
-                self._result.documents.append((where, self._placed(document)))
-                if (version, kind) not in KINDS.values() and _has_pods(document):
-                    key = self._key(document)
-                    self._warn(f"{kind} {key} is not simulated: its pods are not known")
+                self._take(document, where)
+        for text in unknown.warnings():
+            self._result.warn(text)
         for name in sorted(self._priorities.unknown):
-            self._warn(
+            self._result.warn(
                 f"PriorityClass {name} is not among the objects and no pod has it; it counts as 0"
             )
         return self._result
+
+    def _problem_of_kind(self, document: Json) -> str:
+        """Return why no pods are made of an object whose kind is not known; empty if it is."""
+        kind, version = document["kind"], document["apiVersion"]
+        problem = known_kinds.unknown(kind, version)
+        if problem and _has_pods(document):
+            return f"{kind} {self._key(document)} is not simulated: its pods are not known"
+        return problem
+
+    def _take(self, document: Json, where: str) -> None:
+        """Take an object of a known kind, with what is made of it."""
+        kind, version = document["kind"], document["apiVersion"]
+        group = version.partition("/")[0] if "/" in version else ""
+        if kind == "Pod":
+            self._take_pod(document, where)
+        elif kind == "ResourceClaim":
+            spec = defaults.claim(mapping(without_nulls(document).get("spec")))
+            self._result.documents.append((where, {**self._placed(document), "spec": spec}))
+        elif (group, kind) in workload_kinds.KINDS:
+            self._take_workload(document, where, group)
+        else:
+            self._result.documents.append((where, self._placed(document)))
+
+    def _drop_former(self) -> None:
+        """Keep the last one of new objects of one name, as if they were applied one by one."""
+        last: dict[tuple[str, str, str], int] = {}
+        former: set[int] = set()
+        for index, (where, document) in enumerate(self._flat):
+            if document["metadata"].get("uid"):
+                continue
+            kind, key = document["kind"], self._key(document)
+            if kind in _CLUSTER_SCOPED:
+                key = key.partition("/")[2]
+            before = last.get((document["apiVersion"], kind, key))
+            if before is not None:
+                former.add(before)
+                first = self._flat[before][0]
+                self._result.warn(
+                    f"{where}: {kind} {key} is given before, at {first}; the last one counts"
+                )
+            last[document["apiVersion"], kind, key] = index
+        if former:
+            self._flat = [each for index, each in enumerate(self._flat) if index not in former]
 
     # What there is --------------------------------------------------------------------------------
 
@@ -269,7 +294,7 @@ class _Expansion:
                 claim = owned_object("v1", "PersistentVolumeClaim", name, pod, body)
                 self._add_object(claim, where)
         if spec.get("runtimeClassName") and "overhead" not in spec:
-            self._warn(
+            self._result.warn(
                 f"RuntimeClass {spec['runtimeClassName']} is not known, so its overhead and its"
                 " nodes do not count"
             )
@@ -281,7 +306,7 @@ class _Expansion:
             return ""
         found = self._claim_templates.get(f"{namespace}/{template}")
         if found is None:
-            self._warn(
+            self._result.warn(
                 f"ResourceClaimTemplate {namespace}/{template} is not among the objects, so its"
                 " claims are missing"
             )
@@ -296,7 +321,7 @@ class _Expansion:
     def _add_object(self, document: Json, where: str) -> None:
         spec = document["spec"]
         if document["kind"] == "PersistentVolumeClaim" and spec.get("storageClassName") is None:
-            self._warn(
+            self._result.warn(
                 "volume claims without storageClassName are planned without a class: the default"
                 " class of the cluster is not known"
             )
@@ -311,15 +336,11 @@ class _Expansion:
             return document
         namespace = metadata.get("namespace") or self._namespace
         placed = {**metadata, "namespace": namespace}
-        return {"apiVersion": "v1", **document, "metadata": placed}
+        return {**document, "metadata": placed}
 
     def _key(self, document: Json) -> str:
         metadata = mapping(document.get("metadata"))
         return f"{metadata.get('namespace') or self._namespace}/{metadata.get('name')}"
-
-    def _warn(self, text: str) -> None:
-        if text not in self._result.warnings:
-            self._result.warnings.append(text)
 
 
 def _converted(document: Json, where: str) -> Workload:

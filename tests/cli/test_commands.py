@@ -163,14 +163,15 @@ def test_plan_narrows_to_one_scheduler_name(cluster: str, capsys: pytest.Capture
     ("text", "want"),
     [
         pytest.param("a: [1\nb: 2\n", ":2: did not find", id="broken YAML names the line"),
-        pytest.param("words", ":1: not a Kubernetes object", id="something else is refused"),
+        pytest.param("words", ":1: a string is not a Kubernetes object", id="words are refused"),
+        pytest.param("kind: Foo\n", ":1: Foo: apiVersion is missing", id="no version is refused"),
         pytest.param(
-            "\n\nkind: Pod\nmetadata: {name: x}\nspec: {containers: none}\n",
+            "\n\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: none}\n",
             ":3: Pod: Expected `array`",
             id="a field of the wrong type is named",
         ),
         pytest.param(
-            "kind: Node\nmetadata: {name: x}\nstatus: {allocatable: {cpu: 1KB}}\n",
+            "apiVersion: v1\nkind: Node\nmetadata: {name: x}\nstatus: {allocatable: {cpu: 1KB}}\n",
             ":1: Node: '1KB' is not a quantity",
             id="a quantity that is none is named",
         ),
@@ -188,6 +189,19 @@ def test_plan_refuses_bad_input_in_one_line(
     assert code == 2
     assert complaint.count("\n") == 1
     assert want in complaint
+
+
+def test_plan_says_which_document_makes_no_pods(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "foo.yaml"
+    path.write_text("---\napiVersion: v1\nkind: Foo\nmetadata: {name: x}\n")
+
+    code = main(["plan", "-f", cluster, "-f", str(path)])
+
+    assert code == 0
+    want = f"warning: {path}:2: kind Foo of v1 is not known, so it makes no pods in this plan\n"
+    assert capsys.readouterr().err == want
 
 
 def test_certificates_of_an_extender_that_cannot_be_used_are_one_clear_line(

@@ -175,7 +175,7 @@ async def test_objects_and_requests_are_answered_by_one_process(world: World):
 
 
 async def test_yaml_is_read_as_well(world: World):
-    text = "kind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: c}]}\n---\n"
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: c}]}\n---\n"
 
     code, answer = await world.post(text, YAML)
 
@@ -236,7 +236,7 @@ async def test_while_rights_cannot_be_reviewed_there_is_no_answer(world: World):
         ("a: [", YAML, 400, "line 2"),
         (b"\xff", YAML, 400, "UTF-8"),
         ({"nodes": []}, JSON, 400, "nor a request"),
-        ({"objects": [{"kind": "Pod"}]}, JSON, 400, "objects[0]: Pod"),
+        ({"objects": [{"kind": "Pod"}]}, JSON, 400, "objects[0]: Pod: apiVersion is missing"),
         ({"drain": ["n9"]}, JSON, 400, "there is no node 'n9'"),
         ("x", {"Content-Type": "text/plain"}, 415, "application/json or application/yaml"),
         ("x" * (10 << 20), JSON, 413, "larger than 3 MiB"),

@@ -83,7 +83,9 @@ def test_several_files_are_one_cluster(written):
 
 def test_lists_are_read_as_their_items(written):
     inner = "{apiVersion: v1, kind: NodeList, items: [{kind: Node, metadata: {name: n1}}]}"
-    text = f"kind: List\nitems:\n- {{kind: Pod, metadata: {{name: p}}}}\n- {inner}\n"
+    text = (
+        f"kind: List\nitems:\n- {{apiVersion: v1, kind: Pod, metadata: {{name: p}}}}\n- {inner}\n"
+    )
 
     assert names(manifests.read([written(text)]))["pods"] == ["p"]
     assert names(manifests.read(["f.yaml"]))["nodes"] == ["n1"]
@@ -143,7 +145,7 @@ def test_objects_in_memory_are_read_as_those_in_files():
 
 def test_a_problem_in_memory_is_reported_with_its_position():
     with pytest.raises(ManifestError, match=r"^objects\[1\]: not a Kubernetes object"):
-        typed([{"kind": "Service", "metadata": {"name": "s"}}, {}])
+        typed([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}, {}])
 
 
 def test_a_pod_gets_the_namespace_and_the_uid_that_it_lacks(written):
@@ -178,7 +180,7 @@ def test_a_budget_gets_the_namespace_that_it_lacks(written):
 
 def test_yaml_time_stamps_and_numbers_are_taken_as_they_are_meant(written):
     text = (
-        "kind: Pod\nmetadata: {name: p, creationTimestamp: 2026-01-01T00:00:05Z}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, creationTimestamp: 2026-01-01T00:00:05Z}\n"
         "spec: {containers: [{name: c, resources: {requests: {cpu: 1.5, memory: 1024}}}]}\n"
     )
 
@@ -192,41 +194,46 @@ def test_yaml_time_stamps_and_numbers_are_taken_as_they_are_meant(written):
 
 
 PROBLEMS = {
-    "no mapping": ("- a\n", "f.yaml:1: not a Kubernetes object (no kind)"),
+    "no mapping": ("- a\n", "f.yaml:1: a list is not a Kubernetes object"),
     "no kind": (f"{POD}---\nmetadata: {{}}\n", "f.yaml:5: not a Kubernetes object (no kind)"),
     "an odd kind": ("kind: [Pod]\n", "f.yaml:1: not a Kubernetes object (no kind)"),
     "an odd version": (
         "kind: Pod\napiVersion: [v1]\n",
         "f.yaml:1: Pod: apiVersion is not a string",
     ),
-    "no name": ("kind: Pod\nmetadata: {}\n", "f.yaml:1: Pod: metadata.name is missing"),
+    "no version": ("kind: Pod\nmetadata: {name: p}\n", "f.yaml:1: Pod: apiVersion is missing"),
+    "no name": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {}\n",
+        "f.yaml:1: Pod: metadata.name is missing",
+    ),
     "a wrong type": (
-        "kind: Pod\nmetadata: {name: p}\nspec: {containers: 5}\n",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 5}\n",
         "f.yaml:1: Pod: Expected `array`, got `int` - at `$.spec.containers`",
     ),
     "a pod with an odd amount": (
-        "kind: Pod\nmetadata: {name: p}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
         "spec: {containers: [{resources: {requests: {cpu: lots}}}]}\n",
         "f.yaml:1: Pod: 'lots' is not a quantity",
     ),
     "a node with an odd amount": (
-        f"{POD}---\nkind: Node\nmetadata: {{name: n}}\nstatus: {{allocatable: {{cpu: 1x}}}}\n",
+        f"{POD}---\n{NODE}status: {{allocatable: {{cpu: 1x}}}}\n",
         "f.yaml:5: Node: '1x' is not a quantity",
     ),
     "an item of a list": (
-        "kind: List\nitems:\n- {kind: Pod, metadata: {name: p}}\n- {metadata: {}}\n",
+        "kind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n"
+        "- {metadata: {}}\n",
         "f.yaml:1: items[1]: not a Kubernetes object (no kind)",
     ),
     "no YAML": (
-        "kind: Pod\nmetadata: {name: p\n",
-        "f.yaml:3: did not find expected ',' or '}'",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p\n",
+        "f.yaml:4: did not find expected ',' or '}'",
     ),
     "a tab": ("kind: Pod\n\tmetadata: {}\n", None),
     "a tag": ("!!python/object:os.system {}\n", None),
     "a control character": ("kind: P\x01od\n", None),
     "a year that is none": ("kind: Pod\nmetadata: {creationTimestamp: 2026-13-99}\n", None),
     "a list that holds itself": ("&a {kind: List, items: [*a]}\n", "f.yaml:1: nested too deeply"),
-    "deep nesting": (f"kind: Pod\nmetadata: {{name: p}}\nspec: {'[' * 3000}{']' * 3000}\n", None),
+    "deep nesting": (f"{POD}spec: {'[' * 3000}{']' * 3000}\n", None),
 }  # fmt: skip
 
 
@@ -259,7 +266,7 @@ def test_a_file_in_another_encoding_is_a_problem(written):
 
 
 def test_a_problem_of_standard_input_says_so(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("kind: Pod\nmetadata: {}\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("apiVersion: v1\nkind: Pod\nmetadata: {}\n"))
 
     with pytest.raises(ManifestError, match=r"^standard input:1: Pod: metadata.name is missing$"):
         manifests.read(["-"])

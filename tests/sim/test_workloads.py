@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler.sim import workloads
+from scheduler.sim.expanded import Expanded
 from scheduler.sim.manifests import ManifestError, Manifests, collect
-from scheduler.sim.workloads import MAX_PODS, Expanded, TooManyPodsError
+from scheduler.sim.workloads import MAX_PODS, TooManyPodsError
 from tests.support.builders import OURS, node, pod
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -221,7 +222,7 @@ def test_ephemeral_volumes_have_their_claims():
     [
         (
             workload("Rollout", "argoproj.io/v1alpha1", template=template()),
-            "Rollout default/web is not simulated: its pods are not known",
+            "objects[0]: Rollout default/web is not simulated: its pods are not known",
         ),
         (
             workload("Job", "batch/v1", template=template(priorityClassName="gold")),
@@ -247,7 +248,10 @@ def test_what_cannot_be_simulated_is_said(document, warning):
 
 
 def test_other_kinds_are_ignored_as_before():
-    assert expanded({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}).warnings == []
+    assert (
+        expanded({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}).warnings
+        == []
+    )
 
 
 @pytest.mark.parametrize(
