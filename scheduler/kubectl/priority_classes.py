@@ -1,6 +1,7 @@
-"""PriorityClasses for a plan: the scheduler reads none, so the plugin adds those of the cluster.
+"""PriorityClasses for a plan: the scheduler reads none, so those of the cluster are added.
 
-A plan is about objects as the API server would store them, with the number of their PriorityClass.
+They are read with the credentials of the user, by `plan` and by the console. A plan is about
+objects as the API server would store them, with the number of their PriorityClass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from scheduler.kube.errors import KubeError
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.session import Session
 
-__all__ = ["needed", "read"]
+__all__ = ["added", "needed"]
 
 _KIND: Final = "PriorityClass"
 _LIST: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -28,9 +29,7 @@ def needed(objects: Sequence[dict[str, Any]]) -> bool:
     That is so for pods that name a class, and, because of the default class, for pods that say
     nothing about their priority.
     """
-    given = {
-        (each.get("metadata") or {}).get("name") for each in objects if each.get("kind") == _KIND
-    }
+    given = _given(objects)
     specs = [spec for each in objects for spec in _pod_specs(each)]
     return any(
         spec.get("priority") is None and spec.get("priorityClassName") not in given
@@ -38,7 +37,32 @@ def needed(objects: Sequence[dict[str, Any]]) -> bool:
     )
 
 
-async def read(session: Session) -> tuple[list[dict[str, Any]], str]:
+async def added(
+    session: Session, objects: Sequence[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], str]:
+    """Return objects with the PriorityClasses that they may need, and why these cannot be read.
+
+    Those of the cluster come last, and without those that are given. With an address, the
+    kubeconfig may be that of another cluster, so none is read.
+    """
+    if session.arguments.server or not needed(objects):
+        return list(objects), ""
+    classes, problem = await _read(session)
+    given = _given(objects)
+    return [*objects, *(each for each in classes if _name(each) not in given)], problem
+
+
+def _given(objects: Sequence[dict[str, Any]]) -> list[object]:
+    """Return the names of the PriorityClasses among objects."""
+    return [_name(each) for each in objects if isinstance(each, dict) and each.get("kind") == _KIND]
+
+
+def _name(document: dict[str, Any]) -> object:
+    metadata = document.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
+
+
+async def _read(session: Session) -> tuple[list[dict[str, Any]], str]:
     """Return the PriorityClasses of the cluster, and why there are none if they cannot be read."""
     from scheduler.kubectl.api_server import ApiServer  # its import takes long
 

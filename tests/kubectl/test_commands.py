@@ -104,7 +104,7 @@ async def test_pods_of_drained_nodes_are_planned(run: Run, url: str):
 async def test_a_plan_reads_standard_input_and_lists(
     run: Run, url: str, scheduler: StandIn, monkeypatch: pytest.MonkeyPatch
 ):
-    items = [{"kind": "Pod", "metadata": {"name": name}} for name in ("a", "b")]
+    items = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}} for name in ("a", "b")]
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"kind": "List", "items": items})))
 
     printed = await run("plan", "-f", "-", "-n", "team", "--server", url)
@@ -236,6 +236,40 @@ async def test_a_refusal_says_what_to_do(
 
     assert problem in str(error.value)
     assert advice in error.value.advice
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{kind: Foo, metadata: {name: x}}\n", "web.yaml, document 1: Foo: apiVersion is missing"),
+        ("---\n---\n{kind: Foo, apiVersion: v1}\n", "web.yaml, document 2: Foo: metadata.name is"),
+        (
+            f"{DEPLOYMENT}---\n{{kind: List, items: [{{kind: PodList}}, {{kind: Bad}}]}}",
+            "web.yaml, document 2, item 2: Bad: ",
+        ),
+    ],
+)
+async def test_what_the_scheduler_says_of_an_object_names_its_file(
+    run: Run, url: str, scheduler: StandIn, tmp_path: Path, content: str, problem: str
+):
+    path = tmp_path / "web.yaml"
+    path.write_text(content)
+
+    with pytest.raises(PluginError) as error:
+        await run("plan", "-f", str(path), "--server", url)
+
+    assert problem in str(error.value)
+
+
+async def test_warnings_about_objects_name_their_file(
+    run: Run, url: str, scheduler: StandIn, tmp_path: Path
+):
+    path = tmp_path / "web.yaml"
+    path.write_text("{kind: Foo, apiVersion: v1, metadata: {name: x}}\n")
+
+    printed = await run("plan", "-f", str(path), "--server", url, width=None)
+
+    assert f"warning: {path}, document 1: kind Foo of v1 is not known" in printed.text
 
 
 async def test_a_plan_that_is_forbidden_names_the_verb(

@@ -45,6 +45,7 @@ def deployment(**spec: Any) -> dict[str, Any]:
         ([pod(priorityClassName="high"), of_class("low")], True),
         ([{"kind": "Node", "metadata": {"name": "n"}}], False),
         ([{"kind": "Odd", "metadata": None, "spec": [[{"containers": 1}]]}], False),
+        ([{"kind": "PriorityClass", "metadata": 3}, pod(priorityClassName=["odd"])], True),
     ],
 )
 def test_classes_are_needed_where_a_pod_has_no_number(objects: list[dict[str, Any]], want: bool):
@@ -65,8 +66,25 @@ async def test_a_plan_has_the_classes_of_the_cluster(
     await run("plan", "-f", str(path), KUBECONFIG=config)
 
     sent = scheduler.plans[0].objects
-    assert [each["kind"] for each in sent] == ["PriorityClass", "Pod"]
-    assert sent[0]["value"] == 1000
+    assert [each["kind"] for each in sent] == ["Pod", "PriorityClass"]
+    assert sent[1]["value"] == 1000
+
+
+async def test_classes_of_the_files_count_more_than_those_of_the_cluster(
+    run: Run,
+    api: ApiServerStandIn,  # noqa: F811
+    scheduler: StandIn,
+    config: str,  # noqa: F811
+    tmp_path: Path,
+):
+    api.priority_classes = [HIGH, {"metadata": {"name": "low"}, "value": 1}]
+    path = tmp_path / "pod.yaml"
+    path.write_text(yaml.safe_dump_all([of_class("high"), pod()]))
+
+    await run("plan", "-f", str(path), KUBECONFIG=config)
+
+    names = [each["metadata"]["name"] for each in scheduler.plans[0].objects]
+    assert names == ["high", "p", "low"]
 
 
 async def test_classes_that_may_not_be_read_are_a_warning(

@@ -8,18 +8,32 @@ import yaml
 
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod, PlanRequest
+from scheduler.sim import known_kinds
+from scheduler.sim.manifests import ManifestError, flattened
 from tests.support.stand_in_documents import World, at
 
 __all__ = ["answer_plan", "plan_request"]
 
 
 def answer_plan(world: World, asked: PlanRequest) -> PlanAnswer:
-    """Return a plan that depends on the objects: priority above 0 preempts, others wait or fit."""
-    items, displaced = [], []
-    for number, item in enumerate(asked.objects):
-        if "kind" not in item or "metadata" not in item:
-            raise ValueError(f"object {number + 1}: no kind or no metadata")
-        items += _planned(world, item, asked)
+    """Return a plan that depends on the objects: priority above 0 preempts, others wait or fit.
+
+    Raises:
+        ManifestError: An object is malformed.
+    """
+    items, displaced, warnings = [], [], []
+    for number, given in enumerate(asked.objects):
+        for place, item in flattened(given, f"objects[{number}]"):
+            problem = known_kinds.problem_of_metadata(item)
+            if problem:
+                raise ManifestError(f"{place}: {item['kind']}: {problem}")
+            unknown = known_kinds.unknown(item["kind"], item["apiVersion"])
+            if unknown:
+                warnings.append(f"{place}: {unknown}")
+            else:
+                items += _planned(world, item, asked)
+    if not asked.settle:
+        warnings.append("victims are not made again: settle is false")
     for node in asked.drain:
         if node not in world.nodes:
             raise ValueError(f"drain: node {node!r} does not exist")
@@ -38,7 +52,7 @@ def answer_plan(world: World, asked: PlanRequest) -> PlanAnswer:
         displaced=tuple(displaced),
         others=(PlannedPod(PodView("team-b", "web-3", "u"), "Unschedulable", message="0/12 nodes"
                            " are available: 12 Insufficient cpu."),) if displaced else (),
-        warnings=() if asked.settle else ("victims are not made again: settle is false",),
+        warnings=tuple(warnings),
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.plans import PlanRequest
 from scheduler.model.rest.preemptions import PoliciesDocument, PreemptionsDocument
 from scheduler.observe.pages.statuses import status
+from scheduler.sim.manifests import ManifestError
 from tests.support.api_plans import answer_plan, plan_request
 from tests.support.stand_in_documents import LARGE, SMALL, Shape, World, at
 
@@ -277,7 +278,13 @@ class StandIn:
             asked = plan_request(await request.read(), request.content_type)
             self.plans.append(asked)
             return self._answer(answer_plan(self.world, asked))
-        except (ValueError, msgspec.MsgspecError, yaml.YAMLError) as error:
+        except (
+            ValueError,
+            msgspec.MsgspecError,
+            yaml.YAMLError,
+            RecursionError,
+            ManifestError,
+        ) as error:
             raise web.HTTPBadRequest(text=" ".join(str(error).split())) from error
 
     def _watched(self, document: Callable[[web.Request, int], Any]) -> Any:

@@ -3,8 +3,10 @@
 The servers run in an event loop of a thread, because the driver of the browser blocks.
 """
 
+import argparse
 import asyncio
 import contextlib
+import io
 import os
 import shutil
 import threading
@@ -27,6 +29,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from scheduler.kubectl.client import SchedulerClient
 from scheduler.kubectl.commands.console import PluginBackend
 from scheduler.kubectl.connection import Reach
+from scheduler.kubectl.output import Output
+from scheduler.kubectl.session import Session
 from scheduler.web_console.server import ConsoleServer, page_files
 from tests.support.api_stand_in import StandIn, serving
 from tests.support.stand_in_documents import SMALL, Shape
@@ -115,7 +119,10 @@ class ServedConsole:
 
     async def _serve(self) -> None:
         client = await self._console.enter_async_context(SchedulerClient(self._reach.open))
-        self.server = ConsoleServer(PluginBackend(client), page_files())
+        arguments = argparse.Namespace(server=self._reach.server)
+        out = Output(io.StringIO(), None, color=False)
+        session = Session(arguments, client, out, float, self._reach.selection)
+        self.server = ConsoleServer(PluginBackend(session), page_files())
         await self._console.enter_async_context(self.server.serving())
 
 

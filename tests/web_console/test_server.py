@@ -143,7 +143,7 @@ async def test_a_plan_of_another_origin_is_refused(
 
 
 async def test_a_plan_of_the_page_is_forwarded(page: Page):
-    body = b"kind: Pod\nmetadata: {name: a}\n"
+    body = b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     headers = {"Origin": page.origin, "Content-Type": "application/yaml"}
 
     status, text = await page.post("/api/v1/plan", body, **headers)

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from scheduler.kube.http.http1 import Incoming, Reply
-from scheduler.kubectl.client import SchedulerClient
+from scheduler.kubectl import priority_classes
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import ApiIndex
@@ -32,19 +34,44 @@ _FILE: Final = """\
 
 
 class PluginBackend:
-    """The client, with errors for the page."""
+    """The client, with errors for the page, and with the PriorityClasses of the cluster for plans.
 
-    def __init__(self, client: SchedulerClient) -> None:
-        self._client = client
+    Args:
+        session: The client, and the kubeconfig of the user.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._client = session.client
+        self._session = session
 
     async def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> Reply:
         """Send a request and return the answer."""
         try:
-            return await self._client.send(method, path, headers, body)
+            if method != "POST" or body is None:
+                return await self._client.send(method, path, headers, body)
+            body, problem = await self._with_classes(body)
+            return _with_warning(await self._client.send(method, path, headers, body), problem)
         except PluginError as error:
             raise BackendError(_in_one(error)) from error
+
+    async def _with_classes(self, body: bytes) -> tuple[bytes, str]:
+        """Return a request for a plan with the PriorityClasses that it needs, or why without.
+
+        What is no request is left as it is: the scheduler says what is wrong with it.
+        """
+        try:
+            request = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            return body, ""
+        objects = request.get("objects") if isinstance(request, dict) else None
+        if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
+            return body, ""
+        found, problem = await priority_classes.added(self._session, objects)
+        if len(found) == len(objects):
+            return body, problem
+        return msgspec.json.encode({**request, "objects": found}), problem
 
     async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
         """Begin to read an answer."""
@@ -52,6 +79,15 @@ class PluginBackend:
             return await self._client.open(path, headers)
         except PluginError as error:
             raise BackendError(_in_one(error)) from error
+
+
+def _with_warning(reply: Reply, problem: str) -> Reply:
+    """Return an answer with one more warning, if there is a problem."""
+    if not problem or reply.status != 200:
+        return reply
+    answer = msgspec.json.decode(reply.body)
+    answer["warnings"] = [problem, *answer.get("warnings", ())]
+    return reply._replace(body=msgspec.json.encode(answer))
 
 
 def _in_one(error: PluginError) -> str:
@@ -67,7 +103,7 @@ async def run(session: Session) -> int:
             "install a released version: pipx install preemptive-scheduler",
         )
     await session.client.get("", ApiIndex)  # so that errors are printed, not shown in the browser
-    server = ConsoleServer(PluginBackend(session.client), files)
+    server = ConsoleServer(PluginBackend(session), files)
     try:
         async with server.serving(session.arguments.port):
             with _file_with_key(server) as path:

@@ -1,5 +1,6 @@
 """`plan -f FILE`: what would happen if objects were applied now."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,26 +19,33 @@ __all__ = ["EVICTS", "run"]
 
 #: The exit code if a pod would be evicted.
 EVICTS: Final = 3
+#: How the scheduler names an object of a request.
+_OBJECT: Final = re.compile(r"\bobjects\[(\d{1,7})\]")
 _STYLES: Final = {"Scheduled": "green", "Preempting": "yellow"}
 
 
 async def run(session: Session) -> int:
     """Print a plan; return the exit code."""
     arguments = session.arguments
-    objects = tuple(read(arguments.files))
-    if not objects and not arguments.drain:
+    found = list(read(arguments.files))
+    if not found and not arguments.drain:
         raise PluginError("nothing to plan", "name files with -f FILE, or nodes with --drain NODE")
-    classes, problem = await _priority_classes(session, objects)
+    places = [place for place, _ in found]
+    objects, problem = await priority_classes.added(session, [each for _, each in found])
     request = PlanRequest(
-        objects=(*classes, *objects),
+        objects=tuple(objects),
         drain=tuple(arguments.drain),
         namespace=session.namespace(),
         scheduler_name=arguments.scheduler_name,
         settle=arguments.settle,
         explain=session.wide,
     )
-    answer = await session.client.plan(request, PlanAnswer)
-    warnings = [*([problem] if problem else ()), *answer.document.warnings]
+    try:
+        answer = await session.client.plan(request, PlanAnswer)
+    except PluginError as error:
+        raise PluginError(_placed(str(error), places), error.advice, error.status) from error
+    said = (_placed(each, places) for each in answer.document.warnings)
+    warnings = [*([problem] if problem else ()), *said]
     if session.printed(answer):
         _warn(warnings if problem else ())
     elif arguments.diff:
@@ -48,16 +56,14 @@ async def run(session: Session) -> int:
     return EVICTS if answer.document.evicts else 0
 
 
-async def _priority_classes(
-    session: Session, objects: Sequence[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], str]:
-    """Return the PriorityClasses that the plan needs, and why they could not be read.
+def _placed(message: str, places: Sequence[str]) -> str:
+    """Return a message of the scheduler with the places of objects in files, not in the request."""
 
-    With an address, the kubeconfig may be that of another cluster.
-    """
-    if session.arguments.server or not priority_classes.needed(objects):
-        return [], ""
-    return await priority_classes.read(session)
+    def place(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return places[index] if index < len(places) else found[0]
+
+    return _OBJECT.sub(place, message)
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -65,29 +71,38 @@ def _warn(warnings: Iterable[str]) -> None:
         print(f"warning: {text.clean(warning)}", file=sys.stderr)
 
 
-def read(names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of files; `-` is standard input. Lists are taken apart.
+def read(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of files, each with its place; `-` is standard input.
+
+    Lists are taken apart.
 
     Raises:
         PluginError: A file cannot be read, or has something else.
     """
     for name in names:
-        for document in _documents(name):
+        shown = "standard input" if name == "-" else name
+        for number, document in enumerate(_documents(name), 1):
+            place = f"{shown}, document {number}"
+            if document is None:
+                continue
             if not isinstance(document, dict) or "kind" not in document:
                 raise PluginError(
-                    f"{name}: has a document that is not an object of Kubernetes",
+                    f"{place}: not an object of Kubernetes",
                     "each one needs apiVersion, kind and metadata",
                 )
             items = document.get("items")
-            is_list = str(document["kind"]).endswith("List") and isinstance(items, list)
-            yield from (items or ()) if is_list else (document,)
+            if document["kind"] == "List" and isinstance(items, list):
+                for index, item in enumerate(items, 1):
+                    yield f"{place}, item {index}", item
+            else:
+                yield place, document
 
 
 def _documents(name: str) -> list[Any]:
     try:
         content = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return [each for each in yaml.load_all(content, loader) if each is not None]
+        return list(yaml.load_all(content, loader))
     except OSError as error:
         raise PluginError(f"{name}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
