@@ -6,8 +6,10 @@ from typing import Final
 from scheduler.observe.logs.escape import printable, shortened
 from scheduler.sim.defaults import Json
 
-__all__ = ["Expanded"]
+__all__ = ["MAX_WARNINGS", "Expanded"]
 
+#: How many warnings are shown.
+MAX_WARNINGS: Final = 1000
 #: The longest warning, in characters.
 _LONGEST: Final = 500
 
@@ -31,9 +33,12 @@ class Expanded:
     def warn(self, text: str) -> str:
         """Add a warning, unless it is there; return it as it is shown: one line."""
         text = shortened(printable(text), _LONGEST)
-        if text not in self._said:
-            self._said.add(text)
-            self.warnings.append(text)
+        if text in self._said or len(self.warnings) > MAX_WARNINGS:
+            return text
+        if len(self.warnings) == MAX_WARNINGS:
+            text = "there are more warnings, which are not shown"
+        self._said.add(text)
+        self.warnings.append(text)
         return text
 
     def warn_about(self, text: str, *namespaces: str) -> None:

@@ -16,7 +16,14 @@ from scheduler.model.api.kinds import KINDS
 from scheduler.observe.logs.escape import shortened
 from scheduler.sim import workload_kinds
 
-__all__ = ["MAX_UNKNOWN", "UnknownKinds", "is_known", "problem_of_metadata", "unknown"]
+__all__ = [
+    "MAX_UNKNOWN",
+    "UnknownKinds",
+    "is_known",
+    "problem_of_metadata",
+    "problem_of_namespace",
+    "unknown",
+]
 
 #: How many unknown kinds are named.
 MAX_UNKNOWN: Final = 20
@@ -127,6 +134,11 @@ def problem_of_metadata(document: Mapping[str, Any]) -> str:
     return ""
 
 
+def problem_of_namespace(text: str) -> str:
+    """Return why a text cannot be the namespace of objects; empty if it can."""
+    return "" if _is_name(text, _MAX_LABEL) else f"namespace: {_invalid(text)}"
+
+
 def _problem_of_names(metadata: Mapping[str, Any]) -> str:
     """Return which name of a new object an API server would refuse; empty if none.
 
@@ -134,6 +146,14 @@ def _problem_of_names(metadata: Mapping[str, Any]) -> str:
     """
     for field, longest in (("name", _MAX_NAME), ("namespace", _MAX_LABEL)):
         text = metadata.get(field) or ""
-        if text and (len(text) > longest or not text.isascii() or names.subdomain(text)):
-            return f"metadata.{field}: {shortened(text, _LONGEST)!r} is not a valid name"
+        if text and not _is_name(text, longest):
+            return f"metadata.{field}: {_invalid(text)}"
     return ""
+
+
+def _is_name(text: str, longest: int) -> bool:
+    return len(text) <= longest and text.isascii() and not names.subdomain(text)
+
+
+def _invalid(text: str) -> str:
+    return f"{shortened(text, _LONGEST)!r} is not a valid name"

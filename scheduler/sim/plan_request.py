@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from scheduler.model.rest.plans import PlanRequest
-from scheduler.sim.manifests import ManifestError
+from scheduler.sim.manifests import ManifestError, type_of
 
 __all__ = ["JSON", "MAX_BYTES", "YAML", "TooLargeError", "read"]
 
@@ -22,6 +22,9 @@ MAX_BYTES: Final = 3 << 20
 #: The most values of all objects, and how deep they may be nested.
 MAX_VALUES: Final = 1_000_000
 MAX_DEPTH: Final = 100
+#: The most characters of a number.
+MAX_DIGITS: Final = 1000
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -69,7 +72,8 @@ def _request(documents: list[Any]) -> PlanRequest:
         return msgspec.convert(_plain(found[0]), PlanRequest)
     for index, document in enumerate(found):
         if not isinstance(document, dict):
-            raise ManifestError(f"objects[{index}]: not a Kubernetes object (no kind)")
+            text = f"{type_of(document)} is not a Kubernetes object"
+            raise ManifestError(f"objects[{index}]: {text}")
     return PlanRequest(objects=tuple(found))
 
 
@@ -130,6 +134,9 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
         if size == 0:
             raise ManifestError(f"line {node.start_mark.line + 1}: a value contains itself")
         return size
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
+        # Python takes quadratic time for numbers such as 1:59:59.
+        raise ManifestError(f"line {node.start_mark.line + 1}: a number is too long")
     known[id(node)] = 0
     size = 1
     if isinstance(node, yaml.MappingNode):

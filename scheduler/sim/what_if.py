@@ -8,6 +8,7 @@ The ledger, policies and time are those of the given state, and extenders are no
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 
@@ -22,7 +23,10 @@ from scheduler.sim.manifests import ManifestError, Manifests, collect
 from scheduler.sim.plan_answer import AnswerBuilder
 from scheduler.sim.simulation import Simulation, State
 
-__all__ = ["cordoned", "decided", "what_if"]
+__all__ = ["MAX_OBJECTS", "cordoned", "decided", "what_if"]
+
+#: The most objects of a request.
+MAX_OBJECTS: Final = 10_000
 
 
 def what_if(state: State, request: PlanRequest) -> PlanAnswer:
@@ -45,7 +49,8 @@ def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str
         )
     places = ((f"objects[{index}]", each) for index, each in enumerate(request.objects))
     created = times.stamp(state.now)
-    expanded = workloads.expand(places, state.manifests, created, request.namespace or "default")
+    namespace = request.namespace or "default"
+    expanded = workloads.expand(places, state.manifests, created, namespace, MAX_OBJECTS)
     given = collect(expanded.documents, Manifests())
     adopted = _adopted(_created(given.pods, created), names, request.scheduler_name)
     merged = _Merge(state.manifests, replace(given, pods=adopted), expanded).run()

@@ -32,6 +32,8 @@ from scheduler.sim.workload_objects import (
 
 __all__ = ["KINDS", "Around", "MadePods"]
 
+#: The most pairs of a DaemonSet and a node.
+MAX_LOOKED_AT: Final = 1_000_000
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
 #: Conditions of Jobs that have no pods any more, or soon.
@@ -67,6 +69,20 @@ class Around:
     #: Names of the ReplicaSets of each Deployment, by its namespace and name.
     replica_sets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
+    #: How many nodes were looked at, for all DaemonSets together.
+    looked_at: int = 0
+
+    def look_at(self, nodes: int) -> None:
+        """Count nodes that are looked at for a DaemonSet.
+
+        Raises:
+            ManifestError: There are too many.
+        """
+        self.looked_at += nodes
+        if self.looked_at > MAX_LOOKED_AT:
+            raise ManifestError(
+                f"more than {MAX_LOOKED_AT} pairs of a DaemonSet and a node: plan fewer at once"
+            )
 
     def pods_of(self, workload: Workload) -> list[Existing]:
         """Return the pods that a workload has."""
@@ -188,6 +204,7 @@ def _daemon_set(workload: Workload, around: Around) -> MadePods:
         spec = msgspec.convert(template, PodSpec, strict=False)
     except msgspec.ValidationError as error:
         raise ManifestError(f"spec.template.spec: {error}") from error
+    around.look_at(len(around.nodes))
     added = [*_OF_DAEMONS, *([_OF_HOST_NETWORK] if spec.host_network else [])]
     tolerations = Tolerations(
         [*spec.tolerations, *(msgspec.convert(each, Toleration) for each in added)]

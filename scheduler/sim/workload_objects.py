@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scheduler.model.api.objects import Pod
 from scheduler.model.base import Int32, ObjectMeta, Value
-from scheduler.sim.defaults import Json
+from scheduler.sim.defaults import Json, mapping
 
 __all__ = [
     "TEMPLATE_HASH",
@@ -21,7 +21,9 @@ __all__ = [
     "Template",
     "Workload",
     "WorkloadSpec",
+    "has_pods",
     "owned_object",
+    "size_of",
     "uid_of",
 ]
 
@@ -198,3 +200,30 @@ def owned_object(version: str, kind: str, name: str, pod: Json, spec: Json) -> J
         },
         "spec": spec,
     }
+
+
+def size_of(document: Json) -> int:
+    """Return how many values an object has; a long text counts as several."""
+    size, todo = 0, [document]
+    while todo:
+        value: Any = todo.pop()
+        size += 1 + (len(value) // 100 if isinstance(value, str) else 0)
+        if isinstance(value, dict):
+            todo += value.keys()
+            todo += value.values()
+        elif isinstance(value, list):
+            todo += value
+    return size
+
+
+def has_pods(document: Json) -> bool:
+    """Return whether an object has a pod template where workloads usually have it."""
+    spec = mapping(document.get("spec"))
+    templates = (
+        spec.get("template"),
+        spec.get("podTemplate"),
+        mapping(mapping(spec.get("jobTemplate")).get("spec")).get("template"),
+        document.get("template"),
+    )
+    containers = (mapping(mapping(each).get("spec")).get("containers") for each in templates)
+    return any(isinstance(found, list) for found in containers) or document["kind"] == "JobSet"

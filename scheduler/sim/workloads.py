@@ -6,6 +6,7 @@ rule reads it: the ReplicaSet of a Deployment, and the claims of templates.
 Source: kube-controller-manager v1.36.3 pkg/controller: resourceclaim, volume/ephemeral.
 """
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -27,7 +28,9 @@ from scheduler.sim.workload_objects import (
     MadePod,
     Template,
     Workload,
+    has_pods,
     owned_object,
+    size_of,
     uid_of,
 )
 
@@ -35,7 +38,11 @@ __all__ = ["MAX_PODS", "TooManyPodsError", "expand"]
 
 #: The most new pods at once, given or made.
 MAX_PODS: Final = 10_000
+#: The most values in the templates of all new pods together.
+MAX_VALUES: Final = 2_000_000
 
+#: How many objects that are given twice are named.
+_MAX_FORMER: Final = 20
 #: Kinds without a namespace.
 _CLUSTER_SCOPED: Final = frozenset(
     {
@@ -47,7 +54,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 
 
 class TooManyPodsError(ManifestError):
-    """More than `MAX_PODS` pods."""
+    """More than `MAX_PODS` pods, or more of something else that takes long."""
 
 
 def expand(
@@ -55,6 +62,7 @@ def expand(
     existing: Manifests,
     created: str,
     namespace: str = "default",
+    max_objects: int | None = None,
 ) -> Expanded:
     """Make the pods of workloads, and apply the defaults of the API server to new objects.
 
@@ -65,16 +73,22 @@ def expand(
         existing: The objects that exist beside the given ones.
         created: The creation time of the pods of workloads.
         namespace: That of objects without one.
+        max_objects: How many documents there may be, those of lists too.
 
     Raises:
         ManifestError: A document is invalid.
         TooManyPodsError: There are more than `MAX_PODS` new pods.
     """
+    problem = known_kinds.problem_of_namespace(namespace)
+    if problem:
+        raise ManifestError(problem)
     where = ""
     try:
         flat: list[tuple[str, Json]] = []
         for where, document in documents:
             flat += flattened(document, where)
+        if max_objects is not None and len(flat) > max_objects:
+            raise TooManyPodsError(f"{len(flat)} objects; at most {max_objects} are planned")
         return _Expansion(flat, existing, created, namespace).run()
     except RecursionError as error:
         raise ManifestError(f"{where}: nested too deeply") from error
@@ -92,6 +106,9 @@ class _Expansion:
         self._flat = flat
         self._result = Expanded()
         self._pods = 0
+        #: The values of all new pods, and those of each pod of the workload that is expanded.
+        self._values = 0
+        self._each = 0
         self._priorities = Priorities()
         self._claim_templates: dict[str, Json] = {}
         self._around = Around(self._count)
@@ -124,7 +141,7 @@ class _Expansion:
         """Return why no pods are made of an object whose kind is not known; empty if it is."""
         kind, version = document["kind"], document["apiVersion"]
         problem = known_kinds.unknown(kind, version)
-        if problem and _has_pods(document):
+        if problem and has_pods(document):
             return f"{kind} {self._key(document)} is not simulated: its pods are not known"
         return problem
 
@@ -145,8 +162,8 @@ class _Expansion:
     def _drop_former(self) -> None:
         """Keep the last one of new objects of one name, as if they were applied one by one."""
         last: dict[tuple[str, str, str], int] = {}
-        former: set[int] = set()
-        for index, (where, document) in enumerate(self._flat):
+        former: dict[int, int] = {}
+        for index, (_, document) in enumerate(self._flat):
             if document["metadata"].get("uid"):
                 continue
             kind, key = document["kind"], self._key(document)
@@ -154,12 +171,16 @@ class _Expansion:
                 key = key.partition("/")[2]
             before = last.get((document["apiVersion"], kind, key))
             if before is not None:
-                former.add(before)
-                first = self._flat[before][0]
-                self._result.warn(
-                    f"{where}: {kind} {key} is given before, at {first}; the last one counts"
-                )
+                former[before] = index
             last[document["apiVersion"], kind, key] = index
+        for before, index in itertools.islice(former.items(), _MAX_FORMER):
+            where, document = self._flat[index]
+            self._result.warn(
+                f"{where}: {document['kind']} {self._key(document)} is given before, at"
+                f" {self._flat[before][0]}; the last one counts"
+            )
+        if len(former) > _MAX_FORMER:
+            self._result.warn(f"{len(former) - _MAX_FORMER} more objects are given before")
         if former:
             self._flat = [each for index, each in enumerate(self._flat) if index not in former]
 
@@ -221,12 +242,15 @@ class _Expansion:
         workload = _converted(document, where)
         if not _has_own_pods(workload):
             return
+        self._each = size_of(document)
         try:
             made = workload_kinds.KINDS[group, kind](workload, self._around)
         except TooManyPodsError:
             raise
         except ManifestError as error:
             raise ManifestError(f"{where}: {kind}: {error}") from error
+        finally:
+            self._each = 0
         for warning in made.warnings:
             text = f"{kind} {workload.metadata.key} {warning}"
             self._result.warn_about(text, workload.metadata.namespace)
@@ -272,6 +296,11 @@ class _Expansion:
         self._pods += pods
         if self._pods > MAX_PODS:
             raise TooManyPodsError(f"{self._pods} pods or more; at most {MAX_PODS} are planned")
+        self._values += pods * self._each
+        if self._values > MAX_VALUES:
+            raise TooManyPodsError(
+                f"the pods have more than {MAX_VALUES} values together: plan fewer at once"
+            )
 
     # Claims ---------------------------------------------------------------------------------------
 
@@ -367,16 +396,3 @@ def _has_own_pods(workload: Workload) -> bool:
     if any(owner.controller for owner in workload.metadata.owner_references):
         return False
     return workload.kind in ("PodTemplate", "CronJob") or workload.spec.template is not None
-
-
-def _has_pods(document: Json) -> bool:
-    """Return whether an object has a pod template where workloads usually have it."""
-    spec = mapping(document.get("spec"))
-    templates = (
-        spec.get("template"),
-        spec.get("podTemplate"),
-        mapping(mapping(spec.get("jobTemplate")).get("spec")).get("template"),
-        document.get("template"),
-    )
-    containers = (mapping(mapping(each).get("spec")).get("containers") for each in templates)
-    return any(isinstance(found, list) for found in containers) or document["kind"] == "JobSet"

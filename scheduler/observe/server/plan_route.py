@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from aiohttp import web
 
+from scheduler.observe.logs.escape import printable, shortened
 from scheduler.observe.pages.plan import Home, PlanPage, PlanReply
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.access import AccessDecision
@@ -96,7 +97,8 @@ def _unsupported(request: web.Request) -> PlanReply | None:
     """Return a refusal of a body of another type than those that are read."""
     if request.content_type in _CONTENT_TYPES:
         return None
-    text = f"the body must be {' or '.join(_CONTENT_TYPES)}, not {request.content_type}"
+    given = shortened(printable(request.content_type), 80)
+    text = f"the body must be {' or '.join(_CONTENT_TYPES)}, not {given}"
     return PlanReply(415, status(415, "UnsupportedMediaType", text))
 
 
