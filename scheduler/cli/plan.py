@@ -211,14 +211,14 @@ def _result(
 ) -> dict[str, Any]:
     """Return an attempt as it is printed."""
     decision = attempt.decision
-    preempts = isinstance(decision, Preempting)
+    preempting = decision if isinstance(decision, Preempting) else None
     word, node, message = summary(decision)
     result: dict[str, Any] = {
         "pod": attempt.pod.key,
         "decision": word,
         "node": node or None,
-        "victims": [victim.key for victim in decision.victims] if preempts else [],
-        "pdbViolations": decision.violations if preempts else 0,
+        "victims": [] if preempting is None else [victim.key for victim in preempting.victims],
+        "pdbViolations": 0 if preempting is None else preempting.violations,
         "message": message,
     }
     result |= _devices(attempt, allocations)

@@ -54,7 +54,7 @@ async def added(
 
 def _given(objects: Sequence[dict[str, Any]]) -> list[object]:
     """Return the names of the PriorityClasses among objects."""
-    return [_name(each) for each in objects if isinstance(each, dict) and each.get("kind") == _KIND]
+    return [_name(each) for each in objects if each.get("kind") == _KIND]
 
 
 def _name(document: dict[str, Any]) -> object:
