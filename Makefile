@@ -105,6 +105,11 @@ type: setup ## check types
 imports: setup ## check the layers of imports
 	$(BIN)/lint-imports
 
+# Its libraries and TypeScript come from npm, as package-lock.json pins them, once.
+.PHONY: console-check
+console-check: setup ## check the types of the console's page against docs/openapi.json; needs Node.js
+	@$(BIN)/python -m deploy.tools.console.type_check
+
 # Decisions are compared with each release of kube-scheduler that can be followed.
 OLDER_ORACLES = $(shell sed -n 's|^\tk8s.io/kubernetes ||p' deploy/tools/controlplane/go/oracle/go-*.mod)
 .PHONY: control-plane
@@ -129,12 +134,14 @@ chart: setup ## test the Helm charts: lint, schema, rendering, READMEs, alerts
 	@$(BIN)/python -m deploy.tools.controlplane build $(CHART_TOOLS) > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
 
-# Chromium and the font of pictures come from packages of Debian.
+# Chromium and the font of pictures come from packages of Debian; npm as well, where there is none.
 BROWSER_PACKAGES := chromium chromium-driver fonts-inter fonts-dejavu-core
 .PHONY: browser-packages
-browser-packages: ## install what the tests of the console need, with apt, as root
-	@command -v chromedriver > /dev/null && command -v chromium > /dev/null && test -d /usr/share/fonts/opentype/inter || \
-		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends $(BROWSER_PACKAGES) > /dev/null; }
+browser-packages: ## install what the tests and the check of the console need, with apt, as root
+	@command -v chromedriver > /dev/null && command -v chromium > /dev/null && \
+		command -v npm > /dev/null && test -d /usr/share/fonts/opentype/inter || \
+		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends $(BROWSER_PACKAGES) \
+			$$(command -v npm > /dev/null || echo nodejs npm) > /dev/null; }
 
 .PHONY: browser
 browser: setup ## test the console in a real browser; SCREENSHOTS=1 writes docs/img/console-*.png
@@ -236,7 +243,7 @@ deflake: setup ## run the fast tests with ten hash seeds, until they fail
 	done
 
 .PHONY: verify
-verify: lint type imports ## run all checks but e2e, with two hash seeds
+verify: lint type imports console-check ## run all checks but e2e, with two hash seeds
 	PYTHONHASHSEED=1 $(MAKE) --no-print-directory test-fast
 	PYTHONHASHSEED=2 $(MAKE) --no-print-directory test
 

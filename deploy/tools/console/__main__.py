@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LIBRARIES", "LOCK", "MANIFEST", "VENDOR", "Library", "differences", "main", "vendor"]
+__all__ = [
+    "LIBRARIES",
+    "LOCK",
+    "MANIFEST",
+    "VENDOR",
+    "Library",
+    "differences",
+    "install",
+    "main",
+    "vendor",
+]
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[2]
@@ -51,6 +61,22 @@ LIBRARIES: Final = (
 )
 
 
+def install(folder: Path, *options: str) -> None:
+    """Install the packages of the lock file in a folder.
+
+    Raises:
+        subprocess.CalledProcessError: npm failed, or a package is not what the lock file says.
+    """
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        shutil.copy(HERE / name, folder)
+    subprocess.run(
+        ["npm", "ci", "--ignore-scripts", "--omit=peer", "--loglevel=error", *options],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
 def vendor(target: Path) -> None:
     """Copy the files of all libraries into a folder, which is emptied first.
 
@@ -63,14 +89,7 @@ def vendor(target: Path) -> None:
     target.mkdir(parents=True)
     manifest = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("package.json", "package-lock.json", ".npmrc"):
-            shutil.copy(HERE / name, folder)
-        subprocess.run(
-            ["npm", "ci", "--ignore-scripts", "--omit=peer", "--loglevel=error"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        install(Path(folder), "--omit=dev")
         for library in LIBRARIES:
             pinned = locked[f"node_modules/{library.package}"]
             if pinned["license"] not in LICENCES:

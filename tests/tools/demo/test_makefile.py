@@ -111,6 +111,7 @@ def test_ci_runs_everything_and_ends_with_the_words_of_pytest(tmp_path: Path):
         "setup",
         "lint type imports",
         "browser-packages",
+        "console-check",
         "e2e-packages",
         "e2e",
         "verify",

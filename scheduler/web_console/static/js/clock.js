@@ -17,13 +17,22 @@ export function serverNow() {
   return Date.now() + (Number.isFinite(offset) ? offset : 0);
 }
 
-/** Return the age of a time stamp in seconds; undefined if there is none. */
+/**
+ * Return the age of a time stamp in seconds; undefined if there is none.
+ *
+ * @param {string | undefined} stamp
+ * @param {number} [now]
+ */
 export function age(stamp, now = serverNow()) {
   const at = Date.parse(stamp ?? "");
   return Number.isFinite(at) ? Math.max(0, (now - at) / 1000) : undefined;
 }
 
-/** Render again every `seconds`, so that ages grow. */
+/**
+ * Render again every `seconds`, so that ages grow.
+ *
+ * @param {number} seconds
+ */
 export function useTicking(seconds) {
   const [, render] = useState(0);
   useEffect(() => {

@@ -9,27 +9,53 @@ const FIGURE_WIDTH = 92;
 const LEAST_NOMINATED = 3;
 
 /**
- * What a drawing depends on besides the layout: `theme`, `scale`, `resource`, `patterns` (whether
- * patterns repeat the colours), `highlight` (key of the only level in full colour), `selected` and
- * `hovered` (names of nodes).
+ * @typedef {import("./cluster_layout.js").Bar} Bar
+ * @typedef {import("./cluster_layout.js").Box} Box
+ * @typedef {import("./cluster_layout.js").Segment} Segment
+ * @typedef {(from: number, to: number) => Box} Place the rectangle of a part of a bar
+ */
+
+/**
+ * What a drawing depends on besides the layout.
  *
  * @typedef {object} Look
+ * @property {import("./theme.js").Theme} theme
+ * @property {import("./palette.js").Scale} scale
+ * @property {import("./cluster_layout.js").Mode} mode
+ * @property {string} resource
+ * @property {boolean} patterns whether patterns repeat the colours
+ * @property {string} highlight key of the only level in full colour, or empty
+ * @property {string} selected name of a node, or empty
+ * @property {string} hovered name of a node, or empty
  */
 export class Painter {
-  /** @param {HTMLCanvasElement} canvas */
-  constructor(canvas) {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {Look} look
+   */
+  constructor(canvas, look) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d");
+    this.context = contextOf(canvas);
+    /** @type {Map<string, CanvasPattern>} */
     this.patterns = new Map();
+    this.look = look;
+    this.colours = this.readColours(look.theme);
+    this.font = getComputedStyle(canvas).fontFamily;
   }
 
-  /** Draw the part of the layout from `top` down that is visible. */
+  /**
+   * Draw the part of the layout from `top` down that is visible.
+   *
+   * @param {import("./cluster_layout.js").Layout} plan
+   * @param {Look} look
+   * @param {{width: number, height: number, top: number}} view
+   */
   draw(plan, look, { width, height, top }) {
     const ratio = devicePixelRatio || 1;
     const [pixelWidth, pixelHeight] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.canvas.width !== pixelWidth) this.canvas.width = pixelWidth;
     if (this.canvas.height !== pixelHeight) this.canvas.height = pixelHeight;
-    if (this.theme !== look.theme) this.readColours(look.theme);
+    if (this.look.theme !== look.theme) this.colours = this.readColours(look.theme);
     this.look = look;
     const context = this.context;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -46,12 +72,12 @@ export class Painter {
     }
   }
 
+  /** @param {import("./theme.js").Theme} theme */
   readColours(theme) {
     const style = getComputedStyle(this.canvas);
-    const read = (name) => style.getPropertyValue(name).trim();
-    this.theme = theme;
+    const read = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
     this.patterns.clear();
-    this.colours = {
+    return {
       text: read("--text"),
       muted: read("--muted"),
       track: read("--track"),
@@ -61,9 +87,12 @@ export class Painter {
       danger: read("--danger"),
       ink: theme === "dark" ? "rgba(0, 0, 0, 0.55)" : "rgba(255, 255, 255, 0.65)",
     };
-    this.font = style.fontFamily;
   }
 
+  /**
+   * @param {import("./cluster_layout.js").Header} header
+   * @param {number} width
+   */
   header({ group, y }, width) {
     const { context, colours, look } = this;
     let [requested, allocatable] = [0, 0];
@@ -84,7 +113,11 @@ export class Painter {
     context.fillText(text, end + 10, y + 12);
   }
 
-  /** A node as a row: name, bar, figures. */
+  /**
+   * A node as a row: name, bar, figures.
+   *
+   * @param {Bar} bar
+   */
   row(bar) {
     const { context, colours, look } = this;
     const { node, x, y, width, height } = bar;
@@ -117,6 +150,7 @@ export class Painter {
     context.textAlign = "left";
   }
 
+  /** @param {Bar} bar */
   rowState({ node, x, y, width, height }) {
     const { context, colours, look } = this;
     if (node.name !== look.selected && node.name !== look.hovered) return;
@@ -130,7 +164,11 @@ export class Painter {
     }
   }
 
-  /** A node as an upright bar, filled from below. */
+  /**
+   * A node as an upright bar, filled from below.
+   *
+   * @param {Bar} bar
+   */
   upright(bar) {
     const { context, colours, look } = this;
     const { node, x, y, width, height } = bar;
@@ -148,6 +186,10 @@ export class Painter {
     }
   }
 
+  /**
+   * @param {Box} box
+   * @param {Api.NodeView} node
+   */
   track({ x, y, width, height }, node) {
     const { context, colours } = this;
     context.fillStyle = colours.track;
@@ -157,7 +199,13 @@ export class Painter {
     context.fillRect(x, y, width, height);
   }
 
-  /** Fill a track with segments; `box` gives the rectangle from one part to another. */
+  /**
+   * Fill a track with segments; `box` gives the rectangle from one part to another.
+   *
+   * @param {Api.NodeView} node
+   * @param {Place} box
+   * @param {Box} track
+   */
   fill(node, box, track) {
     let from = 0;
     const nominated = [];
@@ -173,6 +221,11 @@ export class Painter {
     for (const segment of nominated) from = this.nomination(segment, from, box, track);
   }
 
+  /**
+   * @param {Segment} segment
+   * @param {Box} whole
+   * @param {Box} terminating
+   */
   segment(segment, whole, terminating) {
     const { context, look } = this;
     const level = look.scale.of(segment.priority);
@@ -190,7 +243,12 @@ export class Painter {
     context.globalAlpha = 1;
   }
 
-  /** Pods that terminate: crossed out in the colour of the background. */
+  /**
+   * Pods that terminate: crossed out in the colour of the background.
+   *
+   * @param {Box} part
+   * @param {Box} whole
+   */
   termination(part, whole) {
     const { context, colours } = this;
     const upright = whole.height >= whole.width || part.width === whole.width;
@@ -204,6 +262,7 @@ export class Painter {
     else context.fillRect(box.x, box.y + box.height - 2, box.width, 2);
   }
 
+  /** @param {Box} box */
   edge({ x, y, width, height }) {
     const { context, colours } = this;
     context.fillStyle = colours.ground;
@@ -213,7 +272,14 @@ export class Painter {
     else context.fillRect(x, y, width, 1);
   }
 
-  /** A nominated pod is outlined and hatched, beyond what is used or over the end of the bar. */
+  /**
+   * A nominated pod is outlined and hatched, beyond what is used or over the end of the bar.
+   *
+   * @param {Segment} segment
+   * @param {number} from
+   * @param {Place} box
+   * @param {Box} track
+   */
   nomination(segment, from, box, track) {
     const { context, look, colours } = this;
     const long = Math.max(track.width, track.height);
@@ -235,6 +301,10 @@ export class Painter {
     return end;
   }
 
+  /**
+   * @param {string} text
+   * @param {number} width
+   */
   fitted(text, width) {
     const { context } = this;
     if (context.measureText(text).width <= width) return text;
@@ -243,6 +313,11 @@ export class Painter {
     return `${text.slice(0, length)}…`;
   }
 
+  /**
+   * @param {string} name
+   * @param {string} ink
+   * @param {number} line
+   */
   hatching(name, ink, line) {
     return this.tile(name, 6, (context, size) => {
       context.strokeStyle = ink;
@@ -256,6 +331,7 @@ export class Painter {
     });
   }
 
+  /** @param {string} pattern */
   texture(pattern) {
     return this.tile(pattern, 4, (context, size) => {
       context.fillStyle = this.colours.ink;
@@ -272,15 +348,27 @@ export class Painter {
     });
   }
 
+  /**
+   * @param {string} name
+   * @param {number} size
+   * @param {(context: CanvasRenderingContext2D, size: number) => void} paint
+   * @returns {CanvasPattern | string}
+   */
   tile(name, size, paint) {
     const known = this.patterns.get(name);
     if (known) return known;
     const canvas = document.createElement("canvas");
     canvas.width = size;
     canvas.height = size;
-    paint(canvas.getContext("2d"), size);
+    paint(contextOf(canvas), size);
     const made = this.context.createPattern(canvas, "repeat");
+    if (!made) return "transparent";
     this.patterns.set(name, made);
     return made;
   }
+}
+
+/** @param {HTMLCanvasElement} canvas */
+function contextOf(canvas) {
+  return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 }

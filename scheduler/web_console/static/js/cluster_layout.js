@@ -5,6 +5,17 @@
  * large as fits without scrolling, down to a size that can still be pointed at.
  */
 
+/**
+ * @typedef {{name: string, nodes: Api.NodeView[]}} NodeGroup
+ * @typedef {{x: number, y: number, width: number, height: number}} Box in CSS pixels
+ * @typedef {Box & {node: Api.NodeView}} Placed
+ * @typedef {Placed & {row: number, column: number}} Bar
+ * @typedef {{group: NodeGroup, y: number}} Header
+ * @typedef {"rows" | "grid"} Mode
+ * @typedef {{mode: Mode, bars: Bar[], headers: Header[], height: number, perRow: number}} Layout
+ * @typedef {{priority: number, part: number, terminating: number, nominated: boolean}} Segment
+ */
+
 /** With more nodes than this, there is no space for names. */
 const MOST_ROWS = 48;
 const ROW_HEIGHT = 26;
@@ -20,11 +31,10 @@ const MOST_SLENDER = 6;
 const LINE_GAP = 4;
 
 /**
- * @param {{name: string, nodes: any[]}[]} groups
+ * @param {NodeGroup[]} groups
  * @param {number} width of the area in CSS pixels
  * @param {number} height that is visible
- * @returns {{mode: string, bars: object[], headers: object[], height: number, perRow: number}}
- *   bars have node, x, y, width, height, row, column; headers have group, y
+ * @returns {Layout}
  */
 export function layout(groups, width, height) {
   const total = groups.reduce((sum, group) => sum + group.nodes.length, 0);
@@ -32,11 +42,21 @@ export function layout(groups, width, height) {
   return grid(groups, width, barSize(groups, width, height));
 }
 
+/**
+ * @param {number} width
+ * @param {{width: number, gap: number}} bar
+ */
 function columns(width, bar) {
   return Math.max(1, Math.floor((width + bar.gap) / (bar.width + bar.gap)));
 }
 
-/** Return the size of bars with which all groups fit, or the smallest. */
+/**
+ * Return the size of bars with which all groups fit, or the smallest.
+ *
+ * @param {NodeGroup[]} groups
+ * @param {number} width
+ * @param {number} height
+ */
 function barSize(groups, width, height) {
   const headers = groups.length * (HEADER + GROUP_GAP);
   for (const [barWidth, gap] of WIDTHS) {
@@ -47,10 +67,15 @@ function barSize(groups, width, height) {
       return { width: barWidth, gap, height: Math.min(space, barWidth * MOST_SLENDER) };
     }
   }
-  const [barWidth, gap] = WIDTHS.at(-1);
+  const [barWidth, gap] = WIDTHS[WIDTHS.length - 1];
   return { width: barWidth, gap, height: Math.round(barWidth * MOST_SLENDER * 0.75) };
 }
 
+/**
+ * @param {NodeGroup[]} groups
+ * @param {number} width
+ * @param {{width: number, gap: number, height: number}} size
+ */
 function grid(groups, width, size) {
   const perRow = columns(width, size);
   const [stepX, stepY] = [size.width + size.gap, size.height + LINE_GAP];
@@ -63,6 +88,10 @@ function grid(groups, width, size) {
   }), "grid");
 }
 
+/**
+ * @param {NodeGroup[]} groups
+ * @param {number} width
+ */
 function rows(groups, width) {
   const perRow = Math.max(1, Math.floor((width + COLUMN_GAP) / (ROW_WIDTH + COLUMN_GAP)));
   const columnWidth = Math.floor((width - (perRow - 1) * COLUMN_GAP) / perRow);
@@ -75,8 +104,18 @@ function rows(groups, width) {
   }), "rows");
 }
 
+/**
+ * @param {NodeGroup[]} groups
+ * @param {number} perRow
+ * @param {number} stepY
+ * @param {(node: Api.NodeView, column: number, y: number) => Placed} bar
+ * @param {Mode} mode
+ * @returns {Layout}
+ */
 function place(groups, perRow, stepY, bar, mode) {
+  /** @type {Bar[]} */
   const bars = [];
+  /** @type {Header[]} */
   const headers = [];
   let y = 0;
   let row = 0;
@@ -94,14 +133,26 @@ function place(groups, perRow, stepY, bar, mode) {
   return { mode, bars, headers, height: y, perRow };
 }
 
-/** Return the index of the bar at a point, or -1. */
+/**
+ * Return the index of the bar at a point, or -1.
+ *
+ * @param {Bar[]} bars
+ * @param {number} x
+ * @param {number} y
+ */
 export function at(bars, x, y) {
   return bars.findIndex(
     (bar) => x >= bar.x && x < bar.x + bar.width + 1 && y >= bar.y && y < bar.y + bar.height + 1,
   );
 }
 
-/** Return the index of the bar that an arrow key leads to. */
+/**
+ * Return the index of the bar that an arrow key leads to.
+ *
+ * @param {Bar[]} bars
+ * @param {number} index
+ * @param {string} key
+ */
 export function neighbour(bars, index, key) {
   if (index < 0) return 0;
   if (key === "ArrowRight") return Math.min(bars.length - 1, index + 1);
@@ -115,22 +166,34 @@ export function neighbour(bars, index, key) {
   return best;
 }
 
-/** Return how much of a resource a node has, and how much of it is requested. */
+/**
+ * Return how much of a resource a node has, and how much of it is requested.
+ *
+ * @param {Api.NodeView} node
+ * @param {string} resource
+ */
 export function use(node, resource) {
   const { allocatable = 0, requested = 0 } = node.resources?.[resource] ?? {};
   return { allocatable, requested, part: allocatable > 0 ? requested / allocatable : 0 };
 }
 
+/** @type {Record<string, (use: Api.PriorityUse) => number | undefined>} */
+const SIZES = { cpu: (each) => each.cpu, memory: (each) => each.memory, pods: (each) => each.pods };
+
 /**
  * Return the segments of a bar as parts of the node: those of pods on it from the highest
  * priority down, then those of nominated pods. `terminating` is a part of the segment.
+ *
+ * @param {Api.NodeView} node
+ * @param {string} resource
  */
 export function segments(node, resource) {
   const { allocatable } = use(node, resource);
   if (allocatable <= 0) return [];
+  /** @type {Segment[]} */
   const found = [];
   for (const each of node.priorities ?? []) {
-    const amount = resource === "pods" ? each.pods : (each[resource] ?? 0);
+    const amount = SIZES[resource]?.(each) ?? 0;
     if (amount <= 0) continue;
     found.push({
       priority: each.priority,
@@ -143,6 +206,7 @@ export function segments(node, resource) {
 }
 
 const byNumber = new Intl.Collator("en", { numeric: true }).compare;
+/** @type {Record<string, (a: Api.NodeView, b: Api.NodeView, resource: string) => number>} */
 const ORDERS = {
   name: (a, b) => byNumber(a.name, b.name),
   used: (a, b, resource) => use(b, resource).part - use(a, resource).part || byNumber(a.name, b.name),
@@ -151,10 +215,11 @@ const ORDERS = {
 /**
  * Return the nodes in groups by the value of a label, in order.
  *
- * @param {Iterable<any>} nodes
+ * @param {Iterable<Api.NodeView>} nodes
  * @param {{label: string, filter: string, order: string, resource: string}} choice
  */
 export function grouped(nodes, { label, filter, order, resource }) {
+  /** @type {Map<string, Api.NodeView[]>} */
   const groups = new Map();
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   for (const node of nodes) {

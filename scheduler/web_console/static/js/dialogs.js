@@ -4,22 +4,26 @@ import { answer } from "./api.js";
 import { shortcuts, useShortcuts } from "./keyboard.js";
 import { useStore } from "./store.js";
 
+/** @param {{dialog: Ref<HTMLDialogElement>, title: string, children?: Content}} props */
 function Dialog({ dialog, title, children }) {
-  return html`<dialog ref=${dialog} aria-label=${title} onClick=${(event) => event.target === dialog.current && dialog.current.close()}>
+  const close = () => dialog.current?.close();
+  const onClick = (/** @type {MouseEvent} */ event) => event.target === dialog.current && close();
+  return html`<dialog ref=${dialog} aria-label=${title} onClick=${onClick}>
     <header class="panel-head">
       <h2>${title}</h2>
-      <button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick=${() => dialog.current.close()}>✕</button>
+      <button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick=${close}>✕</button>
     </header>
     ${children}
   </dialog>`;
 }
 
+/** @type {Record<string, string>} */
 const SHOWN_KEYS = { Escape: "Esc", " ": "Space" };
 
 export function HelpButton() {
-  const dialog = useRef(null);
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const known = useStore(shortcuts);
-  const open = () => !dialog.current.open && dialog.current.showModal();
+  const open = () => !dialog.current?.open && dialog.current?.showModal();
   useShortcuts([["?", "This help", open]], []);
   return html`<button type="button" class="icon" onClick=${open} aria-label="Help" title="Shortcuts (?)">?</button>
     <${Dialog} dialog=${dialog} title="Keyboard">
@@ -36,20 +40,20 @@ export function HelpButton() {
 const SPANS = [["5m", "5 minutes"], ["15m", "15 minutes"], ["1h", "hour"], ["24h", "24 hours"]];
 
 export function RecordingButton() {
-  const dialog = useRef(null);
-  const [state, setState] = useState({ busy: "", error: null });
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const [state, setState] = useState({ busy: "", problem: "" });
   const open = () => {
-    setState({ busy: "", error: null });
-    dialog.current.showModal();
+    setState({ busy: "", problem: "" });
+    dialog.current?.showModal();
   };
-  const download = async (last) => {
-    setState({ busy: last, error: null });
+  const download = async (/** @type {string} */ last) => {
+    setState({ busy: last, problem: "" });
     try {
       const response = await answer("get", "/recording", { last }, { timeout: 120_000 });
       save(await response.blob(), `incident-${last}.rec`);
-      dialog.current.close();
+      dialog.current?.close();
     } catch (error) {
-      setState({ busy: "", error });
+      setState({ busy: "", problem: error instanceof Error ? error.message : String(error) });
     }
   };
   return html`<button type="button" class="tool" onClick=${open} title="Download what was observed and decided">Recording</button>
@@ -67,10 +71,14 @@ export function RecordingButton() {
             </button>`,
         )}
       </div>
-      ${state.error && html`<p class="failure" role="alert">${state.error.message}</p>`}
+      ${state.problem && html`<p class="failure" role="alert">${state.problem}</p>`}
     <//>`;
 }
 
+/**
+ * @param {Blob} blob
+ * @param {string} name
+ */
 function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

@@ -1,15 +1,35 @@
 /** The live documents that views share. */
 import { Live } from "./live.js";
-import { LARGEST_PAGE } from "./api.js";
+import { LARGEST_PAGE, get, getAll } from "./api.js";
+
+/**
+ * Return a document whose events are whole documents.
+ *
+ * @template {"/summary" | "/policies"} P
+ * @param {P} path
+ * @param {number} [verifySeconds]
+ */
+function whole(path, verifySeconds) {
+  /** @typedef {Api.Get[P]["answer"]} Answer */
+  return new Live(path, {
+    load: (signal) => get(path, {}, { signal }),
+    prepare: (/** @type {Answer} */ listed) => listed,
+    merge: (/** @type {Answer} */ _previous, /** @type {Answer} */ event) => event,
+    verifySeconds,
+  });
+}
 
 /** Nothing is heard for long on a quiet cluster, so the summary also shows that the API answers. */
-export const summary = new Live("/summary", { verifySeconds: 25 });
+export const summary = whole("/summary", 25);
 
-export const policies = new Live("/policies");
+export const policies = whole("/policies");
 
+/** @typedef {import("./api.js").Whole<"/preemptions">} Preemptions */
+
+/** @type {Live<Preemptions, Preemptions, Api.PreemptionsDocument>} */
 export const preemptions = new Live("/preemptions", {
-  params: { limit: 1000 },
-  paged: true,
+  load: (signal) => getAll("/preemptions", { limit: 1000 }, { signal }),
+  prepare: (listed) => listed,
   merge: (previous, event) => ({
     ...previous,
     revision: event.revision,
@@ -17,13 +37,21 @@ export const preemptions = new Live("/preemptions", {
   }),
 });
 
-/** Return the preemptions, newest first, after some of them have changed. */
+/**
+ * Return the preemptions, newest first, after some of them have changed.
+ *
+ * @param {Api.PreemptionView[]} items
+ * @param {Api.PreemptionView[]} changed
+ */
 export function mergeById(items, changed) {
   const byId = new Map(items.map((item) => [item.id, item]));
   for (const item of changed) byId.set(item.id, item);
   return [...byId.values()].sort((a, b) => (a.decidedAt < b.decidedAt ? 1 : -1));
 }
 
+/** @typedef {{revision: number, nodes: Map<string, Api.NodeView>}} Nodes */
+
+/** @type {Map<string, Live<Nodes>>} */
 const byLabel = new Map();
 
 /**
@@ -31,13 +59,16 @@ const byLabel = new Map();
  *
  * Their data are `{revision, nodes}`; `nodes` is a map by name that is changed in place, because
  * a cluster has thousands of them.
+ *
+ * @param {string} label
  */
 export function nodesWith(label) {
   let live = byLabel.get(label);
   if (!live) {
+    const params = { labels: label, limit: LARGEST_PAGE };
     live = new Live("/nodes", {
-      params: { labels: label, limit: LARGEST_PAGE },
-      paged: true,
+      params,
+      load: (signal) => getAll("/nodes", params, { signal }),
       prepare: (listed) => ({
         revision: listed.revision,
         nodes: new Map(listed.items.map((node) => [node.name, node])),
@@ -49,6 +80,11 @@ export function nodesWith(label) {
   return live;
 }
 
+/**
+ * @param {Nodes} previous
+ * @param {Api.NodesDocument} event
+ * @returns {Nodes}
+ */
 export function mergeNodes(previous, event) {
   for (const node of event.items ?? []) previous.nodes.set(node.name, node);
   for (const name of event.removed ?? []) previous.nodes.delete(name);

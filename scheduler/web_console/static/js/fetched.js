@@ -1,6 +1,12 @@
 /** Documents that are requested when something has changed, for paths that have no watch. */
 import { useEffect, useRef, useState } from "./html.js";
+import { ApiError } from "./api.js";
 import { backoff, forget, report } from "./health.js";
+
+/**
+ * @template T
+ * @typedef {{data: T | null, error: ApiError | null, loading: boolean}} Shown
+ */
 
 /** The shortest time between two requests of one component. */
 const LEAST_MS = 2000;
@@ -9,20 +15,23 @@ const LEAST_MS = 2000;
  * Request a document, and again whenever `trigger` changes, at most every two seconds. The last
  * data stay while requests fail; those of another `key` do not.
  *
+ * @template T
  * @param {string} key what is requested; empty for nothing
- * @param {(signal: AbortSignal) => Promise<any>} load
- * @param {any} trigger
- * @returns {{data: any, error: Error|null, loading: boolean, reload: () => void}}
+ * @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {unknown} trigger
+ * @returns {Shown<T> & {reload: () => void}}
  */
 export function useFetched(key, load, trigger) {
-  const [state, setState] = useState({ key: "", data: null, error: null, loading: true });
-  const source = useRef(null);
+  const [state, setState] = useState(
+    /** @type {Shown<T> & {key: string}} */ ({ key: "", data: null, error: null, loading: true }),
+  );
+  const source = useRef(/** @type {Fetching<T> | null} */ (null));
   const loader = useRef(load);
   loader.current = load;
   useEffect(() => {
     if (!key) return undefined;
     const fetching = new Fetching(() => loader.current, (change) =>
-      setState((old) => ({ ...(old.key === key ? old : { data: null, error: null }), key, ...change })),
+      setState((old) => ({ ...(old.key === key ? old : { data: null, error: null, loading: true }), key, ...change })),
     );
     source.current = fetching;
     fetching.ask();
@@ -33,8 +42,16 @@ export function useFetched(key, load, trigger) {
   return { ...known, reload: () => source.current?.ask(true) };
 }
 
-/** The requests of one component. */
+/**
+ * The requests of one component.
+ *
+ * @template T
+ */
 class Fetching {
+  /**
+   * @param {() => (signal: AbortSignal) => Promise<T>} loader
+   * @param {(change: Partial<Shown<T>>) => void} show
+   */
   constructor(loader, show) {
     this.loader = loader;
     this.show = show;
@@ -43,8 +60,10 @@ class Fetching {
     this.failures = 0;
     this.since = 0;
     this.fresh = 0;
-    this.timer = null;
+    /** @type {number | undefined} */
+    this.timer = undefined;
     this.running = false;
+    this.again = false;
   }
 
   /** Request as soon as it is allowed; further calls until then are the same one. */
@@ -60,7 +79,7 @@ class Fetching {
   }
 
   async fetch() {
-    this.timer = null;
+    this.timer = undefined;
     this.again = false;
     this.running = true;
     this.last = Date.now();
@@ -78,6 +97,7 @@ class Fetching {
     if (this.again && !this.timer) this.ask();
   }
 
+  /** @param {T} data */
   succeeded(data) {
     this.failures = 0;
     this.fresh = Date.now();
@@ -85,7 +105,9 @@ class Fetching {
     this.show({ data, error: null, loading: false });
   }
 
-  failed(error) {
+  /** @param {unknown} problem */
+  failed(problem) {
+    const error = problem instanceof ApiError ? problem : new ApiError("failed", String(problem));
     if (this.failures === 0) this.since = Date.now();
     this.failures += 1;
     this.show({ error, loading: false });

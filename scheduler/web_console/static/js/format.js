@@ -3,21 +3,31 @@
 const WHOLE = new Intl.NumberFormat("en-US");
 const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const UNITS = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+/** @type {Record<number, string>} */
 const SYSTEM = {
   2000001000: "system-node-critical",
   2000000000: "system-cluster-critical",
 };
 
-export const count = (number) => WHOLE.format(number ?? 0);
-export const short = (number) => (Math.abs(number) < 10_000 ? WHOLE : SHORT).format(number ?? 0);
+/** @param {number} [number] */
+export const count = (number = 0) => WHOLE.format(number);
+/** @param {number} number */
+export const short = (number) => (Math.abs(number) < 10_000 ? WHOLE : SHORT).format(number);
+/** @param {number} part */
 export const percent = (part) => `${Math.round(100 * part)} %`;
+/** @type {(number: number, one: string, many?: string) => string} */
 export const plural = (number, one, many = `${one}s`) =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-/** Return a duration by its two largest units. */
+/**
+ * Return a duration by its two largest units.
+ *
+ * @param {number | undefined} seconds
+ */
 export function duration(seconds) {
-  if (seconds === undefined || seconds === null || !Number.isFinite(seconds)) return "–";
+  if (seconds === undefined || !Number.isFinite(seconds)) return "–";
   const whole = Math.max(0, Math.round(seconds));
+  /** @type {[number, string][]} */
   const parts = [
     [Math.floor(whole / 86_400), "d"],
     [Math.floor(whole / 3600) % 24, "h"],
@@ -33,15 +43,23 @@ export function duration(seconds) {
     .join(" ");
 }
 
-/** Return an amount of cpu, given in milli-units, in cores. */
+/**
+ * Return an amount of cpu, given in milli-units, in cores.
+ *
+ * @param {number} milli
+ */
 export function cpu(milli) {
   if (!milli) return "0";
   return Math.abs(milli) < 1000 ? `${Math.round(milli)}m` : trimmed(milli / 1000);
 }
 
-/** Return an amount of bytes. */
+/**
+ * Return an amount of bytes.
+ *
+ * @param {number} amount
+ */
 export function bytes(amount) {
-  let rest = amount ?? 0;
+  let rest = amount;
   let unit = 0;
   while (Math.abs(rest) >= 1024 && unit < UNITS.length - 1) {
     rest /= 1024;
@@ -50,6 +68,7 @@ export function bytes(amount) {
   return `${trimmed(rest)}${UNITS[unit]}`;
 }
 
+/** @param {number} number */
 function trimmed(number) {
   const digits = Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
   return WHOLE.format(Number(number.toFixed(digits)));
@@ -57,22 +76,38 @@ function trimmed(number) {
 
 const IN_BYTES = /^(memory|ephemeral-storage|storage)$|^hugepages-/;
 
+/**
+ * @param {string} resource
+ * @param {number} number
+ */
 export function amount(resource, number) {
   if (resource === "cpu") return cpu(number);
   return IN_BYTES.test(resource) ? bytes(number) : count(number);
 }
 
-/** Return requests as `2 cpu · 4Gi memory`, or shorter as `2 cpu · 4Gi`. */
+/**
+ * Return requests as `2 cpu · 4Gi memory`, or shorter as `2 cpu · 4Gi`.
+ *
+ * @param {Record<string, number> | undefined} amounts
+ * @param {boolean} [brief]
+ */
 export function requests(amounts, brief = false) {
   const entries = Object.entries(amounts ?? {}).filter(([name, number]) => number && name !== "pods");
+  /** @type {(entry: [string, number]) => string} */
   const text = ([name, number]) =>
     brief && name === "memory" ? bytes(number) : `${amount(name, number)} ${name}`;
   return entries.map(text).join(" · ") || "none";
 }
 
-/** Return the cost of a preemption: amounts times the time that the victims had run. */
+/**
+ * Return the cost of a preemption: amounts times the time that the victims had run.
+ *
+ * @param {Record<string, number> | undefined} amounts
+ */
 export function cost(amounts) {
+  /** @param {number} number */
   const hours = (number) => trimmed(number / 3600);
+  /** @type {Record<string, (number: number) => string>} */
   const known = {
     pods: (number) => `${duration(number)} of pod time`,
     cpu: (number) => `${hours(number / 1000)} cpu·h`,
@@ -83,12 +118,21 @@ export function cost(amounts) {
     .map(([name, number]) => known[name](number));
 }
 
-/** Return a priority; the classes that every cluster has are named. */
+/**
+ * Return a priority; the classes that every cluster has are named.
+ *
+ * @param {number} number
+ */
 export function priority(number) {
   return SYSTEM[number] ?? count(number);
 }
 
-/** Return a time of today, or with its day if it is another one. */
+/**
+ * Return a time of today, or with its day if it is another one.
+ *
+ * @param {string | number} stamp
+ * @param {string | number} now
+ */
 export function time(stamp, now) {
   const at = new Date(stamp);
   if (Number.isNaN(at.getTime())) return "–";
@@ -97,7 +141,11 @@ export function time(stamp, now) {
   return today ? clock : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
 }
 
-/** Return the name of a pod with its namespace, or that it is hidden. */
+/**
+ * Return the name of a pod with its namespace, or that it is hidden.
+ *
+ * @param {Api.PodView} pod
+ */
 export function podName(pod) {
   return pod.hidden ? "hidden pod" : `${pod.namespace}/${pod.name}`;
 }

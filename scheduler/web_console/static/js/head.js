@@ -34,16 +34,19 @@ export function Banner() {
   </div>`;
 }
 
+/** @type {Record<string, string>} */
 const TITLES = {
   unreachable: "No answer",
   unavailable: "No answer from the scheduler",
-  unauthorized: "You are not signed in: load the page again to enter the key",
+  unauthorized: "You are not signed in",
   busy: "Too many requests at once",
   forbidden: "You may not read this",
   failed: "The request failed",
 };
 
+/** @param {{problem: import("./health.js").Problem}} props */
 function Problem({ problem }) {
+  if (problem.error.kind === "unauthorized") return html`<${SignIn} error=${problem.error} />`;
   const { error, since, fresh, retryAt, retries, paths } = problem;
   const forbidden = error.kind === "forbidden";
   const now = Date.now();
@@ -59,13 +62,34 @@ function Problem({ problem }) {
   </div>`;
 }
 
+/**
+ * The session has ended: without the key no attempt succeeds.
+ *
+ * @param {{error: Error}} props
+ */
+function SignIn({ error }) {
+  return html`<div class="banner banner-bad problem-unauthorized">
+    <div class="banner-text"><strong>${TITLES.unauthorized}</strong> <span>${error.message}</span></div>
+    <button type="button" onClick=${() => location.reload()}>Enter the key</button>
+  </div>`;
+}
+
+/**
+ * @param {number} fresh
+ * @param {number} since
+ * @param {number} now
+ */
 function staleness(fresh, since, now) {
   const failing = `Fails for ${duration((now - since) / 1000)}.`;
   if (!fresh) return failing;
   return `${failing} What is shown is from ${time(fresh, now)} (${duration((now - fresh) / 1000)} ago).`;
 }
 
-/** The rule that a ClusterRole needs so that requests are granted. */
+/**
+ * The rule that a ClusterRole needs so that requests are granted.
+ *
+ * @param {{verb: string, paths: string[]}} props
+ */
 export function MissingRule({ verb, paths }) {
   // Objects below a list have names; a rule covers all of them.
   const urls = paths.map((path) => path.replace(/(\/api\/v1\/[^/]+)\/.*$/, "$1/*"));
@@ -93,7 +117,7 @@ export function Figures() {
   const pending = Object.values(queue).reduce((sum, pods) => sum + pods, 0);
   const phases = PHASES.filter((phase) => queue[phase] > 0);
   const oldest = data ? duration((data.oldestPendingSeconds ?? 0) + Math.max(0, (serverNow() - Date.parse(data.now)) / 1000)) : "";
-  const value = (number) => (data ? short(number ?? 0) : "–");
+  const value = (/** @type {number | undefined} */ number) => (data ? short(number ?? 0) : "–");
   return html`<dl class="figures" aria-label="Figures">
     <${Figure} term="Nodes" value=${value(data?.nodes)} exact=${data?.nodes} />
     <${Figure} term="Pods on nodes" value=${value(data?.pods)} exact=${data?.pods} />
@@ -106,6 +130,7 @@ export function Figures() {
   </dl>`;
 }
 
+/** @param {{term: string, value: string, exact?: number, note?: string, href?: string, yields?: boolean}} props */
 function Figure({ term, value, exact, note, href, yields = false }) {
   const title = exact === undefined ? undefined : count(exact);
   const body = html`<dt>${term}</dt>

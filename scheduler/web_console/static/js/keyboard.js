@@ -2,15 +2,21 @@
 import { Store } from "./store.js";
 import { useEffect } from "./html.js";
 
-/** Key to `{text, run}`; the help lists them in this order. */
-export const shortcuts = new Store(new Map());
+/**
+ * @typedef {{text: string, run: (event: KeyboardEvent) => void}} Shortcut
+ * @typedef {[key: string, text: string, run: Shortcut["run"]]} Binding
+ */
+
+/** By key; the help lists them in this order. */
+export const shortcuts = new Store(/** @type {Map<string, Shortcut>} */ (new Map()));
 
 const TYPING = "input, textarea, select, [contenteditable]";
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest?.(TYPING)) {
-    if (event.key === "Escape") event.target.blur();
+  const place = event.target;
+  if (place instanceof HTMLElement && place.closest(TYPING)) {
+    if (event.key === "Escape") place.blur();
     return;
   }
   // A dialog has its own keys: the browser closes it with Escape.
@@ -21,14 +27,19 @@ document.addEventListener("keydown", (event) => {
   found.run(event);
 });
 
-/** Add shortcuts for as long as the component is shown: `[[key, text, run], …]`. */
+/**
+ * Add shortcuts for as long as the component is shown.
+ *
+ * @param {Binding[]} list
+ * @param {unknown[]} dependencies
+ */
 export function useShortcuts(list, dependencies) {
   useEffect(() => {
-    const added = list.map(([key, text, run]) => [key, { text, run }]);
-    for (const [key, entry] of added) shortcuts.value.set(key, entry);
+    const added = list.map(([key, text, run]) => ({ key, entry: { text, run } }));
+    for (const { key, entry } of added) shortcuts.value.set(key, entry);
     shortcuts.changed();
     return () => {
-      for (const [key, entry] of added) {
+      for (const { key, entry } of added) {
         if (shortcuts.value.get(key) === entry) shortcuts.value.delete(key);
       }
       shortcuts.changed();
@@ -39,12 +50,16 @@ export function useShortcuts(list, dependencies) {
 /**
  * Move between the rows of a table with the arrow keys, `j` and `k`, Home and End. Rows are the
  * elements with `data-row`; Enter and the space bar click them.
+ *
+ * @param {KeyboardEvent & {currentTarget: HTMLElement}} event
  */
 export function onRowKeys(event) {
-  const row = event.target.closest("[data-row]");
-  if (!row || event.target !== row) return;
-  const rows = [...event.currentTarget.querySelectorAll("[data-row]")];
+  const row = event.target;
+  if (!(row instanceof HTMLElement) || !row.matches("[data-row]")) return;
+  const found = event.currentTarget.querySelectorAll("[data-row]");
+  const rows = /** @type {HTMLElement[]} */ ([...found]);
   const at = rows.indexOf(row);
+  /** @type {Record<string, number>} */
   const moves = {
     ArrowDown: at + 1,
     j: at + 1,

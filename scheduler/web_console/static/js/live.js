@@ -7,7 +7,7 @@
  * while no component uses the document, or while the page is hidden.
  */
 import { useEffect, useState } from "./html.js";
-import { ApiError, get, getAll, url } from "./api.js";
+import { ApiError, url } from "./api.js";
 import { backoff, forget, report } from "./health.js";
 
 /** For how long a document is kept up to date after the last component that used it is gone. */
@@ -17,34 +17,61 @@ const HIDDEN_MS = 20_000;
 /** A watch that lasted for less counts as a failure, so that lists are not repeated at once. */
 const SHORT_WATCH_MS = 5000;
 
+/** @typedef {"/summary" | "/nodes" | "/preemptions" | "/policies"} Watched paths that have a watch */
+
+/**
+ * How a document is kept up to date: `load` lists it, `prepare` makes the data from the list, and
+ * `merge` applies an event to the data. After `verifySeconds` without an event the document is
+ * listed again, which finds out that a silent connection is dead.
+ *
+ * @template Listed, Event, Data
+ * @typedef {object} Following
+ * @property {import("./api.js").Params} [params] of the list and of the watch
+ * @property {(signal: AbortSignal) => Promise<Listed>} load
+ * @property {(listed: Listed) => Data} prepare
+ * @property {(previous: Data, event: Event) => Data} merge
+ * @property {number} [verifySeconds]
+ */
+
+/**
+ * @template {{revision: number}} Data
+ * @template [Listed=any]
+ * @template [Event=any]
+ */
 export class Live {
   /**
-   * @param {string} path below `/api/v1`
-   * @param {object} options
-   * @param {object} [options.params] of the list and of the watch
-   * @param {boolean} [options.paged] whether the document has pages, all of which are needed
-   * @param {(previous: any, event: any) => any} [options.merge] applies an event; without it
-   *   events are whole documents
-   * @param {(listed: any) => any} [options.prepare] makes the data from the list
-   * @param {number} [options.verifySeconds] list again after this long without an event, which
-   *   finds out that a silent connection is dead
+   * @param {Watched} path
+   * @param {Following<Listed, Event, Data>} following
    */
-  constructor(path, { params = {}, paged = false, merge, prepare, verifySeconds = 0 } = {}) {
-    Object.assign(this, { path, params, paged, verifySeconds });
-    this.merge = merge ?? ((_, event) => event);
-    this.prepare = prepare ?? ((listed) => listed);
+  constructor(path, { params = {}, load, prepare, merge, verifySeconds = 0 }) {
+    this.path = path;
+    this.params = params;
+    this.list = load;
+    this.prepare = prepare;
+    this.merge = merge;
+    this.verifySeconds = verifySeconds;
+    /** @type {Data | null} */
     this.data = null;
+    /** @type {ApiError | null} */
     this.error = null;
     this.since = 0;
     this.fresh = 0;
     this.retryAt = 0;
     this.failures = 0;
+    /** @type {Set<() => void>} */
     this.listeners = new Set();
-    this.stopping = null;
-    this.leaveHidden = null;
+    /** @type {number | undefined} */
+    this.stopping = undefined;
+    /** @type {number | undefined} */
+    this.leaveHidden = undefined;
+    /** @type {AbortController | null} */
+    this.run = null;
+    /** @type {(() => void) | undefined} ends the pause between two attempts */
+    this.wake = undefined;
     this.onVisibility = () => this.visibilityChanged();
   }
 
+  /** @param {() => void} listener */
   subscribe(listener) {
     this.listeners.add(listener);
     clearTimeout(this.stopping);
@@ -83,6 +110,7 @@ export class Live {
   /** End the pause between two attempts. */
   retry = () => this.wake?.();
 
+  /** @param {AbortSignal} signal */
   async keepUp(signal) {
     while (!signal.aborted) {
       try {
@@ -99,16 +127,17 @@ export class Live {
     }
   }
 
-  list(signal) {
-    const load = this.paged ? getAll : get;
-    return load(this.path, this.params, { signal });
-  }
-
-  /** Apply events until the watch ends or the API asks to list again. */
+  /**
+   * Apply events until the watch ends or the API asks to list again.
+   *
+   * @param {AbortSignal} signal
+   * @returns {Promise<void>}
+   */
   watch(signal) {
     const revision = this.data?.revision;
     const stream = new EventSource(url(this.path, { ...this.params, watch: 1, revision }));
     return new Promise((resolve) => {
+      /** @type {number | undefined} */
       let silence;
       const end = () => {
         clearTimeout(silence);
@@ -126,7 +155,7 @@ export class Live {
       stream.addEventListener("update", (event) => {
         heard();
         try {
-          this.update(this.merge(this.data, JSON.parse(event.data)));
+          if (this.data) this.update(this.merge(this.data, JSON.parse(event.data)));
         } catch {
           end();
         }
@@ -134,6 +163,7 @@ export class Live {
     });
   }
 
+  /** @param {Data} data */
   update(data) {
     this.data = data;
     this.fresh = Date.now();
@@ -141,22 +171,29 @@ export class Live {
     this.changed();
   }
 
+  /** @param {unknown} error */
   fail(error) {
     if (!this.error) this.since = Date.now();
     this.failures += 1;
     this.error = error instanceof ApiError ? error : new ApiError("failed", String(error));
   }
 
+  /**
+   * @param {number} milliseconds
+   * @param {AbortSignal} signal
+   * @returns {Promise<void>}
+   */
   pause(milliseconds, signal) {
     this.retryAt = Date.now() + milliseconds;
     this.changed();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
-      this.wake = () => {
+      const wake = () => {
         clearTimeout(timer);
         resolve();
       };
-      signal.addEventListener("abort", this.wake, { once: true });
+      this.wake = wake;
+      signal.addEventListener("abort", wake, { once: true });
     });
   }
 
@@ -167,9 +204,15 @@ export class Live {
   }
 }
 
-/** Subscribe to a live document, and return it; `data` is null until it arrived. */
+/**
+ * Subscribe to a live document, and return it; `data` is null until it arrived.
+ *
+ * @template {Live<any>} L
+ * @param {L} live
+ * @returns {L}
+ */
 export function useLive(live) {
   const [, render] = useState(0);
-  useEffect(() => live?.subscribe(() => render((count) => count + 1)), [live]);
+  useEffect(() => live.subscribe(() => render((count) => count + 1)), [live]);
   return live;
 }

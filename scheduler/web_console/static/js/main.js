@@ -15,6 +15,15 @@ import { PreemptionsView } from "./views/preemptions.js";
 import { PoliciesView } from "./views/policies.js";
 import { WhatIfView } from "./views/what_if.js";
 
+/**
+ * @typedef {object} View
+ * @property {string} key in the address
+ * @property {string} title
+ * @property {() => Content} view
+ * @property {(data: Api.Summary) => number | undefined} [badge]
+ */
+
+/** @type {View[]} */
 const VIEWS = [
   { key: "cluster", title: "Cluster", view: ClusterView },
   { key: "waiting", title: "Waiting", view: WaitingView, badge: waiting },
@@ -23,7 +32,11 @@ const VIEWS = [
   { key: "what-if", title: "What if", view: WhatIfView },
 ];
 
-function waiting({ queue = {} }) {
+/** @type {import("./keyboard.js").Binding[]} */
+const VIEW_KEYS = VIEWS.map(({ key, title }, index) => [String(index + 1), title, () => go(key)]);
+
+/** @param {Api.Summary} summary */
+function waiting({ queue }) {
   return Object.values(queue).reduce((sum, pods) => sum + pods, 0);
 }
 
@@ -32,13 +45,7 @@ function App() {
   const mode = useStore(theme);
   const { data } = useLive(summary);
   const current = VIEWS.find((each) => each.key === view) ?? VIEWS[0];
-  useShortcuts(
-    [
-      ...VIEWS.map(({ key, title }, index) => [String(index + 1), title, () => go(key)]),
-      ["t", "Dark or light", switchTheme],
-    ],
-    [],
-  );
+  useShortcuts([...VIEW_KEYS, ["t", "Dark or light", switchTheme]], []);
   useEffect(() => {
     const part = parts.length > 0 ? `${parts.at(-1)} · ` : "";
     document.title = `${part}${current.title} · preemptive-scheduler`;
@@ -50,7 +57,7 @@ function App() {
       </a>
       <nav aria-label="Views">
         ${VIEWS.map(({ key, title, badge }) => {
-          const number = data && badge ? badge(data) : 0;
+          const number = (data && badge?.(data)) ?? 0;
           return html`<a href=${to(key)} aria-current=${key === current.key ? "page" : undefined}>
             ${title}${number > 0 && html`<span class="badge">${short(number)}</span>`}
           </a>`;
@@ -70,12 +77,17 @@ function App() {
     <main id="main" tabindex="-1"><${Guarded} key=${current.key} view=${current.view} /></main>`;
 }
 
+/** @param {Event} event */
 function skip(event) {
   event.preventDefault();
-  document.getElementById("main").focus();
+  document.getElementById("main")?.focus();
 }
 
-/** A view; a defect in it leaves the rest of the page usable. */
+/**
+ * A view; a defect in it leaves the rest of the page usable.
+ *
+ * @param {{view: () => Content}} props
+ */
 function Guarded({ view: View }) {
   const [error, reset] = useErrorBoundary();
   if (error) {
@@ -88,6 +100,6 @@ function Guarded({ view: View }) {
   return html`<${View} />`;
 }
 
-const root = document.getElementById("app");
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren();
 render(html`<${App} />`, root);

@@ -9,6 +9,13 @@
 import { Store } from "./store.js";
 import { priority as shown } from "./format.js";
 
+/**
+ * Priorities with one colour: `step` is that of the ramp, -1 for those of the system.
+ *
+ * @typedef {{members: number[], label: string, step: number, pattern: string, key: string}} Level
+ * @typedef {{levels: Level[], of: (priority: number) => Level}} Scale
+ */
+
 /** From the lowest priority to the highest; the contrast to the background is 3:1 or more. */
 const RAMPS = {
   dark: ["#4d62b8", "#3f83b5", "#2fa39f", "#5cbf74", "#b3d44c", "#fbe14a"],
@@ -20,10 +27,14 @@ const SYSTEM_PRIORITY = 2_000_000_000;
 export const PATTERNS = ["solid", "rows", "columns", "dots", "grid", "rising"];
 
 /** All priorities that were seen, so that a colour means the same in every view. */
-const seen = new Set();
+const seen = /** @type {Set<number>} */ (new Set());
 export const scale = new Store(makeScale([]));
 
-/** Take priorities into the scale. */
+/**
+ * Take priorities into the scale.
+ *
+ * @param {Iterable<number>} priorities
+ */
 export function see(priorities) {
   const before = seen.size;
   for (const priority of priorities) seen.add(priority);
@@ -34,12 +45,17 @@ export function see(priorities) {
  * Return the levels of a set of priorities, highest first, and the level of each priority.
  *
  * There are at most six levels and the system's; neighbours share one where there are more.
+ *
+ * @param {number[]} priorities
+ * @returns {Scale}
  */
 export function makeScale(priorities) {
   const own = priorities.filter((each) => each < SYSTEM_PRIORITY).sort((a, b) => a - b);
   const system = priorities.filter((each) => each >= SYSTEM_PRIORITY).sort((a, b) => a - b);
   const size = RAMPS.dark.length;
+  /** @type {Level[]} */
   const levels = [];
+  /** @type {Map<number, Level>} */
   const byPriority = new Map();
   const amount = Math.min(size, own.length);
   for (let level = 0; level < amount; level += 1) {
@@ -56,14 +72,25 @@ export function makeScale(priorities) {
   return { levels, of: (priority) => byPriority.get(priority) ?? makeLevel([priority], 0, 0) };
 }
 
+/**
+ * @param {number[]} members in order; at least one
+ * @param {number} step
+ * @param {number} pattern
+ * @returns {Level}
+ */
 function makeLevel(members, step, pattern) {
-  const [low, high] = [members[0], members.at(-1)];
+  const [low, high] = [members[0], members[members.length - 1]];
   const label =
     step < 0 ? "system" : low === high ? shown(low) : `${shown(low)} to ${shown(high)}`;
   return { members, label, step, pattern: PATTERNS[pattern], key: `${low}` };
 }
 
-/** Return the colour of a level in a theme. */
+/**
+ * Return the colour of a level in a theme.
+ *
+ * @param {Level} level
+ * @param {import("./theme.js").Theme} theme
+ */
 export function colour(level, theme) {
   return level.step < 0 ? SYSTEM_COLOUR[theme] : RAMPS[theme][level.step];
 }

@@ -6,7 +6,11 @@ import { colour, scale } from "./palette.js";
 import { theme } from "./theme.js";
 import { useStore } from "./store.js";
 
-/** A square in the colour of a priority. */
+/**
+ * A square in the colour of a priority.
+ *
+ * @param {{level: import("./palette.js").Level}} props
+ */
 export function Swatch({ level }) {
   const mode = useStore(theme);
   return html`<span
@@ -16,7 +20,11 @@ export function Swatch({ level }) {
   ></span>`;
 }
 
-/** A priority with its colour. */
+/**
+ * A priority with its colour.
+ *
+ * @param {{value?: number}} props
+ */
 export function Priority({ value = 0 }) {
   const levels = useStore(scale);
   return html`<span class="priority" title="priority ${count(value)}"
@@ -24,7 +32,11 @@ export function Priority({ value = 0 }) {
   >`;
 }
 
-/** The name of a pod; hidden names are said to be hidden. */
+/**
+ * The name of a pod; hidden names are said to be hidden.
+ *
+ * @param {{pod: Api.PodView, link?: boolean}} props
+ */
 export function Pod({ pod, link = false }) {
   if (pod.hidden) {
     return html`<span class="hidden-name" title="You may not get pods in its namespace">hidden pod</span>`;
@@ -35,17 +47,23 @@ export function Pod({ pod, link = false }) {
     : html`<span class="pod" title=${podName(pod)}>${name}</span>`;
 }
 
+/** @param {{owner?: Api.OwnerView | null}} props */
 export function Owner({ owner }) {
   return owner ? html`<span class="owner">${owner.kind}/${owner.name}</span>` : html`<span class="muted">–</span>`;
 }
 
-/** The name of a node that leads to it in the cluster view. */
+/**
+ * The name of a node that leads to it in the cluster view.
+ *
+ * @param {{name?: string}} props
+ */
 export function Node({ name }) {
   return name
     ? html`<a class="node" href=${to("cluster", [], { node: name })}>${name}</a>`
     : html`<span class="muted">–</span>`;
 }
 
+/** @type {Record<string, string>} */
 const TONES = {
   active: "info",
   backoff: "warn",
@@ -71,15 +89,21 @@ const TONES = {
   planned: "quiet",
 };
 
-/** A word with a mark whose colour says how good it is; the word says it as well. */
+/**
+ * A word with a mark whose colour says how good it is; the word says it as well.
+ *
+ * @param {{value: string}} props
+ */
 export function State({ value }) {
   return html`<span class="state tone-${TONES[value] ?? "info"}">${value}</span>`;
 }
 
+/** @param {{title: string, children?: Content}} props */
 export function Empty({ title, children }) {
   return html`<div class="empty"><p class="empty-title">${title}</p><p>${children}</p></div>`;
 }
 
+/** @param {{title: string, note?: string, actions?: Content, children?: Content, id?: string}} props */
 export function Section({ title, note, actions, children, id }) {
   return html`<section class="section" id=${id}>
     <header class="section-head">
@@ -91,7 +115,13 @@ export function Section({ title, note, actions, children, id }) {
   </section>`;
 }
 
-/** Buttons of which one is chosen. */
+/** @typedef {[key: string, text: string][]} Options */
+
+/**
+ * Buttons of which one is chosen.
+ *
+ * @param {{label: string, options: Options, value: string, onChange: (key: string) => void}} props
+ */
 export function Choice({ label, options, value, onChange }) {
   return html`<div class="choice" role="group" aria-label=${label}>
     <span class="choice-label" aria-hidden="true">${label}</span>
@@ -104,16 +134,21 @@ export function Choice({ label, options, value, onChange }) {
   </div>`;
 }
 
+/** @param {{label: string, options: Options, value: string, onChange: (key: string) => void, id?: string}} props */
 export function Select({ label, options, value, onChange, id }) {
   return html`<label class="field"
     ><span>${label}</span
-    ><select id=${id} value=${value} onChange=${(event) => onChange(event.target.value)}>
+    ><select id=${id} value=${value} onChange=${(/** @type {Typed} */ event) => onChange(event.currentTarget.value)}>
       ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}
     </select></label
   >`;
 }
 
-/** A field that filters; `/` leads to it. */
+/**
+ * A field that filters; `/` leads to it.
+ *
+ * @param {{value: string, onInput: (value: string) => void, placeholder: string}} props
+ */
 export function Filter({ value, onInput, placeholder }) {
   return html`<input
     class="filter"
@@ -124,7 +159,7 @@ export function Filter({ value, onInput, placeholder }) {
     value=${value}
     spellcheck=${false}
     autocomplete="off"
-    onInput=${(event) => onInput(event.target.value)}
+    onInput=${(/** @type {Typed} */ event) => onInput(event.currentTarget.value)}
   />`;
 }
 
@@ -132,7 +167,11 @@ export function focusFilter() {
   document.getElementById("filter")?.focus();
 }
 
-/** A bar that shows a part of a whole. */
+/**
+ * A bar that shows a part of a whole.
+ *
+ * @param {{part: number, label?: string, tone?: string}} props
+ */
 export function Meter({ part, label, tone = "accent" }) {
   const width = `${Math.round(1000 * Math.min(1, Math.max(0, part))) / 10}%`;
   const named = label ? { role: "img", "aria-label": label, title: label } : { "aria-hidden": "true" };
@@ -141,13 +180,21 @@ export function Meter({ part, label, tone = "accent" }) {
   ></span>`;
 }
 
-/** A button that shows more rows; nothing if all are shown. */
+/**
+ * A button that shows more rows; nothing if all are shown.
+ *
+ * @param {{rest: number, onClick: () => void}} props
+ */
 export function More({ rest, onClick }) {
   if (rest <= 0) return null;
   return html`<button type="button" class="more" onClick=${onClick}>Show more (${count(rest)})</button>`;
 }
 
-/** A problem of one request, for the place where its answer would be. */
+/**
+ * A problem of one request, for the place where its answer would be.
+ *
+ * @param {{error: Error, reload?: () => void}} props
+ */
 export function Failure({ error, reload }) {
   return html`<div class="failure" role="alert">
     <p>${error.message}</p>

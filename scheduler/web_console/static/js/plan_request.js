@@ -1,5 +1,5 @@
 /** From YAML to the request of a plan. */
-import { YAML11_SCHEMA, loadAll } from "../vendor/js-yaml.js";
+import { YAML11_SCHEMA, YAMLException, loadAll } from "../vendor/js-yaml.js";
 
 /** A text that cannot be a request; the message says where it is wrong. */
 export class TextError extends Error {}
@@ -8,13 +8,18 @@ export class TextError extends Error {}
  * Return the Kubernetes objects of a text with one or more YAML (or JSON) documents.
  *
  * `List` objects are taken apart. YAML 1.1 is read, as kubectl does.
+ *
+ * @param {string} text
+ * @returns {Record<string, unknown>[]}
  */
 export function objectsOf(text) {
+  /** @type {Record<string, unknown>[]} */
   const objects = [];
   let documents;
   try {
     documents = loadAll(text, { schema: YAML11_SCHEMA });
   } catch (error) {
+    if (!(error instanceof YAMLException)) throw error;
     const { mark, reason } = error;
     const place = mark ? `Line ${mark.line + 1}, column ${mark.column + 1}: ` : "";
     throw new TextError(place + (reason || error.message));
@@ -23,14 +28,20 @@ export function objectsOf(text) {
     if (document === null || document === undefined) return;
     const what = `Document ${index + 1}`;
     if (typeof document !== "object" || Array.isArray(document)) throw new TextError(`${what} is not an object.`);
-    if (!document.kind) throw new TextError(`${what} has no kind.`);
-    if (document.kind === "List") objects.push(...(document.items ?? []));
-    else objects.push(document);
+    const object = /** @type {Record<string, unknown>} */ (document);
+    if (!object.kind) throw new TextError(`${what} has no kind.`);
+    if (object.kind !== "List") objects.push(object);
+    else if (Array.isArray(object.items ?? [])) objects.push(.../** @type {any[]} */ (object.items ?? []));
+    else throw new TextError(`${what} is a List whose items are not a list.`);
   });
   return objects;
 }
 
-/** Return the names in a list that is separated by commas or white space. */
+/**
+ * Return the names in a list that is separated by commas or white space.
+ *
+ * @param {string} text
+ */
 export function namesOf(text) {
   return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 }
@@ -39,6 +50,7 @@ export function namesOf(text) {
  * Return the body of `POST /api/v1/plan`.
  *
  * @param {{text: string, drain: string, namespace: string, settle: boolean}} form
+ * @returns {Api.PlanRequest}
  */
 export function planRequest({ text, drain, namespace, settle }) {
   const objects = objectsOf(text);

@@ -5,6 +5,7 @@ import { count, duration, plural } from "./format.js";
 import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
 
 /** The criteria in the order of comparison. */
+/** @type {[key: string, title: string, text: (candidate: Api.CandidateView) => string][]} */
 const CRITERIA = [
   ["pdbViolations", "PDB violations", (each) => count(each.pdbViolations)],
   ["highestPriority", "Highest priority", (each) => count(each.highestPriority)],
@@ -16,6 +17,7 @@ const CRITERIA = [
 const SUM = "3. criterion: each victim counts as its priority plus 2,147,483,648, as in kube-scheduler";
 
 /** What each criterion prefers, in a sentence. */
+/** @type {Record<string, string>} */
 const SENTENCES = {
   pdbViolations: "it violates fewer disruption budgets",
   highestPriority: "its most important victim has a lower priority",
@@ -28,6 +30,7 @@ const SENTENCES = {
   hash: "all criteria were equal, and a hash of the names decided",
 };
 
+/** @param {string} criterion */
 export function criterionSentence(criterion) {
   return SENTENCES[criterion] ?? criterion;
 }
@@ -35,6 +38,8 @@ export function criterionSentence(criterion) {
 /**
  * The candidates side by side. In the row of each loser the criterion by which it lost is marked;
  * what comes after it was not compared any more and is pale.
+ *
+ * @param {{candidates?: Api.CandidateView[], total?: number, criterion?: string}} props
  */
 export function Candidates({ candidates = [], total = candidates.length, criterion = "" }) {
   if (candidates.length === 0) return html`<p class="muted">No candidates are known.</p>`;
@@ -63,10 +68,11 @@ export function Candidates({ candidates = [], total = candidates.length, criteri
     ${total > candidates.length && html`<p class="muted">${plural(total - candidates.length, "more candidate")} not shown.</p>`}`;
 }
 
+/** @param {{candidate: Api.CandidateView}} props */
 function CandidateRow({ candidate }) {
   const lost = candidate.lostBy ?? "";
   const decided = CRITERIA.findIndex(([key]) => key === lost);
-  const style = (index) => {
+  const style = (/** @type {number} */ index) => {
     if (!lost || decided < 0) return "number";
     return index === decided ? "number decided" : index > decided ? "number pale" : "number";
   };
@@ -77,12 +83,17 @@ function CandidateRow({ candidate }) {
   </tr>`;
 }
 
+/** @param {string} criterion */
 function criterionName(criterion) {
   const found = CRITERIA.find(([key]) => key === criterion);
   return found ? found[1].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase()) : criterion;
 }
 
-/** The victims, and what became of them. */
+/**
+ * The victims, and what became of them.
+ *
+ * @param {{victims?: Api.VictimView[], hidden?: number, past?: boolean}} props
+ */
 export function Victims({ victims = [], hidden = 0, past = false }) {
   if (victims.length === 0 && !hidden) return html`<p class="muted">No victims.</p>`;
   return html`<div class="scroll-x"><table class="table compact">
@@ -109,12 +120,14 @@ export function Victims({ victims = [], hidden = 0, past = false }) {
     ${hidden > 0 && html`<p class="muted">${plural(hidden, "victim")} hidden: you may not get pods in their namespaces.</p>`}`;
 }
 
+/** @param {{replacement?: Api.Replacement | null}} props */
 export function Became({ replacement }) {
   if (!replacement) return html`<span class="muted">–</span>`;
   if (replacement.node) return html`<${Pod} pod=${replacement.pod} /> on <${Node} name=${replacement.node} />`;
   return html`<${Pod} pod=${replacement.pod} link /> waits<div class="below">${replacement.message}</div>`;
 }
 
+/** @param {{vetoes?: Api.PolicyVeto[]}} props */
 export function Vetoes({ vetoes = [] }) {
   if (vetoes.length === 0) return null;
   return html`<table class="table compact">
@@ -132,7 +145,11 @@ export function Vetoes({ vetoes = [] }) {
 /** Nodes that are named for a reason. */
 const EXAMPLES = 3;
 
-/** What nodes say, as the number of nodes for each reason. */
+/**
+ * What nodes say, as the number of nodes for each reason.
+ *
+ * @param {{verdicts?: Api.Verdict[]}} props
+ */
 export function Verdicts({ verdicts = [] }) {
   if (verdicts.length === 0) return html`<p class="muted">No node rejects it.</p>`;
   const total = verdicts.reduce((sum, verdict) => sum + verdict.nodes, 0);

@@ -1,5 +1,8 @@
-/** Choices of the user that the browser remembers; where it may not, they last until a reload. */
-
+/**
+ * Choices of the user that the browser remembers; where it may not, they last until a reload.
+ *
+ * @param {string} key
+ */
 export function remembered(key) {
   try {
     return localStorage.getItem(key);
@@ -8,6 +11,10 @@ export function remembered(key) {
   }
 }
 
+/**
+ * @param {string} key
+ * @param {string} value
+ */
 export function remember(key, value) {
   try {
     localStorage.setItem(key, value);

@@ -1,13 +1,16 @@
 /** A value that components subscribe to. */
 import { useEffect, useState } from "./html.js";
 
+/** @template T */
 export class Store {
-  /** @param {any} value the first value */
+  /** @param {T} value the first value */
   constructor(value) {
     this.value = value;
+    /** @type {Set<() => void>} */
     this.listeners = new Set();
   }
 
+  /** @param {T} value */
   set(value) {
     if (Object.is(value, this.value)) return;
     this.value = value;
@@ -19,14 +22,22 @@ export class Store {
     for (const listener of [...this.listeners]) listener();
   }
 
-  /** @returns a function that ends the subscription */
+  /**
+   * @param {() => void} listener
+   * @returns a function that ends the subscription
+   */
   subscribe(listener) {
     this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
+    return () => void this.listeners.delete(listener);
   }
 }
 
-/** Return the value of a store, and render again when it changes. */
+/**
+ * Return the value of a store, and render again when it changes.
+ *
+ * @template T
+ * @param {Store<T>} store
+ */
 export function useStore(store) {
   const [, render] = useState(0);
   useEffect(() => {

@@ -5,7 +5,13 @@ import { remember, remembered } from "./storage.js";
 const KEY = "theme";
 const preferred = matchMedia("(prefers-color-scheme: light)");
 
-const current = () => remembered(KEY) ?? (preferred.matches ? "light" : "dark");
+/** @typedef {"dark" | "light"} Theme */
+
+/** @returns {Theme} */
+function current() {
+  const kept = remembered(KEY);
+  return kept === "dark" || kept === "light" ? kept : preferred.matches ? "light" : "dark";
+}
 
 export const theme = new Store(current());
 

@@ -9,22 +9,26 @@ const HEIGHT = 168;
 const STEPS = [60, 120, 300, 600, 1800, 3600];
 const MOST_BARS = 75;
 
+/** @typedef {[number[], number[], number[], number[]]} Columns */
+
 /**
  * Count preemptions by time.
  *
- * @param {any[]} items preemptions
+ * @param {Api.PreemptionView[]} items
  * @param {number} until end of the last bar, in seconds since 1970
  * @param {number} span length of the time line in seconds
- * @returns {{step: number, columns: number[][]}} columns are times, victims, wasted victims and
+ * @returns {{step: number, columns: Columns}} columns are times, victims, wasted victims and
  *   preemptions
  */
 export function buckets(items, until, span) {
-  const step = STEPS.find((each) => span / each <= MOST_BARS) ?? STEPS.at(-1);
+  const step = STEPS.find((each) => span / each <= MOST_BARS) ?? STEPS[STEPS.length - 1];
   const amount = Math.ceil(span / step);
   const last = Math.floor(until / step) * step;
   const first = last - (amount - 1) * step;
   const times = Array.from({ length: amount }, (_, index) => first + index * step);
-  const [victims, wasted, preemptions] = [0, 1, 2].map(() => new Array(amount).fill(0));
+  /** @returns {number[]} */
+  const zeros = () => new Array(amount).fill(0);
+  const [victims, wasted, preemptions] = [zeros(), zeros(), zeros()];
   for (const item of items) {
     const index = Math.floor((Date.parse(item.decidedAt) / 1000 - first) / step);
     if (!(index >= 0 && index < amount)) continue;
@@ -36,15 +40,20 @@ export function buckets(items, until, span) {
   return { step, columns: [times, victims, wasted, preemptions] };
 }
 
-/** The chart; dragging over it calls `onSelect` with a span of seconds, or null. */
+/**
+ * The chart; dragging over it calls `onSelect` with a span of seconds since 1970.
+ *
+ * @param {{columns: Columns, step: number, onSelect: (span: [number, number]) => void}} props
+ */
 export function TimeLine({ columns, step, onSelect }) {
-  const place = useRef(null);
-  const plot = useRef(null);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const plot = useRef(/** @type {uPlot | null} */ (null));
   const select = useRef(onSelect);
   select.current = onSelect;
   const mode = useStore(theme);
   useLayoutEffect(() => {
     const element = place.current;
+    if (!element) return undefined;
     const made = new uPlot(options(element, step, (span) => select.current(span)), columns, element);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
@@ -55,21 +64,28 @@ export function TimeLine({ columns, step, onSelect }) {
     };
   }, [mode, step, columns[0].length]);
   useEffect(() => plot.current?.setData(columns), [columns]);
-  const sum = (column) => column.reduce((total, number) => total + number, 0);
+  const sum = (/** @type {number[]} */ column) => column.reduce((total, number) => total + number, 0);
   const text = `Time line: ${sum(columns[3])} preemptions with ${sum(columns[1])} victims, ${sum(columns[2])} of them wasted`;
   return html`<div class="time-line" ref=${place} role="img" aria-label=${text}></div>`;
 }
 
+/**
+ * @param {HTMLElement} element
+ * @param {number} step
+ * @param {(span: [number, number]) => void} onSelect
+ * @returns {uPlot.Options}
+ */
 function options(element, step, onSelect) {
   const style = getComputedStyle(element);
-  const read = (name) => style.getPropertyValue(name).trim();
+  const read = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
   const axis = {
     stroke: read("--muted"),
     grid: { stroke: read("--line"), width: 1 },
     ticks: { show: false },
     font: `11px ${style.fontFamily}`,
   };
-  const bars = uPlot.paths.bars({ size: [0.72, 40], align: 1 });
+  const bars = uPlot.paths.bars?.({ size: [0.72, 40], align: 1 });
+  /** @type {(label: string, colour: string) => uPlot.Series} */
   const series = (label, colour) => ({
     label,
     fill: colour,
@@ -79,16 +95,16 @@ function options(element, step, onSelect) {
     points: { show: false },
     value: (_, number) => number ?? "–",
   });
-  const clock = (at) => new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const clock = (/** @type {number} */ at) => new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   return {
     width: element.clientWidth,
     height: HEIGHT,
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
-    select: { show: true },
+    select: { show: true, left: 0, top: 0, width: 0, height: 0 },
     legend: { live: true },
     scales: {
       x: { time: true, range: (_, low, high) => [low, high + step] },
-      y: { range: (_, low, high) => [0, Math.max(4, Math.ceil(high * 1.1))] },
+      y: { range: (_, _low, high) => [0, Math.max(4, Math.ceil(high * 1.1))] },
     },
     axes: [
       { ...axis, values: (_, ticks) => ticks.map(clock), space: 70, size: 28 },

@@ -6,6 +6,8 @@ const NODES = /^0\/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?$/s;
 /**
  * Return the main reason of a pod: of a message like `0/5 nodes are available: 3 Insufficient
  * cpu, 2 node(s) had untolerated taint(s).` that of most nodes, of others the message.
+ *
+ * @param {{message?: string, phase?: string}} item
  */
 export function reasonOf({ message = "", phase = "" }) {
   const parts = NODES.exec(message)?.[1];
@@ -18,7 +20,12 @@ export function reasonOf({ message = "", phase = "" }) {
   return best.replace(/\.$/, "");
 }
 
-/** Return the pods in whose names, owner, message or plugins all words occur. */
+/**
+ * Return the pods in whose names, owner, message or plugins all words occur.
+ *
+ * @param {Api.PendingPodView[]} items
+ * @param {string} filter
+ */
 export function matching(items, filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return items;
@@ -29,6 +36,7 @@ export function matching(items, filter) {
   });
 }
 
+/** @type {Record<string, (item: Api.PendingPodView) => string>} */
 const KEYS = {
   owner: ({ pod }) =>
     pod.owner ? `${pod.namespace}/${pod.owner.kind}/${pod.owner.name}` : `${pod.namespace ?? ""} pods without an owner`,
@@ -39,11 +47,12 @@ const KEYS = {
 /**
  * Return groups of pods, the largest first: key, title, items (oldest first), oldest, requests.
  *
- * @param {any[]} items
+ * @param {Api.PendingPodView[]} items
  * @param {string} by owner, reason or none
  */
 export function groups(items, by) {
   const keyOf = KEYS[by] ?? KEYS.owner;
+  /** @type {Map<string, Api.PendingPodView[]>} */
   const found = new Map();
   for (const item of items) {
     const key = item.pod.hidden && by !== "reason" ? "hidden pods" : keyOf(item);
@@ -59,7 +68,9 @@ export function groups(items, by) {
     .sort((a, b) => b.items.length - a.items.length || byName(a.key, b.key));
 }
 
+/** @param {Api.PendingPodView[]} items */
 function total(items) {
+  /** @type {Record<string, number>} */
   const sum = {};
   for (const { pod } of items) {
     for (const [name, amount] of Object.entries(pod.requests ?? {})) sum[name] = (sum[name] ?? 0) + amount;

@@ -16,8 +16,14 @@ import { amount, count, percent, plural } from "../format.js";
 import { Choice, Empty, Filter, Priority, Select, Swatch, focusFilter } from "../parts.js";
 import { NodePanel } from "./node_panel.js";
 
+/** @type {import("../parts.js").Options} */
 const RESOURCES = [["cpu", "cpu"], ["memory", "memory"], ["pods", "pods"]];
+/** @type {import("../parts.js").Options} */
 const ORDERS = [["name", "Name"], ["used", "Most requested"]];
+/** @typedef {import("../cluster_layout.js").NodeGroup} NodeGroup */
+/** @typedef {import("../cluster_layout.js").Layout} Layout */
+/** @typedef {import("../cluster_canvas.js").Look} Look */
+
 /** Labels to group by, if the address does not say, in order of preference. */
 const USUAL = ["topology.kubernetes.io/zone"];
 /** In the address, where nodes shall not be grouped. */
@@ -32,14 +38,20 @@ export function ClusterView() {
   return html`<${Nodes} label=${label} labels=${labels.data?.items ?? []} query=${query} />`;
 }
 
-/** Return the label to group by, "" for none, undefined while that is not known. */
+/**
+ * Return the label to group by, "" for none, undefined while that is not known.
+ *
+ * @param {string | null} asked
+ * @param {import("../fetched.js").Shown<Api.LabelsDocument>} labels
+ */
 function chosenLabel(asked, labels) {
   if (asked === NO_LABEL) return "";
   if (asked) return asked;
   if (!labels.data) return labels.error ? "" : undefined;
-  return USUAL.find((key) => labels.data.items?.some((item) => item.key === key)) ?? "";
+  return USUAL.find((key) => labels.data?.items?.some((item) => item.key === key)) ?? "";
 }
 
+/** @param {{label: string, labels: Api.LabelView[], query: URLSearchParams}} props */
 function Nodes({ label, labels, query }) {
   const live = useLive(useMemo(() => nodesWith(label), [label]));
   const [filter, setFilter] = useState("");
@@ -76,10 +88,10 @@ function Nodes({ label, labels, query }) {
         id="group-by"
         value=${label || NO_LABEL}
         options=${labelOptions(labels, label)}
-        onChange=${(by) => refine({ by })}
+        onChange=${(/** @type {string} */ by) => refine({ by })}
       />
-      <${Choice} label="Of" options=${RESOURCES} value=${resource} onChange=${(of) => refine({ of })} />
-      <${Choice} label="Order" options=${ORDERS} value=${order} onChange=${(next) => refine({ order: next })} />
+      <${Choice} label="Of" options=${RESOURCES} value=${resource} onChange=${(/** @type {string} */ of) => refine({ of })} />
+      <${Choice} label="Order" options=${ORDERS} value=${order} onChange=${(/** @type {string} */ next) => refine({ order: next })} />
       <label class="check"
         ><input type="checkbox" checked=${patterns} onChange=${togglePatterns} />Patterns</label
       >
@@ -102,18 +114,27 @@ function Nodes({ label, labels, query }) {
   </div>`;
 }
 
+/** @param {Map<string, Api.NodeView>} nodes */
 function prioritiesOf(nodes) {
+  /** @type {Set<number>} */
   const found = new Set();
   for (const node of nodes.values()) for (const each of node.priorities ?? []) found.add(each.priority);
   return found;
 }
 
+/**
+ * @param {Api.LabelView[]} labels
+ * @param {string} chosen
+ * @returns {import("../parts.js").Options}
+ */
 function labelOptions(labels, chosen) {
+  /** @type {import("../parts.js").Options} */
   const keys = labels.map((item) => [item.key, `${item.key} (${item.values})`]);
   if (chosen && !labels.some((item) => item.key === chosen)) keys.push([chosen, chosen]);
   return [[NO_LABEL, "nothing"], ...keys];
 }
 
+/** @param {{groups: NodeGroup[], resource: string}} props */
 function Totals({ groups, resource }) {
   let [requested, allocatable, shown] = [0, 0, 0];
   for (const group of groups) {
@@ -131,6 +152,7 @@ function Totals({ groups, resource }) {
   >`;
 }
 
+/** @param {{highlight: string, onHighlight: (key: string) => void, children?: Content}} props */
 function Legend({ highlight, onHighlight, children }) {
   const { levels } = useStore(scale);
   return html`<div class="legend" role="group" aria-label="Priorities: choose one to see only that">
@@ -153,13 +175,17 @@ function Legend({ highlight, onHighlight, children }) {
   </div>`;
 }
 
-/** The canvas, with pointing and arrow keys. */
+/**
+ * The canvas, with pointing and arrow keys.
+ *
+ * @param {{groups: NodeGroup[], version: {revision: number}, look: Pick<Look, "resource" | "patterns" | "highlight" | "selected">}} props
+ */
 function Bars({ groups, version, look }) {
-  const scroller = useRef(null);
-  const canvas = useRef(null);
-  const painter = useRef(null);
+  const scroller = useRef(/** @type {HTMLElement | null} */ (null));
+  const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
+  const painter = useRef(/** @type {Painter | null} */ (null));
   const [size, setSize] = useState({ width: 0, height: 0 });
-  const [pointed, setPointed] = useState(null);
+  const [pointed, setPointed] = useState(/** @type {{node: string, x: number, y: number} | null} */ (null));
   const [cursor, setCursor] = useState("");
   const mode = useStore(theme);
   const levels = useStore(scale);
@@ -170,6 +196,7 @@ function Bars({ groups, version, look }) {
 
   useLayoutEffect(() => {
     const element = scroller.current;
+    if (!element) return undefined;
     const measure = () => setSize({ width: element.clientWidth - 16, height: element.clientHeight });
     const observer = new ResizeObserver(measure);
     observer.observe(element);
@@ -179,27 +206,37 @@ function Bars({ groups, version, look }) {
 
   const hovered = pointed?.node ?? cursor;
   const paint = () => {
-    if (!plan || !canvas.current) return;
-    painter.current ??= new Painter(canvas.current);
+    if (!plan || !canvas.current || !scroller.current) return;
+    const whole = { ...look, mode: plan.mode, scale: levels, theme: mode, hovered };
+    painter.current ??= new Painter(canvas.current, whole);
     const view = { width: size.width, height: size.height, top: scroller.current.scrollTop - 4 };
-    painter.current.draw(plan, { ...look, mode: plan.mode, scale: levels, theme: mode, hovered }, view);
-    canvas.current.dataset.nodes = plan.bars.length;
+    painter.current.draw(plan, whole, view);
+    canvas.current.dataset.nodes = String(plan.bars.length);
     canvas.current.dataset.mode = plan.mode;
-    canvas.current.dataset.revision = version.revision;
+    canvas.current.dataset.revision = String(version.revision);
     measureFirst(plan.bars.length);
   };
   useLayoutEffect(paint);
   useEffect(() => reveal(scroller.current, plan, look.selected), [look.selected, plan?.mode]);
 
-  const locate = (event) => {
+  /** @param {MouseEvent} event */
+  const nodeAt = (event) => {
+    if (!plan || !canvas.current || !scroller.current) return undefined;
     const box = canvas.current.getBoundingClientRect();
-    return at(plan.bars, event.clientX - box.left - 4, event.clientY - box.top + scroller.current.scrollTop - 4);
+    const y = event.clientY - box.top + scroller.current.scrollTop;
+    return plan.bars[at(plan.bars, event.clientX - box.left - 4, y - 4)]?.node.name;
   };
+  /** @param {MouseEvent} event */
   const point = (event) => {
-    const found = plan ? locate(event) : -1;
-    if (found < 0) return setPointed(null);
-    return setPointed({ node: plan.bars[found].node.name, x: event.clientX, y: event.clientY });
+    const node = nodeAt(event);
+    setPointed(node === undefined ? null : { node, x: event.clientX, y: event.clientY });
   };
+  /** @param {MouseEvent} event */
+  const choose = (event) => {
+    const node = nodeAt(event);
+    if (node !== undefined) refine({ node });
+  };
+  /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
     if (event.key === "Enter" && cursor) refine({ node: cursor });
     else if (event.key.startsWith("Arrow") && plan?.bars.length) {
@@ -227,10 +264,7 @@ function Bars({ groups, version, look }) {
         onMouseLeave=${() => setPointed(null)}
         onBlur=${() => setCursor("")}
         onKeyDown=${onKeyDown}
-        onClick=${(event) => {
-          const found = plan ? locate(event) : -1;
-          if (found >= 0) refine({ node: plan.bars[found].node.name });
-        }}
+        onClick=${choose}
       ></canvas>
     </div>
     <p class="visually-hidden" aria-live="polite">${cursor && shown ? described(shown, look.resource) : ""}</p>
@@ -238,12 +272,21 @@ function Bars({ groups, version, look }) {
   </div>`;
 }
 
-/** The time from the request of the view to the first drawing of nodes is an entry of the browser. */
+/**
+ * The time from the request of the view to the first drawing of nodes is an entry of the browser.
+ *
+ * @param {number} bars
+ */
 function measureFirst(bars) {
   if (bars === 0 || performance.getEntriesByName("console.cluster").length > 0) return;
   performance.measure("console.cluster", { start: 0, end: performance.now() });
 }
 
+/**
+ * @param {HTMLElement | null} scroller
+ * @param {Layout | null} plan
+ * @param {string} name
+ */
 function reveal(scroller, plan, name) {
   const bar = plan?.bars.find((each) => each.node.name === name);
   if (!bar || !scroller) return;
@@ -254,19 +297,34 @@ function reveal(scroller, plan, name) {
   }
 }
 
+/**
+ * @param {HTMLElement | null} canvas
+ * @param {HTMLElement | null} scroller
+ * @param {Layout | null} plan
+ * @param {Api.NodeView} node
+ */
 function tipPlace(canvas, scroller, plan, node) {
-  const bar = plan.bars.find((each) => each.node === node);
+  const bar = plan?.bars.find((each) => each.node === node);
+  if (!canvas || !scroller || !bar) return { x: 0, y: 0 };
   const box = canvas.getBoundingClientRect();
   return { x: box.left + bar.x + Math.min(bar.width, 200), y: box.top + bar.y - scroller.scrollTop + bar.height };
 }
 
+/**
+ * @param {Api.NodeView} node
+ * @param {string} resource
+ */
 function described(node, resource) {
   const { requested, allocatable, part } = use(node, resource);
   const cordoned = node.unschedulable ? ", unschedulable" : "";
   return `${node.name}${cordoned}: ${amount(resource, requested)} of ${amount(resource, allocatable)} ${resource}, ${percent(part)}`;
 }
 
-/** What a bar shows, in figures. */
+/**
+ * What a bar shows, in figures.
+ *
+ * @param {{node: Api.NodeView, at: {x: number, y: number}}} props
+ */
 function Tip({ node, at: place }) {
   const right = place.x > innerWidth - 320;
   const low = place.y > innerHeight - 260;

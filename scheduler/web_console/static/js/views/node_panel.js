@@ -1,6 +1,6 @@
 /** The details of a node, beside the bars. */
 import { html, useState } from "../html.js";
-import { get, pathOf } from "../api.js";
+import { get } from "../api.js";
 import { useFetched } from "../fetched.js";
 import { use } from "../cluster_layout.js";
 import { amount, count, percent, plural, requests } from "../format.js";
@@ -9,11 +9,12 @@ import { Failure, Meter, Owner, Pod, Priority } from "../parts.js";
 /** Pods that are shown at first; a node can have hundreds. */
 const FIRST = 60;
 
+/** @param {{name: string, node?: Api.NodeView, onClose: () => void}} props */
 export function NodePanel({ name, node, onClose }) {
   // The view of the node is a new object whenever the node has changed.
   const found = useFetched(
     `node ${name}`,
-    (signal) => get(`/nodes${pathOf(name)}`, {}, { signal }),
+    (signal) => get("/nodes/{name}", {}, { signal, names: [name] }),
     node,
   );
   const document = found.data;
@@ -30,6 +31,7 @@ export function NodePanel({ name, node, onClose }) {
   </aside>`;
 }
 
+/** @param {{document: Api.NodeDocument}} props */
 function Details({ document }) {
   const { node, labels = {}, taints = [], pods = [], nominated = [] } = document;
   return html`<div class="panel-body">
@@ -56,10 +58,12 @@ function Details({ document }) {
   </div>`;
 }
 
+/** @param {number} [hidden] */
 function hiddenNote(hidden) {
   return hidden ? `${plural(hidden, "name")} hidden` : "";
 }
 
+/** @param {{title: string, pods: Api.PodView[], note?: string, link?: boolean}} props */
 function Pods({ title, pods, note, link = false }) {
   const [all, setAll] = useState(false);
   const sorted = [...pods].sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0));

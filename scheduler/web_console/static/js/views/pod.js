@@ -1,6 +1,6 @@
 /** Why one pod waits, and what would help. */
 import { html, useState } from "../html.js";
-import { get, pathOf } from "../api.js";
+import { get } from "../api.js";
 import { summary } from "../documents.js";
 import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
@@ -15,6 +15,7 @@ import { Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 /** Nodes of the table that are shown at first. */
 const FIRST_NODES = 100;
 
+/** @param {{namespace: string, name: string}} props */
 export function PodPage({ namespace, name }) {
   const [perNode, setPerNode] = useState(false);
   useTicking(5);
@@ -22,7 +23,7 @@ export function PodPage({ namespace, name }) {
   const found = useFetched(
     `${namespace}/${name} ${perNode}`,
     async (signal) => {
-      const document = await get(`/pods${pathOf(namespace, name)}`, { nodes: perNode ? 1 : "" }, { signal });
+      const document = await get("/pods/{namespace}/{name}", { nodes: perNode ? 1 : "" }, { signal, names: [namespace, name] });
       see([document.pending.pod.priority ?? 0]);
       return document;
     },
@@ -53,6 +54,7 @@ export function PodPage({ namespace, name }) {
   </article>`;
 }
 
+/** @param {{document: Api.PodExplanation, perNode: boolean, onPerNode: () => void}} props */
 function Explanation({ document, perNode, onPerNode }) {
   const { pending, helps = [], history = [], policies = [], verdicts = [] } = document;
   return html`<${Facts} pending=${pending} />
@@ -73,6 +75,7 @@ function Explanation({ document, perNode, onPerNode }) {
     <${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}><${History} attempts=${history} /><//>`;
 }
 
+/** @param {{pending: Api.PendingPodView}} props */
 function Facts({ pending }) {
   const { pod } = pending;
   return html`<dl class="facts">
@@ -87,18 +90,21 @@ function Facts({ pending }) {
   </dl>`;
 }
 
+/** @param {{preemption: Api.PossiblePreemption}} props */
 function Possible({ preemption }) {
   const victims = preemption.victims ?? [];
   const all = victims.length + (preemption.hiddenVictims ?? 0);
+  const violations = preemption.pdbViolations ?? 0;
   return html`<p class="sentence">
       Evicting ${plural(all, "pod")} on <${Node} name=${preemption.node} /> would make space.
-      ${preemption.pdbViolations > 0 && html` <span class="tag tag-bad">${plural(preemption.pdbViolations, "PDB violation")}</span>`}
+      ${violations > 0 && html` <span class="tag tag-bad">${plural(violations, "PDB violation")}</span>`}
     </p>
     <${Victims} victims=${victims} hidden=${preemption.hiddenVictims} />
     <h3 class="gap">Candidates</h3>
     <${Candidates} candidates=${preemption.candidates} total=${preemption.candidatesTotal} criterion=${preemption.criterion} />`;
 }
 
+/** @param {{attempts: Api.AttemptView[]}} props */
 function History({ attempts }) {
   if (attempts.length === 0) return html`<p class="muted">It was not tried yet.</p>`;
   return html`<ol class="history">
@@ -108,13 +114,14 @@ function History({ attempts }) {
         <${State} value=${attempt.decision} />
         <span class="history-text">
           ${attempt.node && html`<${Node} name=${attempt.node} /> `}${attempt.message}
-          ${attempt.repeated > 0 && html` <span class="tag">${count(attempt.repeated)} more times</span>`}
+          ${(attempt.repeated ?? 0) > 0 && html` <span class="tag">${count(attempt.repeated)} more times</span>`}
         </span>
       </li>`,
     )}
   </ol>`;
 }
 
+/** @param {{nodes: Api.NodeVerdict[]}} props */
 function PerNode({ nodes }) {
   const [filter, setFilter] = useState("");
   const [most, setMost] = useState(FIRST_NODES);

@@ -21,27 +21,32 @@ export function PoliciesView() {
   </div>`;
 }
 
+/** @param {{policy: Api.PolicyView}} props */
 function Policy({ policy }) {
-  const { name, accepted = true, budgets = [], refusals = {}, rules = [] } = policy;
-  const behind = policy.generationInForce > 0 && policy.generationInForce !== policy.generation;
+  const { name, accepted = true, budgets = [], refusals = {}, rules = [], generationInForce = 0 } = policy;
+  const behind = generationInForce > 0 && generationInForce !== policy.generation;
   return html`<section class="card" aria-label=${`Policy ${name}`}>
     <header class="card-head">
       <h3>${name}</h3>
       <${State} value=${accepted ? "in force" : "refused"} />
     </header>
-    ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${policy.generationInForce} stays in force.`}</p>`}
+    ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${generationInForce} stays in force.`}</p>`}
     ${rules.length > 0 && html`<ul class="rules">${rules.map((rule) => html`<li>${rule}</li>`)}</ul>`}
     ${budgets.map((budget) => html`<${Gauge} key=${budget.scope} title=${`Victims per ${budget.scope}`} budget=${budget} />`)}
     <${Refusals} refusals=${refusals} last=${policy.lastRefusal} />
   </section>`;
 }
 
-
+/** @param {number} part */
 function tone(part) {
   return part >= 1 ? "bad" : part >= 0.75 ? "warn" : "accent";
 }
 
-/** What is spent of a limit within a sliding window; the keys with the most are below. */
+/**
+ * What is spent of a limit within a sliding window; the keys with the most are below.
+ *
+ * @param {{title: string, budget: Api.BudgetView}} props
+ */
 function Gauge({ title, budget }) {
   const { limit, spent = 0, windowSeconds, top = [] } = budget;
   const part = limit > 0 ? spent / limit : spent > 0 ? 1 : 0;
@@ -62,6 +67,7 @@ function Gauge({ title, budget }) {
   </div>`;
 }
 
+/** @param {{refusals: Record<string, number>, last?: string}} props */
 function Refusals({ refusals, last }) {
   const entries = Object.entries(refusals).filter(([, times]) => times > 0).sort((a, b) => b[1] - a[1]);
   if (entries.length === 0) return html`<p class="muted refusals">It has refused nothing.</p>`;
@@ -71,10 +77,12 @@ function Refusals({ refusals, last }) {
   </div>`;
 }
 
+/** @param {{bound: Api.BoundView}} props */
 function Bound({ bound }) {
+  const { stopped = 0 } = bound;
   return html`<section class="card" aria-label=${`Bound per ${bound.scope}`}>
     <${Gauge} title=${`Per ${bound.scope}`} budget=${bound} />
-    ${bound.stopped > 0 &&
-    html`<p class="callout">Preemption is stopped for ${plural(bound.stopped, bound.scope)}.</p>`}
+    ${stopped > 0 &&
+    html`<p class="callout">Preemption is stopped for ${plural(stopped, bound.scope)}.</p>`}
   </section>`;
 }

@@ -12,8 +12,11 @@ import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, focus
 import { Candidates, Victims } from "../preemption_parts.js";
 import { TimeLine, buckets } from "../time_line.js";
 
+/** @type {import("../parts.js").Options} */
 const SPANS = [["1h", "Hour"], ["6h", "6 hours"], ["24h", "24 hours"]];
+/** @type {Record<string, number>} */
 const SECONDS = { "1h": 3600, "6h": 6 * 3600, "24h": 24 * 3600 };
+/** @type {import("../parts.js").Options} */
 const KINDS = [["", "All"], ["active", "Under way"], ["past", "Past"], ["wasted", "Wasted"]];
 const FIRST_ROWS = 100;
 
@@ -28,13 +31,15 @@ export function PreemptionsView() {
   return html`<${List} live=${live} />`;
 }
 
+/** @param {Api.PreemptionView} item */
 function prioritiesOf(item) {
   return [item.preemptor.priority ?? 0, ...(item.victims ?? []).map((victim) => victim.pod.priority ?? 0)];
 }
 
-const wastedOf = (item) => (item.victims ?? []).filter((victim) => victim.wasted).length;
-const victimsOf = (item) => (item.victims ?? []).length + (item.hiddenVictims ?? 0);
+const wastedOf = (/** @type {Api.PreemptionView} */ item) => (item.victims ?? []).filter((victim) => victim.wasted).length;
+const victimsOf = (/** @type {Api.PreemptionView} */ item) => (item.victims ?? []).length + (item.hiddenVictims ?? 0);
 
+/** @type {Record<string, (item: Api.PreemptionView) => boolean>} */
 const CHOSEN = {
   "": () => true,
   active: (item) => !item.endedAt,
@@ -42,13 +47,14 @@ const CHOSEN = {
   wasted: (item) => wastedOf(item) > 0,
 };
 
+/** @param {{live: typeof preemptions}} props */
 function List({ live }) {
   const { query } = useStore(route);
   const [filter, setFilter] = useState("");
-  const [during, setDuring] = useState(null);
+  const [during, setDuring] = useState(/** @type {[number, number] | null} */ (null));
   const [most, setMost] = useState(FIRST_ROWS);
-  const span = query.get("span") in SECONDS ? query.get("span") : "1h";
-  const kind = query.get("state") in CHOSEN ? query.get("state") : "";
+  const span = known(SECONDS, query.get("span"), "1h");
+  const kind = known(CHOSEN, query.get("state"), "");
   useShortcuts(
     [
       ["/", "Filter preemptions", focusFilter],
@@ -70,12 +76,12 @@ function List({ live }) {
       <h2>Victims over time</h2>
       <span class="note">drag to choose a time</span>
       <span class="grow"></span>
-      <${Choice} label="Last" options=${SPANS} value=${span} onChange=${(next) => refine({ span: next })} />
+      <${Choice} label="Last" options=${SPANS} value=${span} onChange=${(/** @type {string} */ next) => refine({ span: next })} />
     </div>
     <${TimeLine} columns=${columns} step=${step} onSelect=${setDuring} />
     <div class="toolbar">
       <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter preemptions" />
-      <${Choice} label="Show" options=${KINDS} value=${kind} onChange=${(state) => refine({ state })} />
+      <${Choice} label="Show" options=${KINDS} value=${kind} onChange=${(/** @type {string} */ state) => refine({ state })} />
       ${during &&
       html`<button type="button" onClick=${() => setDuring(null)}>
         ${time(during[0] * 1000, serverNow())} to ${time(during[1] * 1000, serverNow())} ✕
@@ -92,11 +98,30 @@ function List({ live }) {
   </div>`;
 }
 
+/**
+ * Return a value of the address if it is a key, and otherwise the usual one.
+ *
+ * @param {object} keys
+ * @param {string | null} value
+ * @param {string} usual
+ */
+function known(keys, value, usual) {
+  return value !== null && Object.hasOwn(keys, value) ? value : usual;
+}
+
+/**
+ * @param {Api.PreemptionView} item
+ * @param {[number, number] | null} during
+ */
 function isDuring(item, during) {
   const at = Date.parse(item.decidedAt) / 1000;
   return !during || (at >= during[0] && at < during[1]);
 }
 
+/**
+ * @param {Api.PreemptionView} item
+ * @param {string} filter
+ */
 function matches(item, filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return true;
@@ -107,8 +132,12 @@ function matches(item, filter) {
   return words.every((word) => text.includes(word));
 }
 
+/**
+ * @param {Api.PreemptionView[]} items
+ * @param {number} [hidden]
+ */
 function totals(items, hidden) {
-  const sum = (of) => items.reduce((total, item) => total + of(item), 0);
+  const sum = (/** @type {(item: Api.PreemptionView) => number} */ of) => items.reduce((total, item) => total + of(item), 0);
   const wasted = sum(wastedOf);
   const text = [plural(items.length, "preemption"), plural(sum(victimsOf), "victim")];
   if (wasted) text.push(`${count(wasted)} wasted`);
@@ -116,6 +145,7 @@ function totals(items, hidden) {
   return text.join(", ");
 }
 
+/** @param {{items: Api.PreemptionView[]}} props */
 function Table({ items }) {
   return html`<table class="table rows preemptions" onKeyDown=${onRowKeys}>
     <thead>
@@ -128,6 +158,7 @@ function Table({ items }) {
   </table>`;
 }
 
+/** @param {{item: Api.PreemptionView}} props */
 function Row({ item }) {
   const wasted = wastedOf(item);
   return html`<tr data-row tabindex="0" onClick=${() => go("preemptions", [item.id])}>
@@ -137,7 +168,7 @@ function Row({ item }) {
     <td><${Node} name=${item.node} /></td>
     <td>
       ${victimsOf(item)}${wasted > 0 && html` <span class="tag tag-bad">${wasted} wasted</span>`}
-      ${item.pdbViolations > 0 && html` <span class="tag tag-bad">PDB</span>`}
+      ${(item.pdbViolations ?? 0) > 0 && html` <span class="tag tag-bad">PDB</span>`}
     </td>
     <td><${State} value=${item.endedAt ? item.outcome || "done" : item.phase} /></td>
     <td class="number">${took(item)}</td>
@@ -145,10 +176,12 @@ function Row({ item }) {
   </tr>`;
 }
 
+/** @param {Api.PreemptionView} item */
 function took(item) {
   return duration(age(item.decidedAt, item.endedAt ? Date.parse(item.endedAt) : serverNow()));
 }
 
+/** @param {{id: string, data: import("../documents.js").Preemptions | null}} props */
 function Preemption({ id, data }) {
   useShortcuts([["Escape", "Back to the list", () => go("preemptions")]], []);
   const item = data?.items.find((each) => each.id === id);
@@ -159,6 +192,7 @@ function Preemption({ id, data }) {
   </article>`;
 }
 
+/** @param {{item: Api.PreemptionView}} props */
 function Details({ item }) {
   const active = !item.endedAt;
   const wasted = wastedOf(item);

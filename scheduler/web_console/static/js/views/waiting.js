@@ -60,7 +60,7 @@ function Queue() {
       <div class="toolbar">
         <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter pods" />
         <${Choice} label="Group by" options=${GROUPINGS} value=${by === "none" ? "" : by}
-          onChange=${(next) => refine({ by: next || "none" })} />
+          onChange=${(/** @type {string} */ next) => refine({ by: next || "none" })} />
         <span class="grow"></span>
         ${found.data && html`<span class="totals">${totals(found.data)}</span>`}
       </div>
@@ -71,6 +71,7 @@ function Queue() {
   </div>`;
 }
 
+/** @param {import("../api.js").Whole<"/pods">} document */
 function totals({ items, remaining = 0, hidden = 0, requests: amounts }) {
   const text = [plural(items.length + remaining + hidden, "pod")];
   if (hidden) text.push(`${count(hidden)} hidden from you`);
@@ -78,6 +79,7 @@ function totals({ items, remaining = 0, hidden = 0, requests: amounts }) {
   return text.join(", ");
 }
 
+/** @param {{figures: Api.Summary | null, chosen: string}} props */
 function Phases({ figures, chosen }) {
   const queue = figures?.queue ?? {};
   const total = Object.values(queue).reduce((sum, pods) => sum + pods, 0);
@@ -92,8 +94,9 @@ function Phases({ figures, chosen }) {
     </ul>`;
 }
 
+/** @param {{figures: Api.Summary | null, chosen: string}} props */
 function Reasons({ figures, chosen }) {
-  const reasons = figures?.reasons ?? [];
+  const { reasons = [], otherReasons = 0 } = figures ?? {};
   const largest = Math.max(1, ...reasons.map((each) => each.pods));
   return html`<h2>Reason</h2>
     <ul class="facets">
@@ -102,11 +105,12 @@ function Reasons({ figures, chosen }) {
           html`<${Facet} key=${reason} text=${reason} pods=${pods} part=${pods / largest} on=${reason === chosen}
             onClick=${() => refine({ reason: reason === chosen ? "" : reason })} />`,
       )}
-      ${figures?.otherReasons > 0 && html`<li class="facet-rest muted">${plural(figures.otherReasons, "pod")} for other reasons</li>`}
+      ${otherReasons > 0 && html`<li class="facet-rest muted">${plural(otherReasons, "pod")} for other reasons</li>`}
       ${figures && reasons.length === 0 && html`<li class="facet-rest muted">none</li>`}
     </ul>`;
 }
 
+/** @param {{text: Content, pods: number, part?: number, on: boolean, onClick: () => void}} props */
 function Facet({ text, pods, part, on, onClick }) {
   return html`<li>
     <button type="button" class="facet" aria-pressed=${on ? "true" : "false"} onClick=${onClick}>
@@ -116,6 +120,7 @@ function Facet({ text, pods, part, on, onClick }) {
   </li>`;
 }
 
+/** @param {{document: import("../api.js").Whole<"/pods">, by: string, filter: string}} props */
 function Pods({ document, by, filter }) {
   const found = useMemo(() => matching(document.items, filter), [document, filter]);
   const made = useMemo(() => grouped(found, by), [found, by]);
@@ -140,6 +145,7 @@ function Pods({ document, by, filter }) {
     html`<p class="muted wait">${plural(document.remaining, "more pod")} not loaded: choose a phase or a reason.</p>`}`;
 }
 
+/** @param {{group: ReturnType<typeof grouped>[number], by: string, open: boolean}} props */
 function Group({ group, by, open: atFirst }) {
   const [open, setOpen] = useState(atFirst);
   const [most, setMost] = useState(FIRST_ROWS);
@@ -164,6 +170,7 @@ function Group({ group, by, open: atFirst }) {
   </tbody>`;
 }
 
+/** @param {{item: Api.PendingPodView, by: string}} props */
 function Row({ item, by }) {
   const { pod } = item;
   const open = () => !pod.hidden && go("waiting", [pod.namespace, pod.name]);
@@ -178,6 +185,7 @@ function Row({ item, by }) {
   </tr>`;
 }
 
+/** @param {{item: Api.PendingPodView}} props */
 function Reason({ item }) {
   if (item.nominatedNode) return html`waits for victims on <${Node} name=${item.nominatedNode} />`;
   return html`<span>${reasonOf(item)}</span>`;

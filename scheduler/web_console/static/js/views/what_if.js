@@ -1,6 +1,6 @@
 /** What would happen if objects were applied, or nodes drained, now. Nothing is carried out. */
 import { html, useRef, useState } from "../html.js";
-import { post } from "../api.js";
+import { ApiError, post } from "../api.js";
 import { see } from "../palette.js";
 import { serverNow } from "../clock.js";
 import { useShortcuts } from "../keyboard.js";
@@ -12,20 +12,21 @@ import { planRequest } from "../plan_request.js";
 
 /** What was typed stays while other views are shown. */
 let kept = { text: "", drain: "", namespace: "default", settle: true };
+/** @type {Api.PlanAnswer | null} */
 let lastAnswer = null;
 const FIRST_ROWS = 100;
 
 export function WhatIfView() {
   const [form, setForm] = useState(kept);
   const [answer, setAnswer] = useState(lastAnswer);
-  const [state, setState] = useState({ busy: false, error: null });
-  const running = useRef(null);
-  const change = (changes) => {
+  const [state, setState] = useState({ busy: false, error: /** @type {Error | null} */ (null) });
+  const running = useRef(/** @type {AbortController | null} */ (null));
+  const change = (/** @type {Partial<typeof kept>} */ changes) => {
     kept = { ...kept, ...changes };
     setForm(kept);
   };
-  const submit = async (event) => {
-    event?.preventDefault();
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
     running.current?.abort();
     running.current = new AbortController();
     const { signal } = running.current;
@@ -37,26 +38,26 @@ export function WhatIfView() {
       setAnswer(found);
       setState({ busy: false, error: null });
     } catch (error) {
-      if (!signal.aborted) setState({ busy: false, error });
+      if (!signal.aborted) setState({ busy: false, error: error instanceof Error ? error : new Error(String(error)) });
     }
   };
-  useShortcuts([["/", "Edit the objects", () => document.getElementById("objects").focus()]], []);
-  const onKeyDown = (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
+  useShortcuts([["/", "Edit the objects", () => document.getElementById("objects")?.focus()]], []);
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
   return html`<div class="view what-if">
     <form class="ask" onSubmit=${submit} onKeyDown=${onKeyDown}>
       <label class="ask-text"
         ><span class="ask-label">Objects as they would be applied <span class="note">YAML or JSON</span></span>
         <textarea id="objects" spellcheck=${false} autocomplete="off" wrap="off" placeholder=${EXAMPLE}
-          value=${form.text} onInput=${(event) => change({ text: event.target.value })}></textarea>
+          value=${form.text} onInput=${(/** @type {Typed} */ event) => change({ text: event.currentTarget.value })}></textarea>
       </label>
       <label class="ask-row"><span class="ask-label">Nodes to drain</span>
         <input type="text" id="drain" placeholder="node-1, node-2" spellcheck=${false} autocomplete="off"
-          value=${form.drain} onInput=${(event) => change({ drain: event.target.value })} /></label>
+          value=${form.drain} onInput=${(/** @type {Typed} */ event) => change({ drain: event.currentTarget.value })} /></label>
       <label class="ask-row"><span class="ask-label">Namespace of objects without one</span>
         <input type="text" value=${form.namespace} spellcheck=${false} autocomplete="off"
-          onInput=${(event) => change({ namespace: event.target.value })} /></label>
+          onInput=${(/** @type {Typed} */ event) => change({ namespace: event.currentTarget.value })} /></label>
       <label class="check"><input type="checkbox" checked=${form.settle}
-        onChange=${(event) => change({ settle: event.target.checked })} />Go on until nothing changes: victims are made again</label>
+        onChange=${() => change({ settle: !form.settle })} />Go on until nothing changes: victims are made again</label>
       <div class="buttons">
         <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
         <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
@@ -89,19 +90,24 @@ spec:
           resources:
             requests: {cpu: "2", memory: 4Gi}`;
 
+/** @param {{error: Error}} props */
 function PlanError({ error }) {
-  const hint = {
-    forbidden: html`<${MissingRule} verb=${error.verb} paths=${[error.path]} />`,
-    busy: `Other plans are being made. Try again${error.retryAfter ? ` in ${error.retryAfter} s` : " soon"}.`,
-  }[error.kind];
+  let hint;
+  if (error instanceof ApiError && error.kind === "forbidden") {
+    hint = html`<${MissingRule} verb=${error.verb} paths=${[error.path]} />`;
+  } else if (error instanceof ApiError && error.kind === "busy") {
+    hint = `Other plans are being made. Try again${error.retryAfter ? ` in ${error.retryAfter} s` : " soon"}.`;
+  }
   return html`<div class="failure" role="alert"><div><p>${error.message}</p>${hint}</div></div>`;
 }
 
+/** @param {Api.PlannedPod} item */
 function prioritiesOf(item) {
   return [item.pod.priority ?? 0, ...(item.victims ?? []).map((victim) => victim.pod.priority ?? 0)];
 }
 
 const ORDER = ["Preempting", "Error", "Unschedulable", "Gated", "Scheduled"];
+/** @type {Record<string, [tone: string, text: string]>} */
 const RESULTS = {
   Scheduled: ["good", "fit at once"],
   Preempting: ["accent", "need victims"],
@@ -110,6 +116,7 @@ const RESULTS = {
   Error: ["bad", "failed"],
 };
 
+/** @param {{answer: Api.PlanAnswer}} props */
 function Answer({ answer }) {
   const { items = [], displaced = [], others = [], warnings = [] } = answer;
   const lost = displaced.filter((each) => each.recreated === false).length;
@@ -136,6 +143,7 @@ function Answer({ answer }) {
     ${others.length > 0 && html`<${Section} title="Other pending pods that change" note=${count(others.length)}><${Planned} items=${others} /><//>`}`;
 }
 
+/** @param {{items: Api.PlannedPod[]}} props */
 function Planned({ items }) {
   const [most, setMost] = useState(FIRST_ROWS);
   const sorted = [...items].sort((a, b) => ORDER.indexOf(a.decision) - ORDER.indexOf(b.decision));
@@ -149,6 +157,7 @@ function Planned({ items }) {
     <${More} rest=${sorted.length - most} onClick=${() => setMost(most + 500)} />`;
 }
 
+/** @param {{item: Api.PlannedPod, open: boolean}} props */
 function PlannedPod({ item, open: atFirst }) {
   const [open, setOpen] = useState(atFirst);
   const { pod } = item;
@@ -173,6 +182,7 @@ function PlannedPod({ item, open: atFirst }) {
   </tbody>`;
 }
 
+/** @param {{item: Api.PlannedPod, victims: number}} props */
 function Why({ item, victims }) {
   return html`${item.message && html`<p class="message">${item.message}</p>`}
     ${(item.verdicts ?? []).length > 0 && html`<${Verdicts} verdicts=${item.verdicts} />`}
@@ -183,6 +193,7 @@ function Why({ item, victims }) {
     ${(item.policies ?? []).length > 0 && html`<h3 class="gap">Policies that say no</h3><${Vetoes} vetoes=${item.policies} />`}`;
 }
 
+/** @param {{displaced: Api.DisplacedPod[]}} props */
 function Displaced({ displaced }) {
   const [most, setMost] = useState(FIRST_ROWS);
   return html`<table class="table compact">
