@@ -8,7 +8,8 @@ else:
 * Other users of the machine can connect to the port, so the API needs a cookie. The browser gets it
   for a key that the command shows in its terminal, and hands to the browser in a file that only its
   user can read. The key is sent in the body of a form: it is in no URL, so in no history, log or
-  list of processes. After a few wrong keys no further one is accepted.
+  list of processes. It is random and has 144 bits, so it cannot be guessed, and wrong keys have no
+  consequence: a limit on them would let each process of the machine keep the user out.
 * The cookie is `HttpOnly` and `SameSite=Strict`, and what changes something needs an `Origin` of
   this server, so pages of other sites cannot ask in the name of the user.
 * Only `/api/v1` is forwarded, with few headers; all other paths are files of the page.
@@ -39,12 +40,15 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src"
     " 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-#: For the page that asks for the key: it has a form and nothing else.
+#: For the page that asks for the key: it has a form and no script.
 FORM_POLICY: Final = (
-    "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'"
 )
-#: How many wrong keys are accepted before none is.
-WRONG_KEYS: Final = 5
+#: The length of the key. Wrong keys are not limited, so it must be too long to be guessed.
+KEY_BYTES: Final = 18
+#: The largest form of a key; it comes from clients that have not signed in.
+FORM_BYTES: Final = 4096
 #: The largest body that is forwarded; the scheduler has a lower limit.
 BODY_BYTES: Final = 16 * 2**20
 _FORWARDED: Final = ("Accept", "Content-Type", "Last-Event-ID")
@@ -61,22 +65,41 @@ _TYPES: Final = {
     "woff2": "font/woff2",
     "txt": "text/plain; charset=utf-8",
 }
-FORM: Final = """\
+_HEAD: Final = """\
 <!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><title>preemptive-scheduler</title>
-<h1>preemptive-scheduler</h1>
-<p>{message}</p>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="dark light"><title>preemptive-scheduler</title>
+<link rel="icon" href="/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/style/sign_in.css">\
+"""
+FORM: Final = """\
+{head}</head><body><main>
+<h1><img src="/icon.svg" alt="" width="24" height="24">preemptive-scheduler</h1>
 <form method="post" action="/session">
-<label>Key <input name="key" type="password" autofocus required></label> <button>Open</button>
-</form>
+<p id="message"{alert}>{message}</p>
+<label for="key">Key</label>
+<input id="key" name="key" type="password" aria-describedby="message" autocomplete="off" autofocus
+ required>
+<button>Open the console</button>
+</form></main></body></html>
 """
 #: A page of this server, so that the browser sends the cookie: after a redirect of a request that
 #: came from elsewhere it would not.
-OPENED: Final = """\
-<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><title>preemptive-scheduler</title>
-<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the console</a></p>
+OPENED: Final = f"""\
+{_HEAD}<meta http-equiv="refresh" content="0;url=/"></head>
+<body><main><p><a href="/">Open the console</a></p></main></body></html>
 """
+ENTER: Final = "Enter the key that kubectl preemptive console shows in its terminal."
+WRONG: Final = (
+    "This is not the key. Enter the one that kubectl preemptive console shows in its terminal; it"
+    " has a new one each time that it is started."
+)
+#: For a browser with the cookie of an earlier server on the same port.
+STARTED_AGAIN: Final = (
+    "kubectl preemptive console was started again, with a new key. Enter the one that it shows in"
+    " its terminal."
+)
 
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -131,9 +154,8 @@ class ConsoleServer:
     def __init__(self, backend: Backend, files: Mapping[str, _File], key: str = "") -> None:
         self._backend = backend
         self._files = files
-        self.key = key or secrets.token_urlsafe(18)
+        self.key = key or secrets.token_urlsafe(KEY_BYTES)
         self._session = secrets.token_urlsafe(32)
-        self._wrong = 0
         self.port = 0
 
     @property
@@ -190,7 +212,7 @@ class ConsoleServer:
     def _guarded(self, respond: _Respond) -> _Respond:
         async def guarded(request: web.Request) -> web.StreamResponse:
             if not self._signed_in(request):
-                return refusal(401, "Unauthorized", "open the console with the key in the terminal")
+                return refusal(401, "Unauthorized", ENTER)
             if not _plain(request):
                 return refusal(400, "BadRequest", "the path is not valid")
             try:
@@ -209,14 +231,12 @@ class ConsoleServer:
         return f"preemptive-console-{self.port}"
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        if self._wrong >= WRONG_KEYS:
-            return _form("Too many wrong keys. Start the command again.", 403)
         # Of another type, a form may be of any size, or text that cannot be decoded.
         is_form = request.content_type == "application/x-www-form-urlencoded"
-        given = str((await request.post()).get("key", "")).strip() if is_form else ""
+        bounded = request.clone(client_max_size=FORM_BYTES)
+        given = str((await bounded.post()).get("key", "")).strip() if is_form else ""
         if not hmac.compare_digest(_bytes(given), self.key.encode()):
-            self._wrong += 1
-            return _form("This is not the key that the command shows in the terminal.", 403)
+            return _form(WRONG, 403)
         response = web.Response(text=OPENED, content_type="text/html")
         response.headers["Content-Security-Policy"] = FORM_POLICY
         response.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
@@ -226,7 +246,7 @@ class ConsoleServer:
         path = request.path
         if path == "/":
             if not self._signed_in(request):
-                return _form("Enter the key that the command shows in the terminal.", 200)
+                return _form(STARTED_AGAIN if self._cookie in request.cookies else ENTER, 200)
             path = "/index.html"
         found = self._files.get(path)
         if found is None:
@@ -284,9 +304,9 @@ def _returned(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _form(message: str, code: int) -> web.Response:
-    response = web.Response(
-        status=code, text=FORM.format(message=message), content_type="text/html"
-    )
+    alert = ' role="alert"' if code >= 400 else ""
+    text = FORM.format(head=_HEAD, message=message, alert=alert)
+    response = web.Response(status=code, text=text, content_type="text/html")
     response.headers["Content-Security-Policy"] = FORM_POLICY
     return response
 

@@ -115,15 +115,25 @@ class ServedConsole:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop_server()
+
+    def stop_server(self) -> None:
+        """End the server of the page."""
         self._run(self._console.aclose())
 
-    async def _serve(self) -> None:
+    def restart_server(self) -> None:
+        """End the server of the page, and start one with another key on the same port."""
+        port = self.server.port
+        self.stop_server()
+        self._run(self._serve(port))
+
+    async def _serve(self, port: int = 0) -> None:
         client = await self._console.enter_async_context(SchedulerClient(self._reach.open))
         arguments = argparse.Namespace(server=self._reach.server)
         out = Output(io.StringIO(), None, color=False)
         session = Session(arguments, client, out, float, self._reach.selection)
         self.server = ConsoleServer(PluginBackend(session), page_files())
-        await self._console.enter_async_context(self.server.serving())
+        await self._console.enter_async_context(self.server.serving(port))
 
 
 class Console(ServedConsole):

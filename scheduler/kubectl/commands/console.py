@@ -21,7 +21,7 @@ from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import ApiIndex
 from scheduler.web_console.server import BackendError, ConsoleServer, page_files
 
-__all__ = ["PluginBackend", "run"]
+__all__ = ["PluginBackend", "file_with_key", "run"]
 
 #: Sends the key to the server; the file is removed when the command ends.
 _FILE: Final = """\
@@ -106,7 +106,7 @@ async def run(session: Session) -> int:
     server = ConsoleServer(PluginBackend(session), files)
     try:
         async with server.serving(session.arguments.port):
-            with _file_with_key(server) as path:
+            with file_with_key(server) as path:
                 _tell(session, server, path)
                 await _interrupted()
     except OSError as error:
@@ -134,7 +134,7 @@ def _has_desktop() -> bool:
 
 
 @contextlib.contextmanager
-def _file_with_key(server: ConsoleServer) -> Iterator[Path]:
+def file_with_key(server: ConsoleServer) -> Iterator[Path]:
     """Give a file that opens the console; only this user can read it."""
     with tempfile.TemporaryDirectory(prefix="preemptive-console-") as folder:  # mode 0700
         path = Path(folder) / "open.html"

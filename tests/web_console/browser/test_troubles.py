@@ -143,7 +143,7 @@ def test_a_user_whose_session_ended_is_told_to_sign_in(page: Page):
     page.console.stand_in.switches.break_watches = True
     page.console.tick()
 
-    page.sees("enter the key", "#problems")
+    page.sees("Enter the key", "#problems")
 
 
 def test_an_unknown_view_is_the_cluster(page: Page):

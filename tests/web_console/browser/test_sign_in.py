@@ -1,0 +1,106 @@
+"""The user signs in: by the file with the key, or by typing it."""
+
+from collections.abc import Iterator
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
+
+from scheduler.kubectl.commands.console import file_with_key
+from tests.support.console_in_browser import Console, LoopThread, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+
+@pytest.fixture
+def page(console: Console, browser: webdriver.Chrome) -> Iterator[Page]:
+    """A browser that has not signed in."""
+    page = Page(browser, console)
+    browser.get(console.server.url)
+    browser.delete_all_cookies()
+    page.problems()
+    yield page
+    assert page.problems() == []
+
+
+def type_key(page: Page, key: str) -> None:
+    page.find("input[name=key]").send_keys(key, Keys.ENTER)
+
+
+def test_the_file_with_the_key_opens_the_page(page: Page):
+    with file_with_key(page.console.server) as path:
+        page.driver.get(path.as_uri())
+        page.find("#connection.tone-good")
+
+    assert page.driver.current_url.startswith(page.console.server.url)
+    assert page.console.server.key not in page.driver.current_url
+    assert page.script("return document.cookie") == ""
+
+
+def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page(page: Page):
+    page.driver.get(page.console.server.url)
+    assert "Enter the key that kubectl preemptive console shows" in page.text("main")
+    assert page.driver.switch_to.active_element.get_attribute("id") == "key"
+
+    for _ in range(6):
+        type_key(page, "wrong")
+        page.sees("This is not the key", "[role=alert]")
+    type_key(page, page.console.server.key)
+
+    page.find("#connection.tone-good")
+
+
+def test_a_reload_and_a_second_tab_need_no_key(page: Page):
+    page.driver.get(page.console.server.url)
+    type_key(page, page.console.server.key)
+    page.find("#connection.tone-good")
+
+    page.driver.refresh()
+    page.find("#connection.tone-good")
+    first = page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")
+    try:
+        page.driver.get(page.console.server.url)
+        page.find("#connection.tone-good")
+    finally:
+        page.driver.close()
+        page.driver.switch_to.window(first)
+
+
+def test_after_a_restart_one_message_says_to_enter_the_new_key(page: Page, thread: LoopThread):
+    page.driver.get(page.console.server.url)
+    type_key(page, page.console.server.key)
+    page.find("#connection.tone-good")
+
+    page.console.restart_server()
+
+    page.sees("You are not signed in", "#problems")
+    assert len(page.all("#problems .banner")) == 1
+    page.click("Enter the key", "#problems button")
+    page.sees("was started again, with a new key", "main")
+    type_key(page, page.console.server.key)
+    page.find("#connection.tone-good")
+
+
+def test_when_the_server_has_ended_the_page_says_how_to_start_it(page: Page):
+    page.driver.get(page.console.server.url)
+    type_key(page, page.console.server.key)
+    page.find("#connection.tone-good")
+
+    page.console.stop_server()
+
+    page.sees("start it again and open the address that it prints", "#problems")
+    assert len(page.all("#problems .banner")) == 1
+    page.driver.get("about:blank")
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_the_form_follows_the_system_and_is_legible(page: Page, scheme: str):
+    page.prefer(scheme)
+    page.driver.get(page.console.server.url)
+
+    ground, text = page.script(
+        "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
+    )
+    assert (ground == "rgb(15, 18, 22)") == (scheme == "dark")
+    assert ground != text
