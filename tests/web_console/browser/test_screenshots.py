@@ -79,7 +79,7 @@ def show(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize("size", [(1440, 900), (1024, 700)], ids=["large", "small"])
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 700), (900, 700)], ids=str)
 def test_a_view_fits_the_width_of_the_window(page: Page, name: str, size: tuple[int, int]):
     page.size(*size)
     show(page, name)

@@ -1,5 +1,7 @@
 """Each view of the console shows what the API says, in a real browser."""
 
+import json
+
 import pytest
 
 from scheduler.model import times
@@ -157,6 +159,61 @@ def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
     page.misses("12 of 12 nodes")
 
 
+def test_the_page_of_a_pod_counts_groups_of_nodes_by_plugin(page: Page):
+    page.open("waiting/prod/api-0")
+    page.sees("What the nodes say")
+
+    page.click("Each node")
+
+    page.wait(lambda: len(page.texts(".matrix tbody tr")) == 3)
+    assert page.texts(".matrix td:first-child") == ["eu-1a", "eu-1b", "eu-1c"]
+    assert page.texts(".matrix td:nth-child(2)") == ["4", "4", "4"]
+    page.find("#group-by option[value='none']").click()
+    page.wait(lambda: page.texts(".matrix td:first-child") == ["all nodes"])
+    nodes, fit, *rejected = (int(text) for text in page.texts(".matrix td.number"))
+    assert (nodes, fit + sum(rejected)) == (12, 12)
+
+
+def test_a_preemption_that_is_only_possible_has_no_outcome(page: Page):
+    page.open("waiting/prod/api-0")
+
+    page.sees("node-0001 would be chosen")
+    assert "What became of it" not in page.text("main")
+    assert "Disruption budget" in page.text("main")
+
+
+def test_a_priority_has_the_same_colour_whichever_view_is_opened_first(page: Page):
+    def colour(selector: str) -> str:
+        return page.find(selector).value_of_css_property("background-color")
+
+    page.open("cluster")
+    page.wait(lambda: "100,000" in page.text(".legend"))
+    legend = {
+        each.text: each.find_element("css selector", ".swatch").value_of_css_property(
+            "background-color"
+        )
+        for each in page.all(".legend button")
+    }
+
+    page.open("waiting/prod/api-0")
+
+    page.wait(lambda: colour(".facts .swatch") == legend["100,000"])
+
+
+@pytest.mark.parametrize(
+    ("cost", "want"),
+    [
+        ({"cpu": 9_000, "memory": 18 * 2**30}, ["9 cpu·s", "18 GiB·s"]),
+        ({"cpu": 7_200_000, "pods": 90}, ["2 cpu·h", "1m 30s of pod time"]),
+        ({}, []),
+    ],
+)
+def test_a_cost_has_the_unit_in_which_it_is_not_zero(
+    page: Page, cost: dict[str, int], want: list[str]
+):
+    assert page.module("format", f"m.cost({json.dumps(cost)})") == want
+
+
 def test_a_pod_that_waits_no_more_is_said_to(page: Page):
     page.open("waiting/prod/unknown")
 
@@ -183,7 +240,7 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page: Page
     assert [text.rpartition("lost by ")[2] for text in losers] == [
         "sum of priorities", "highest priority", "PDB violations",
     ]  # fmt: skip
-    assert page.texts(".candidates .decided") == ["4,294,967,296", "1,000", "1"]
+    assert page.texts(".candidates .decided") == ["0 + 2 \u00d7 2\u00b3\u00b9", "1,000", "1"]
     page.sees("2 victims were evicted in vain")
     page.sees("batch/train-4-again waits")
 

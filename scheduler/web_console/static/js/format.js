@@ -105,13 +105,14 @@ export function requests(amounts, brief = false) {
  * @param {Record<string, number> | undefined} amounts
  */
 export function cost(amounts) {
-  /** @param {number} number */
-  const hours = (number) => trimmed(number / 3600);
+  /** @type {(seconds: number, unit: string) => string} in hours, or in seconds where these would be 0 */
+  const timed = (seconds, unit) =>
+    seconds < 36 ? `${trimmed(seconds)} ${unit}·s` : `${trimmed(seconds / 3600)} ${unit}·h`;
   /** @type {Record<string, (number: number) => string>} */
   const known = {
     pods: (number) => `${duration(number)} of pod time`,
-    cpu: (number) => `${hours(number / 1000)} cpu·h`,
-    memory: (number) => `${hours(number / 2 ** 30)} GiB·h`,
+    cpu: (number) => timed(number / 1000, "cpu"),
+    memory: (number) => timed(number / 2 ** 30, "GiB"),
   };
   return Object.entries(amounts ?? {})
     .filter(([name]) => name in known)

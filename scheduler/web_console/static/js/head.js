@@ -132,7 +132,7 @@ export function Figures() {
 
 /** @param {{term: string, value: string, exact?: number, note?: string, href?: string, yields?: boolean}} props */
 function Figure({ term, value, exact, note, href, yields = false }) {
-  const title = exact === undefined ? undefined : count(exact);
+  const title = exact === undefined ? undefined : [count(exact), note].filter(Boolean).join(": ");
   const body = html`<dt>${term}</dt>
     <dd title=${title}>${value}${note && html` <span class="note">${note}</span>`}</dd>`;
   return href ? html`<div class=${yields ? "yields" : ""}><a href=${href} class="figure">${body}</a></div>` : html`<div class="figure">${body}</div>`;

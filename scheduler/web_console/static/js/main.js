@@ -1,11 +1,13 @@
 /** The page: header, problems, figures, and the view that the address names. */
 import { html, render, useEffect, useErrorBoundary } from "./html.js";
+import { get } from "./api.js";
 import { summary } from "./documents.js";
 import { useLive } from "./live.js";
 import { useStore } from "./store.js";
 import { go, route, to } from "./route.js";
 import { switchTheme, theme } from "./theme.js";
 import { useShortcuts } from "./keyboard.js";
+import { see } from "./palette.js";
 import { short } from "./format.js";
 import { Banner, Connection, Figures } from "./head.js";
 import { HelpButton, RecordingButton } from "./dialogs.js";
@@ -100,6 +102,23 @@ function Guarded({ view: View }) {
   return html`<${View} />`;
 }
 
+/** Nodes whose priorities are taken into the scale at first. */
+const SOME_NODES = 200;
+
+/**
+ * Take priorities of some nodes into the scale, so that colours are the same whichever view is
+ * opened first.
+ */
+async function seePriorities() {
+  try {
+    const { items = [] } = await get("/nodes", { limit: SOME_NODES });
+    see(items.flatMap((node) => (node.priorities ?? []).map((each) => each.priority)));
+  } catch {
+    // The view that is shown says what fails.
+  }
+}
+
+seePriorities();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren();
 render(html`<${App} />`, root);

@@ -1,5 +1,6 @@
 /** Candidates and victims of a preemption, decided or possible. */
 import { html } from "./html.js";
+import { reasonOf } from "./waiting_groups.js";
 import { age } from "./clock.js";
 import { count, duration, plural } from "./format.js";
 import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
@@ -9,12 +10,22 @@ import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
 const CRITERIA = [
   ["pdbViolations", "PDB violations", (each) => count(each.pdbViolations)],
   ["highestPriority", "Highest priority", (each) => count(each.highestPriority)],
-  ["prioritySum", "Sum of priorities", (each) => count(each.prioritySum)],
+  ["prioritySum", "Sum of priorities", shownSum],
   ["victims", "Victims", (each) => count(each.victims)],
   ["earliestStart", "Earliest start", (each) => (each.earliestStart ? `${duration(age(each.earliestStart))} ago` : "–")],
 ];
 
-const SUM = "3. criterion: each victim counts as its priority plus 2,147,483,648, as in kube-scheduler";
+const SUM = "3. criterion: each victim counts as its priority plus 2³¹, as in kube-scheduler, so fewer victims are better";
+
+/**
+ * Return the sum with the part that only counts victims apart, which no reader can see in it.
+ *
+ * @param {Api.CandidateView} candidate
+ */
+function shownSum({ prioritySum = 0, victims = 0 }) {
+  const sum = count(prioritySum - victims * 2 ** 31);
+  return victims > 0 ? `${sum} + ${victims} × 2³¹` : sum;
+}
 
 /** What each criterion prefers, in a sentence. */
 /** @type {Record<string, string>} */
@@ -39,14 +50,15 @@ export function criterionSentence(criterion) {
  * The candidates side by side. In the row of each loser the criterion by which it lost is marked;
  * what comes after it was not compared any more and is pale.
  *
- * @param {{candidates?: Api.CandidateView[], total?: number, criterion?: string}} props
+ * @param {{candidates?: Api.CandidateView[], total?: number, criterion?: string, planned?: boolean}} props
  */
-export function Candidates({ candidates = [], total = candidates.length, criterion = "" }) {
+export function Candidates({ candidates = [], total = candidates.length, criterion = "", planned = false }) {
   if (candidates.length === 0) return html`<p class="muted">No candidates are known.</p>`;
+  const verb = planned ? "would be" : "was";
   return html`<p class="sentence">
       ${candidates.length > 1 && criterion
-        ? html`<strong>${candidates[0].node}</strong> was chosen: ${criterionSentence(criterion)}.`
-        : html`<strong>${candidates[0].node}</strong> was the only candidate.`}
+        ? html`<strong>${candidates[0].node}</strong> ${verb} chosen: ${criterionSentence(criterion)}.`
+        : html`<strong>${candidates[0].node}</strong> ${planned ? "is" : "was"} the only candidate.`}
     </p>
     <div class="scroll-x"><table class="table compact candidates">
       <thead>
@@ -90,15 +102,17 @@ function criterionName(criterion) {
 }
 
 /**
- * The victims, and what became of them.
+ * The victims and, of a preemption that was decided, what became of them.
  *
- * @param {{victims?: Api.VictimView[], hidden?: number, past?: boolean}} props
+ * @param {{victims?: Api.VictimView[], hidden?: number, when: "planned" | "active" | "past"}} props
  */
-export function Victims({ victims = [], hidden = 0, past = false }) {
+export function Victims({ victims = [], hidden = 0, when }) {
   if (victims.length === 0 && !hidden) return html`<p class="muted">No victims.</p>`;
+  const planned = when === "planned";
   return html`<div class="scroll-x"><table class="table compact">
       <thead>
-        <tr><th>Victim</th><th>Priority</th><th class="number">${past ? "Had run" : "Runs"}</th><th>State</th><th>What became of it</th></tr>
+        <tr><th>Victim</th><th>Priority</th><th class="number">${when === "past" ? "Had run" : "Runs"}</th>
+          ${planned ? html`<th>Disruption budget</th>` : html`<th>State</th><th>What became of it</th>`}</tr>
       </thead>
       <tbody>
         ${victims.map(
@@ -107,12 +121,7 @@ export function Victims({ victims = [], hidden = 0, past = false }) {
               <td><${Pod} pod=${victim.pod} />${victim.pod.owner && html`<div class="below"><${Owner} owner=${victim.pod.owner} /></div>`}</td>
               <td><${Priority} value=${victim.pod.priority} /></td>
               <td class="number">${duration(victim.ranSeconds ?? 0)}</td>
-              <td>
-                <${State} value=${victim.state ?? "planned"} />
-                ${victim.violatesPdb && html` <span class="tag tag-bad" title="Its disruption budget does not allow the eviction">PDB</span>`}
-                ${victim.wasted && html` <span class="tag tag-bad" title="The preemptor was not bound to what it freed">wasted</span>`}
-              </td>
-              <td><${Became} replacement=${victim.replacement} /></td>
+              ${planned ? html`<${Budget} victim=${victim} />` : html`<${Outcome} victim=${victim} />`}
             </tr>`,
         )}
       </tbody>
@@ -120,11 +129,28 @@ export function Victims({ victims = [], hidden = 0, past = false }) {
     ${hidden > 0 && html`<p class="muted">${plural(hidden, "victim")} hidden: you may not get pods in their namespaces.</p>`}`;
 }
 
+/** @param {{victim: Api.VictimView}} props */
+function Budget({ victim }) {
+  return html`<td>
+    ${victim.violatesPdb ? html`<span class="tag tag-bad">not respected</span>` : html`<span class="muted">–</span>`}
+  </td>`;
+}
+
+/** @param {{victim: Api.VictimView}} props */
+function Outcome({ victim }) {
+  return html`<td>
+      <${State} value=${victim.state ?? "planned"} />
+      ${victim.violatesPdb && html` <span class="tag tag-bad" title="Its disruption budget does not allow the eviction">PDB</span>`}
+      ${victim.wasted && html` <span class="tag tag-bad" title="The preemptor was not bound to what it freed">wasted</span>`}
+    </td>
+    <td><${Became} replacement=${victim.replacement} /></td>`;
+}
+
 /** @param {{replacement?: Api.Replacement | null}} props */
 export function Became({ replacement }) {
   if (!replacement) return html`<span class="muted">–</span>`;
   if (replacement.node) return html`<${Pod} pod=${replacement.pod} /> on <${Node} name=${replacement.node} />`;
-  return html`<${Pod} pod=${replacement.pod} link /> waits<div class="below">${replacement.message}</div>`;
+  return html`<${Pod} pod=${replacement.pod} link /> waits<div class="below" title=${replacement.message}>${reasonOf(replacement)}</div>`;
 }
 
 /** @param {{vetoes?: Api.PolicyVeto[]}} props */
@@ -165,7 +191,7 @@ export function Verdicts({ verdicts = [] }) {
           <td>${verdict.reason}</td>
           <td class="muted">${verdict.plugin}</td>
           <td>
-            <span class="state tone-${verdict.resolvable ? "accent" : "quiet"}">${verdict.resolvable ? "can help" : "cannot help"}</span>
+            <span class="state tone-${verdict.resolvable ? "accent" : "quiet"}">${verdict.resolvable ? "may help" : "cannot help"}</span>
           </td>
           <td class="examples" title=${(verdict.examples ?? []).join(", ")}>
             ${(verdict.examples ?? []).slice(0, EXAMPLES).map(

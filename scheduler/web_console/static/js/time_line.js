@@ -64,9 +64,13 @@ export function TimeLine({ columns, step, onSelect }) {
     };
   }, [mode, step, columns[0].length]);
   useEffect(() => plot.current?.setData(columns), [columns]);
-  const sum = (/** @type {number[]} */ column) => column.reduce((total, number) => total + number, 0);
-  const text = `Time line: ${sum(columns[3])} preemptions with ${sum(columns[1])} victims, ${sum(columns[2])} of them wasted`;
+  const text = `Time line: ${total(columns[3])} preemptions with ${total(columns[1])} victims, ${total(columns[2])} of them wasted`;
   return html`<div class="time-line" ref=${place} role="img" aria-label=${text}></div>`;
+}
+
+/** @param {ArrayLike<number | null | undefined>} column */
+function total(column) {
+  return Array.from(column).reduce((/** @type {number} */ sum, number) => sum + (number ?? 0), 0);
 }
 
 /**
@@ -93,7 +97,8 @@ function options(element, step, onSelect) {
     width: 0,
     paths: bars,
     points: { show: false },
-    value: (_, number) => number ?? "–",
+    // Where the pointer is; otherwise of the whole time.
+    value: (plot, number, index) => number ?? total(plot.data[index] ?? []),
   });
   const clock = (/** @type {number} */ at) => new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   return {
@@ -111,7 +116,7 @@ function options(element, step, onSelect) {
       { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] },
     ],
     series: [
-      { label: "From", value: (_, at) => (at ? clock(at) : "–") },
+      { label: "From", value: (plot, at) => clock(at ?? plot.data[0][0]) },
       series("Victims", read("--accent")),
       series("Wasted", read("--danger")),
       { ...series("Preemptions", read("--muted")), paths: () => null },

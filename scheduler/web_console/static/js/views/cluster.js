@@ -1,8 +1,7 @@
 /** Every node of the cluster as a bar. */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
 import { nodesWith } from "../documents.js";
-import { get } from "../api.js";
-import { useFetched } from "../fetched.js";
+import { NO_LABEL, chosenLabel, labelOptions, useLabels } from "../node_labels.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
 import { refine, route } from "../route.js";
@@ -24,31 +23,14 @@ const ORDERS = [["name", "Name"], ["used", "Most requested"]];
 /** @typedef {import("../cluster_layout.js").Layout} Layout */
 /** @typedef {import("../cluster_canvas.js").Look} Look */
 
-/** Labels to group by, if the address does not say, in order of preference. */
-const USUAL = ["topology.kubernetes.io/zone"];
-/** In the address, where nodes shall not be grouped. */
-const NO_LABEL = "none";
 const KEPT = "patterns";
 
 export function ClusterView() {
   const { query } = useStore(route);
-  const labels = useFetched("labels", (signal) => get("/labels", {}, { signal }), null);
+  const labels = useLabels();
   const label = chosenLabel(query.get("by"), labels);
   if (label === undefined) return html`<div class="view view-cluster"></div>`;
   return html`<${Nodes} label=${label} labels=${labels.data?.items ?? []} query=${query} />`;
-}
-
-/**
- * Return the label to group by, "" for none, undefined while that is not known.
- *
- * @param {string | null} asked
- * @param {import("../fetched.js").Shown<Api.LabelsDocument>} labels
- */
-function chosenLabel(asked, labels) {
-  if (asked === NO_LABEL) return "";
-  if (asked) return asked;
-  if (!labels.data) return labels.error ? "" : undefined;
-  return USUAL.find((key) => labels.data?.items?.some((item) => item.key === key)) ?? "";
 }
 
 /** @param {{label: string, labels: Api.LabelView[], query: URLSearchParams}} props */
@@ -120,18 +102,6 @@ function prioritiesOf(nodes) {
   const found = new Set();
   for (const node of nodes.values()) for (const each of node.priorities ?? []) found.add(each.priority);
   return found;
-}
-
-/**
- * @param {Api.LabelView[]} labels
- * @param {string} chosen
- * @returns {import("../parts.js").Options}
- */
-function labelOptions(labels, chosen) {
-  /** @type {import("../parts.js").Options} */
-  const keys = labels.map((item) => [item.key, `${item.key} (${item.values})`]);
-  if (chosen && !labels.some((item) => item.key === chosen)) keys.push([chosen, chosen]);
-  return [[NO_LABEL, "nothing"], ...keys];
 }
 
 /** @param {{groups: NodeGroup[], resource: string}} props */

@@ -69,7 +69,7 @@ function Pods({ title, pods, note, link = false }) {
   const sorted = [...pods].sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0));
   const shown = all ? sorted : sorted.slice(0, FIRST);
   return html`<h3>${title} <span class="muted">${count(pods.length)}</span> ${note && html`<span class="note">${note}</span>`}</h3>
-    <table class="table compact">
+    <table class="table compact panel-pods">
       <thead>
         <tr><th>Pod</th><th>Priority</th></tr>
       </thead>

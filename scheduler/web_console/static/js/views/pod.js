@@ -8,12 +8,10 @@ import { go, to } from "../route.js";
 import { useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
-import { count, duration, plural, requests, time } from "../format.js";
-import { Failure, Filter, More, Node, Owner, Priority, Section, State, focusFilter } from "../parts.js";
+import { duration, plural, requests, time } from "../format.js";
+import { Failure, Node, Owner, Priority, Section, State, focusFilter } from "../parts.js";
+import { PerNode } from "./pod_nodes.js";
 import { Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
-
-/** Nodes of the table that are shown at first. */
-const FIRST_NODES = 100;
 
 /** @param {{namespace: string, name: string}} props */
 export function PodPage({ namespace, name }) {
@@ -99,9 +97,9 @@ function Possible({ preemption }) {
       Evicting ${plural(all, "pod")} on <${Node} name=${preemption.node} /> would make space.
       ${violations > 0 && html` <span class="tag tag-bad">${plural(violations, "PDB violation")}</span>`}
     </p>
-    <${Victims} victims=${victims} hidden=${preemption.hiddenVictims} />
+    <${Victims} victims=${victims} hidden=${preemption.hiddenVictims} when="planned" />
     <h3 class="gap">Candidates</h3>
-    <${Candidates} candidates=${preemption.candidates} total=${preemption.candidatesTotal} criterion=${preemption.criterion} />`;
+    <${Candidates} candidates=${preemption.candidates} total=${preemption.candidatesTotal} criterion=${preemption.criterion} planned />`;
 }
 
 /** @param {{attempts: Api.AttemptView[]}} props */
@@ -114,38 +112,9 @@ function History({ attempts }) {
         <${State} value=${attempt.decision} />
         <span class="history-text">
           ${attempt.node && html`<${Node} name=${attempt.node} /> `}${attempt.message}
-          ${(attempt.repeated ?? 0) > 0 && html` <span class="tag">${count(attempt.repeated)} more times</span>`}
+          ${(attempt.repeated ?? 0) > 0 && html` <span class="tag">${plural(attempt.repeated ?? 0, "time", "times")} more</span>`}
         </span>
       </li>`,
     )}
   </ol>`;
-}
-
-/** @param {{nodes: Api.NodeVerdict[]}} props */
-function PerNode({ nodes }) {
-  const [filter, setFilter] = useState("");
-  const [most, setMost] = useState(FIRST_NODES);
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = nodes.filter((node) => {
-    const text = `${node.name} ${node.plugin ?? ""} ${node.rejection ?? ""}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
-  return html`<div class="toolbar gap">
-      <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter nodes" />
-      <span class="muted">${count(found.length)} of ${plural(nodes.length, "node")}</span>
-    </div>
-    <table class="table compact">
-      <thead><tr><th>Node</th><th>Plugin</th><th>Why not</th><th>Why no preemption there</th></tr></thead>
-      <tbody>
-        ${found.slice(0, most).map(
-          (node) => html`<tr key=${node.name}>
-            <td><${Node} name=${node.name} /></td>
-            <td class="muted">${node.plugin ?? ""}</td>
-            <td>${node.rejection || html`<span class="state tone-good">fits, score ${count(node.total)}</span>`}</td>
-            <td class="muted">${(node.objections ?? []).join("; ")}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-    <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />`;
 }

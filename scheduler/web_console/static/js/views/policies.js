@@ -11,8 +11,9 @@ export function PoliciesView() {
   useTicking(5);
   if (!live.data) return html`<div class="view muted">${live.error ? "" : "Loading policies …"}</div>`;
   const { items = [], bounds = [] } = live.data;
+  const note = items.length > 0 ? plural(items.length, "PreemptionPolicy", "PreemptionPolicies") : "";
   return html`<div class="view">
-    <div class="toolbar"><h2>Policies</h2><span class="note">${plural(items.length, "PreemptionPolicy", "PreemptionPolicies")}</span></div>
+    <div class="toolbar"><h2>Policies</h2><span class="note">${note}</span></div>
     ${items.length === 0
       ? html`<${Empty} title="No policies">Preemption is bounded by the built-in bounds only. PreemptionPolicy objects add rules.<//>`
       : html`<div class="cards">${items.map((policy) => html`<${Policy} key=${policy.name} policy=${policy} />`)}</div>`}

@@ -151,7 +151,7 @@ function Table({ items }) {
     <thead>
       <tr>
         <th>Decided</th><th>Preemptor</th><th>Priority</th><th>Node</th><th>Victims</th>
-        <th>State</th><th class="number">Took</th><th>Cost</th>
+        <th>State</th><th class="number">Took</th><th class="number">Cost</th>
       </tr>
     </thead>
     <tbody>${items.map((item) => html`<${Row} key=${item.id} item=${item} />`)}</tbody>
@@ -172,7 +172,7 @@ function Row({ item }) {
     </td>
     <td><${State} value=${item.endedAt ? item.outcome || "done" : item.phase} /></td>
     <td class="number">${took(item)}</td>
-    <td class="muted requests">${cost(item.cost)[1] ?? cost(item.cost)[0] ?? ""}</td>
+    <td class="number muted requests">${cost(item.cost)[1] ?? cost(item.cost)[0] ?? ""}</td>
   </tr>`;
 }
 
@@ -214,7 +214,7 @@ function Details({ item }) {
       ${plural(wasted, "victim was", "victims were")} evicted in vain: the preemptor was not bound to what
       ${wasted === 1 ? " it" : " they"} freed.
     </p>`}
-    <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} past=${!active} /><//>
+    <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>
     <${Section} title="Candidates that were compared" note="the criteria from left to right">
       <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} />
     <//>`;

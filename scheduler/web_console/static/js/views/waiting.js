@@ -156,7 +156,7 @@ function Group({ group, by, open: atFirst }) {
     ${!alone &&
     html`<tr class="group" data-row tabindex="0" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
       <td colspan="2"><span class="twist">${open ? "▾" : "▸"}</span>${group.title}</td>
-      <td class="muted">${plural(items.length, "pod")}</td>
+      <td class="muted">${plural(items.length, "pod")}, oldest</td>
       <td class="number">${duration(age(group.oldest))}</td>
       <td></td>
       <td></td>

@@ -46,7 +46,7 @@ export function WhatIfView() {
   return html`<div class="view what-if">
     <form class="ask" onSubmit=${submit} onKeyDown=${onKeyDown}>
       <label class="ask-text"
-        ><span class="ask-label">Objects as they would be applied <span class="note">YAML or JSON</span></span>
+        ><span class="ask-label">Objects as they would be applied, in YAML or JSON</span>
         <textarea id="objects" spellcheck=${false} autocomplete="off" wrap="off" placeholder=${EXAMPLE}
           value=${form.text} onInput=${(/** @type {Typed} */ event) => change({ text: event.currentTarget.value })}></textarea>
       </label>
@@ -57,7 +57,7 @@ export function WhatIfView() {
         <input type="text" value=${form.namespace} spellcheck=${false} autocomplete="off"
           onInput=${(/** @type {Typed} */ event) => change({ namespace: event.currentTarget.value })} /></label>
       <label class="check"><input type="checkbox" checked=${form.settle}
-        onChange=${() => change({ settle: !form.settle })} />Go on until nothing changes: victims are made again</label>
+        onChange=${() => change({ settle: !form.settle })} />Controllers make victims again, until nothing changes</label>
       <div class="buttons">
         <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
         <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
@@ -186,10 +186,10 @@ function PlannedPod({ item, open: atFirst }) {
 function Why({ item, victims }) {
   return html`${item.message && html`<p class="message">${item.message}</p>`}
     ${(item.verdicts ?? []).length > 0 && html`<${Verdicts} verdicts=${item.verdicts} />`}
-    ${victims > 0 && html`<h3 class="gap">Victims</h3><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} />`}
+    ${victims > 0 && html`<h3 class="gap">Victims</h3><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when="planned" />`}
     ${(item.candidates ?? []).length > 0 &&
     html`<h3 class="gap">Candidates</h3>
-      <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} />`}
+      <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} planned />`}
     ${(item.policies ?? []).length > 0 && html`<h3 class="gap">Policies that say no</h3><${Vetoes} vetoes=${item.policies} />`}`;
 }
 
