@@ -35,7 +35,15 @@ from scheduler.web_console.server import ConsoleServer, page_files
 from tests.support.api_stand_in import StandIn, serving
 from tests.support.stand_in_documents import SMALL, Shape
 
-__all__ = ["Console", "LoopThread", "Page", "ServedConsole", "chromium", "chromium_programs"]
+__all__ = [
+    "PATIENCE_SECONDS",
+    "Console",
+    "LoopThread",
+    "Page",
+    "ServedConsole",
+    "chromium",
+    "chromium_programs",
+]
 
 #: For how long a page may take to show something; machines of CI are slow.
 PATIENCE_SECONDS: Final = 20.0

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 from scheduler.kubectl.commands.console import file_with_key
-from tests.support.console_in_browser import Console, LoopThread, Page
+from tests.support.console_in_browser import PATIENCE_SECONDS, Console, LoopThread, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -24,7 +26,12 @@ def page(console: Console, browser: webdriver.Chrome) -> Iterator[Page]:
 
 
 def type_key(page: Page, key: str) -> None:
+    """Send the form, and wait until its answer replaces the page."""
+    page.script("window.earlier = true")
     page.find("input[name=key]").send_keys(key, Keys.ENTER)
+    # While pages are replaced, the driver may fail in many ways.
+    waiting = WebDriverWait(page.driver, PATIENCE_SECONDS, 0.05, [WebDriverException])
+    waiting.until(lambda driver: not driver.execute_script("return window.earlier"))
 
 
 def test_the_file_with_the_key_opens_the_page(page: Page):

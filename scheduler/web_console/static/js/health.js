@@ -32,7 +32,8 @@ export function forget(source) {
 }
 
 /**
- * Return what fails, as one entry for each kind of error.
+ * Return what fails, as one entry for each kind of error. Without a session
+ * nothing can be asked, so an end of the session is the only entry then.
  *
  * @returns {Problem[]}
  */
@@ -46,7 +47,8 @@ export function problems() {
     if (known) merge(known, state, error);
     else found.set(error.kind, { ...state, error, key: error.kind, retries: [state.retry], paths: new Set([error.path]) });
   }
-  return [...found.values()];
+  const unauthorized = found.get("unauthorized");
+  return unauthorized ? [unauthorized] : [...found.values()];
 }
 
 /**

@@ -86,6 +86,7 @@ function Nodes({ label, labels, query }) {
       ${nodes
         ? html`<${Bars}
             groups=${groups}
+            known=${nodes.size}
             version=${live.data}
             look=${{ resource, patterns, highlight, selected }}
           />`
@@ -148,9 +149,9 @@ function Legend({ highlight, onHighlight, children }) {
 /**
  * The canvas, with pointing and arrow keys.
  *
- * @param {{groups: NodeGroup[], version: {revision: number}, look: Pick<Look, "resource" | "patterns" | "highlight" | "selected">}} props
+ * @param {{groups: NodeGroup[], known: number, version: {revision: number}, look: Pick<Look, "resource" | "patterns" | "highlight" | "selected">}} props
  */
-function Bars({ groups, version, look }) {
+function Bars({ groups, known, version, look }) {
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const painter = useRef(/** @type {Painter | null} */ (null));
@@ -219,7 +220,7 @@ function Bars({ groups, version, look }) {
   };
   const shown = plan?.bars.find((bar) => bar.node.name === hovered)?.node;
   if (groups.length === 0) {
-    return html`<div class="bars" ref=${scroller}><${Empty} title="No nodes">No node matches the filter.<//></div>`;
+    return html`<div class="bars" ref=${scroller}><${Empty} title="No nodes">${known > 0 ? "No node matches the filter." : "The cluster has none."}<//></div>`;
   }
   return html`<div class="bars" ref=${scroller} onScroll=${paint}>
     <div class="bars-space" style=${{ height: `${(plan?.height ?? 0) + 8}px` }}>
