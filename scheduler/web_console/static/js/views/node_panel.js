@@ -79,7 +79,8 @@ function Pods({ title, pods, note, link = false }) {
             html`<tr key=${pod.uid}>
               <td>
                 <${Pod} pod=${pod} link=${link} />
-                <div class="below">${!pod.hidden && requests(pod.requests)}${pod.owner && html` · <${Owner} owner=${pod.owner} />`}</div>
+                <div class="below">${!pod.hidden && requests(pod.requests)}</div>
+                ${pod.owner && html`<div class="below"><${Owner} owner=${pod.owner} /></div>`}
               </td>
               <td><${Priority} value=${pod.priority} /></td>
             </tr>`,
