@@ -118,7 +118,8 @@ async function seePriorities() {
   }
 }
 
-seePriorities();
+// The cluster view loads all nodes.
+if (route.value.view !== "cluster") seePriorities();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren();
 render(html`<${App} />`, root);
