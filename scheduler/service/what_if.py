@@ -9,8 +9,6 @@ Everything here runs in the serving thread, except for the generator of `what_if
 
 import asyncio
 import contextlib
-import os
-import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
@@ -22,6 +20,7 @@ import msgspec
 from scheduler.observe.api.requests import ApiError, NameAccess
 from scheduler.observe.pages.plan import Home, PlanReply
 from scheduler.observe.pages.statuses import status
+from scheduler.service import spawn
 from scheduler.service.what_if_worker import HEAD, Refusal
 from scheduler.sim.plan_request import MAX_BYTES
 
@@ -48,7 +47,7 @@ _RETRY_AFTER: Final = 5
 #: The longest message of a process: the answer about 10,000 pods.
 _MAX_MESSAGE: Final = 256 << 20
 _CHUNK: Final = 1 << 16
-_MODULE: Final = "scheduler.service.what_if_worker"
+_MODULE: Final = "scheduler.service.what_if_start"
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
 #: Returns the state of the scheduler in parts; see `what_if_feed.parts`.
@@ -210,7 +209,7 @@ class _Ticket:
 class _Worker:
     """One process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: spawn.Child) -> None:
         self._process = process
         self._timer: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -222,18 +221,8 @@ class _Worker:
         Raises:
             OSError: It cannot be started.
         """
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-m",
-            _MODULE,
-            str(memory),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=_environment(),
-        )
-        return cls(process)
+        program = (sys.executable, "-I", "-m", _MODULE, str(memory))
+        return cls(await spawn.start(program, _environment()))
 
     @property
     def returncode(self) -> int | None:
@@ -279,23 +268,21 @@ class _Worker:
         return _refusal(refusal.code, refusal.reason, refusal.message)
 
     async def _send(self, tag: bytes, body: bytes) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        stdin.write(HEAD.pack(len(body), tag[0]))
-        # Large bodies are written piece by piece: what does not fit into the pipe is copied.
+        writer = self._process.writer
+        writer.write(HEAD.pack(len(body), tag[0]))
+        # Large bodies are written piece by piece: what does not fit into the socket is copied.
         for start in range(0, len(body), _CHUNK):
-            stdin.write(body[start : start + _CHUNK])
-            await stdin.drain()
-        await stdin.drain()
+            writer.write(body[start : start + _CHUNK])
+            await writer.drain()
+        await writer.drain()
 
     async def _receive(self) -> tuple[bytes, bytes]:
-        stdout = self._process.stdout
-        assert stdout is not None
+        reader = self._process.reader
         try:
-            length, tag = HEAD.unpack(await stdout.readexactly(HEAD.size))
+            length, tag = HEAD.unpack(await reader.readexactly(HEAD.size))
             if length > _MAX_MESSAGE:
                 raise _BrokenError("the answer is too long")
-            return bytes([tag]), await stdout.readexactly(length)
+            return bytes([tag]), await reader.readexactly(length)
         except asyncio.IncompleteReadError as error:
             raise _BrokenError("the process has ended") from error
 
@@ -319,13 +306,7 @@ class _Worker:
     async def kill(self) -> None:
         """End the process at once."""
         self.stop_waiting()
-        if self._process.returncode is None:
-            # `Process.kill` would take the exit code from the thread that waits for it.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        await self._process.wait()
+        await self._process.kill()
 
 
 async def _started(feed: Feed) -> AsyncGenerator[bytes]:

@@ -1,7 +1,7 @@
 """The process that answers `what if`: it reads requests, decides them in memory, and has no rights.
 
-The live scheduler starts it with pipes as standard input and output. It runs at a low
-priority, with limits on memory and CPU time, and ends when its input ends.
+The live scheduler starts it, by `what_if_start`, with a socket as standard input and output. It
+ends when its input ends.
 
 Messages have four bytes of length, one byte that says what they are, and a body:
 
@@ -16,15 +16,11 @@ In place of R, N and A the worker may send X, a refusal, as JSON.
 """
 
 import contextlib
-import ctypes
 import gc
-import os
 import resource
-import signal
 import struct
 import sys
 import traceback
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
@@ -43,9 +39,6 @@ __all__ = ["HEAD", "Refusal", "main"]
 HEAD: Final = struct.Struct(">IB")
 #: CPU seconds of one request.
 _CPU_SECONDS: Final = 30
-_PR_SET_PDEATHSIG: Final = 1
-#: A tenth of the CPU time of the scheduler, where both want all of it.
-_NICENESS: Final = 10
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -87,28 +80,12 @@ class _Pipe:
 
 
 def main() -> None:
-    """Answer requests until the input ends. The first argument is the limit of memory in bytes."""
-    _limit(int(sys.argv[1]))
+    """Answer requests until the input ends."""
     pipe = _Pipe(sys.stdin.buffer, sys.stdout.buffer)
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             _serve(pipe)
             gc.collect()
-
-
-def _limit(memory: int) -> None:
-    """Give up what is not needed, and bound the rest."""
-    with contextlib.suppress(OSError, AttributeError):
-        # The kernel ends this process with its parent.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        # Rather this process than the scheduler, if memory runs out.
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    os.nice(_NICENESS)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 def _limit_time() -> None:
@@ -134,7 +111,7 @@ def _serve(pipe: _Pipe) -> None:
     except MemoryError:
         gc.collect()
         refusal = Refusal(503, "ServiceUnavailable", "the plan needs more memory than it may use")
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):
         raise
     except Exception as error:  # noqa: BLE001 - the scheduler logs it
         text = f"the plan failed: {type(error).__name__}"
@@ -155,7 +132,3 @@ def _answer(pipe: _Pipe, body: bytes) -> None:
     pipe.send(b"N", msgspec.json.encode(sorted(namespaces(answer, about))))
     visible = frozenset(msgspec.json.decode(pipe.receive()[1], type=list[str]))
     pipe.send(b"A", msgspec.json.encode(hide(answer, visible.__contains__, about)))
-
-
-if __name__ == "__main__":
-    main()
