@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from scheduler.core.attempt.equivalence import no_longer_equivalent
+from scheduler.core.attempt.node_results import node_traces
 from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingAlgorithm
 from scheduler.core.binding import BindingCycle, DeviceWait
 from scheduler.core.cycle.commit import DecisionCommitter
@@ -29,6 +30,7 @@ from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.core.preemption.policy.vetoes import Explain
 from scheduler.core.requeue.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.plugin import PluginError
@@ -232,7 +234,7 @@ class Machine:
             preemption_tried=outcome.preemption_tried,
             refusals=outcome.refusals,
             waited=now - run.started_at,
-            trace=outcome.trace,
+            trace=node_traces(outcome.results),
             details=outcome.details,
             comparison=None if outcome.candidate is None else outcome.candidate.comparison,
             violating=frozenset() if outcome.candidate is None else outcome.candidate.violating,
@@ -286,10 +288,10 @@ class Machine:
             now: The time.
 
         Returns:
-            The result of an attempt, with a trace of every node, and the error that prevents one;
-            empty where there is none.
+            The result of an attempt, with what was found about every node, and the error that
+            prevents one; empty where there is none. Vetoes do not name pods.
         """
-        begin = self._attempt_starter(queued, now, explain=True)
+        begin = self._attempt_starter(queued, now, Explain.IN_BULK)
         questions, outcome, error = self._run(AttemptRun(queued, queued.timestamp, begin))
         return outcome, "extenders would be asked first" if questions else error
 
@@ -444,9 +446,10 @@ class Machine:
         queued = self.queue.pop(now)
         if queued is None:
             return None
-        return AttemptRun(queued, now, self._attempt_starter(queued, now, explain=explain))
+        how = Explain.IN_DETAIL if explain else Explain.NOTHING
+        return AttemptRun(queued, now, self._attempt_starter(queued, now, how))
 
-    def _attempt_starter(self, queued: QueuedPod, now: Seconds, *, explain: bool) -> StartAttempt:
+    def _attempt_starter(self, queued: QueuedPod, now: Seconds, explain: Explain) -> StartAttempt:
         """Return a function that starts an attempt for a pod."""
         since = now if queued.unschedulable_since is None else queued.unschedulable_since
         return functools.partial(self._attempts.decide, now=now, since=since, explain=explain)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from scheduler.core.attempt.extenders import Conversation
 from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingAlgorithm
 from scheduler.core.machine import Machine
+from scheduler.core.preemption.policy.vetoes import Explain
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.classified_pod import ClassifiedPod
@@ -28,7 +29,7 @@ class Compared(SchedulingAlgorithm):
         return SchedulingAlgorithm(self.profiles, self._cluster, Verdicts(), self._policies)
 
     def decide(
-        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
+        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: Explain
     ) -> Conversation[AttemptResult]:
         same_key(classified)
         mine = yield from super().decide(classified, now=now, since=since, explain=explain)
@@ -100,7 +101,7 @@ def found_afresh(
 ) -> AttemptResult:
     """Return what a fresh attempt for a pod of a machine finds."""
     attempts = SchedulingAlgorithm(profiles, machine.cluster, Verdicts(), machine.policies)
-    return _last(attempts.decide(classified, now=now, since=since, explain=False))
+    return _last(attempts.decide(classified, now=now, since=since, explain=Explain.NOTHING))
 
 
 def _last(talk: Conversation[AttemptResult]) -> AttemptResult:

@@ -87,7 +87,7 @@ def shown(cluster: Cluster, name: str = "high") -> dict[str, tuple[str, ...]]:
     """Return the objections to evicting pods from each node, as the debug page shows them."""
     queued = cluster.machine.queue.get(cluster.ref(name).uid)
     outcome, _ = cluster.machine.explain(queued, cluster.now)
-    return {each.name: each.objections for each in outcome.trace if each.objections}
+    return {each.name: tuple(map(str, each.vetoes)) for each in outcome.results if each.vetoes}
 
 
 # The table in docs/preemption-policy.md

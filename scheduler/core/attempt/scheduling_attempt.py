@@ -19,7 +19,7 @@ The module is longer than others because an attempt is one sequence of steps, wi
 extenders.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ import numpy as np
 from scheduler.core.attempt import extenders
 from scheduler.core.attempt.equivalence import EquivalenceClasses, PodClass
 from scheduler.core.attempt.extenders import Conversation, ExtenderFailedError, ExtenderFilterResult
+from scheduler.core.attempt.node_results import NodeResult, NodeResults
 from scheduler.core.attempt.post_filters import (
     AttemptContext,
     FilterResult,
@@ -34,14 +35,14 @@ from scheduler.core.attempt.post_filters import (
     PostFilterRunner,
 )
 from scheduler.core.feasibility import nominated_pods, tie_breaking
-from scheduler.core.feasibility.explain import node_traces, rejections, verdicts_by_node
+from scheduler.core.feasibility.explain import rejections
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Veto
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain, Veto
 from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
@@ -50,7 +51,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import MAX_PARTS, is_too_large
 from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.decisions import AttemptDetails, NodeTrace
+from scheduler.model.decisions import AttemptDetails
 from scheduler.model.effects import Effect, Verb
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.times import Seconds
@@ -77,6 +78,10 @@ _BY_SIZE: Final = frozenset({"PodSize"})
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
+def _no_vetoes(_row: int) -> tuple[Veto, ...]:
+    return ()
+
+
 class AttemptResult(Record, frozen=True):
     """The result of an attempt. Exactly one of `node`, `candidate` and `message` decides."""
 
@@ -95,10 +100,8 @@ class AttemptResult(Record, frozen=True):
     preemption_tried: bool = False
     nodes: int = 0
     feasible: int = 0
-    trace: tuple[NodeTrace, ...] = ()
-    #: The verdicts of the trace, and the vetoes against preemption, by node.
-    verdicts: Mapping[str, Verdict] = {}
-    vetoes: Mapping[str, tuple[Veto, ...]] = {}
+    #: What was found about each node, in name order; only of explained attempts.
+    results: Sequence[NodeResult] = ()
     #: What post filters want done, so that the pod becomes schedulable later.
     effects: tuple[Effect, ...] = ()
     #: What policies refused, and what policies in audit mode would have refused.
@@ -131,7 +134,7 @@ class SchedulingAlgorithm:
         self._post_filters = PostFilterRunner(cluster, verdicts, self._filter_all)
 
     def decide(
-        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
+        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: Explain
     ) -> Conversation[AttemptResult]:
         """Decide for a pod.
 
@@ -140,7 +143,7 @@ class SchedulingAlgorithm:
             now: The time. Policies are evaluated for it also when extenders answer later: an
                 earlier time is on the safe side.
             since: When the pod was first found unschedulable.
-            explain: Whether the result has a trace of every node.
+            explain: Whether the result says what was found about each node.
 
         Raises:
             PluginError: The pod cannot be decided, or not in `MAX_ROUNDS`.
@@ -157,10 +160,13 @@ class SchedulingAlgorithm:
             vetoes = self._policies.vetoes(pod, now, since)
             if vetoes is not None:
                 vetoes.explain = explain
-                vetoes.checks_all = self.detailed
+                vetoes.checks_all = self.detailed or explain is Explain.IN_BULK
             due = self.detailed or (self._compares and now >= self._compares_from)
-            compares = explain or due
-            context = AttemptContext(pod, self._classes.get(classified), explain, vetoes, compares)
+            explained = explain is not Explain.NOTHING
+            compares = explained or due
+            context = AttemptContext(
+                pod, self._classes.get(classified), explained, vetoes, compares
+            )
             result = yield from self._attempt(context)
             if result is not None:
                 if result.candidate is not None and compares:
@@ -351,7 +357,7 @@ class SchedulingAlgorithm:
             node=columns.names[row],
             nodes=columns.node_count,
             feasible=feasible.shape[0],
-            trace=self._trace(context, filtered.codes, scores),
+            results=self._results(context, filtered.codes, scores),
             details=self._details(context, filtered.codes),
         )
 
@@ -399,11 +405,7 @@ class SchedulingAlgorithm:
             keeps_nomination=post_filter.keeps_nomination,
             preemption_tried=post_filter.preemption_tried,
             nodes=nodes,
-            trace=self._trace(context, codes, {}),
-            verdicts=verdicts_by_node(codes, self._verdicts, self._cluster.columns)
-            if context.explain
-            else {},
-            vetoes=self._vetoes_of(context),
+            results=self._results(context, codes, {}),
             effects=post_filter.effects,
             refusals=refusals,
             blocked=post_filter.blocked,
@@ -477,19 +479,15 @@ class SchedulingAlgorithm:
         row = self._cluster.columns.row(node)
         return None if row is None or self._cluster.columns.nodes[row] is None else row
 
-    def _trace(
+    def _results(
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
-    ) -> tuple[NodeTrace, ...]:
+    ) -> Sequence[NodeResult]:
+        """Return what was found about each node, if that is wanted."""
         if not context.explain:
             return ()
         columns, class_scores = self._cluster.columns, context.pod_class.scores
-        vetoes = {} if context.vetoes is None else context.vetoes.explanations
-        return node_traces(codes, self._verdicts, class_scores, scores, columns, vetoes)
-
-    def _vetoes_of(self, context: AttemptContext) -> dict[str, tuple[Veto, ...]]:
-        explanations = {} if context.vetoes is None else context.vetoes.explanations
-        names = self._cluster.columns.names
-        return {names[row]: vetoes for row, vetoes in explanations.items()}
+        vetoes = _no_vetoes if context.vetoes is None else context.vetoes.on_row
+        return NodeResults(codes, self._verdicts, class_scores, scores, columns, vetoes)
 
     def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
         if not self.detailed:

@@ -205,11 +205,7 @@ class Api:
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
         async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:
-            document = await self._preemptions.changes(since, names, self._parts.now())
-            if document is None:
-                return None
-            changed = document.items or not since
-            return document.revision, (msgspec.json.encode(document),) if changed else ()
+            return await self._preemptions.changes(since, names, self._parts.now())
 
         return changes
 

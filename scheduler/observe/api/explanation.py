@@ -1,32 +1,32 @@
 """The document that explains one pending pod: it is evaluated now, without an effect."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Container, Sequence
+from collections.abc import AsyncGenerator, Container
 from typing import Final
 
+from msgspec.structs import replace
+
+from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.machine import Machine
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
-from scheduler.model.decisions import NodeTrace
-from scheduler.model.policy_refusals import PolicyRefusal, ending
 from scheduler.model.rest.explanations import (
     AttemptView,
     NodeVerdict,
     PodExplanation,
     PossiblePreemption,
-    Verdict,
 )
 from scheduler.model.rest.preemptions import PolicyVeto, VictimView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
+from scheduler.observe.api.findings import Findings, collected, nodes_by_name, veto_text
 from scheduler.observe.api.helps import helps
 from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import attempt_views, left_pod
-from scheduler.observe.api.queue_views import QueueViews
+from scheduler.observe.api.queue_views import QueueViews, found
 from scheduler.observe.api.requests import ApiError, ApiRequest
 from scheduler.observe.api.views import candidate_views, pending_view
 from scheduler.queue.phases import QueuePhase
@@ -41,13 +41,10 @@ EVALUATED: Final = (
     QueuePhase.UNSCHEDULABLE,
     QueuePhase.PREEMPTING,
 )
-#: Pause before each evaluation, which takes some 30 ms at 5,000 nodes, so that many requests at
-#: once do not block the loop.
+#: Pause before each evaluation, so that many requests at once do not block the loop.
 _PAUSE_SECONDS: Final = 0.2
 #: How many evaluations may wait for their turn; requests beyond are refused.
 _MAX_WAITING: Final = 16
-#: How many nodes are named as examples of a verdict.
-_EXAMPLES: Final = 5
 _PREEMPTION: Final = " preemption: "
 
 
@@ -108,7 +105,7 @@ class Explanations:
             rule = f'verb "get", resource "pods", namespace "{namespace}"'
             raise ApiError(403, "Forbidden", f"forbidden: this needs the right to {rule}")
         try:
-            queued = await self._queue.find(namespace, name)
+            queued = await found(self._machine, namespace, name)
         except LookupError:
             past = self._history.past_attempts.left(namespace, name)
             if past is None:
@@ -122,22 +119,28 @@ class Explanations:
             return self._unevaluated(queued, f"the pod is {queued.phase}", now)
         result, problem = evaluated
         # Rows get other nodes while something is awaited.
-        node = _node_of(result, self._machine)
+        node, nodes = _node_of(result, self._machine), nodes_by_name(self._machine.cluster)
         victims = () if result.candidate is None else result.candidate.victims
         others = {victim.metadata.namespace for victim in victims}
         seen = await request.names.visible(others | {namespace})
         cluster = self._machine.cluster
-        help_texts = () if problem else await helps(queued.pod, result, cluster)
+        findings = await collected(result)
+        help_texts = () if problem else await helps(queued.pod, result, findings, nodes, cluster)
         candidate = result.candidate
         preemption = None if candidate is None else self._preemption(candidate, node, seen, now)
-        document = self._explained(queued, result, problem, help_texts, now, preemption)
+        document = self._explained(queued, result, problem, now, preemption)
+        document = replace(
+            document,
+            verdicts=await findings.verdicts(),
+            policies=_policies(findings, result),
+            helps=help_texts,
+        )
         if request.query.get("nodes", "") != "1":
             return document
 
-        def nodes(part: Sequence[NodeTrace]) -> list[NodeVerdict]:
-            return [_node(trace, result) for trace in part]
-
-        return lists.document(result.trace, nodes, lambda: document, field="nodes")
+        return lists.document(
+            result.results, lambda part: map(_node, part), lambda: document, field="nodes"
+        )
 
     def _unevaluated(self, queued: QueuedPod, message: str, now: Seconds) -> PodExplanation:
         gates = queued.pod.spec.scheduling_gates if queued.phase is QueuePhase.GATED else []
@@ -155,21 +158,18 @@ class Explanations:
         queued: QueuedPod,
         result: AttemptResult,
         problem: str,
-        help_texts: tuple[str, ...],
         now: Seconds,
         preemption: PossiblePreemption | None,
     ) -> PodExplanation:
+        """Return the document without what is collected from the nodes."""
         _, _, why_not = result.message.partition(_PREEMPTION)
         return PodExplanation(
             pending=self._queue.view(queued, now),
             now=times.stamp(now),
             message=problem or result.message,
             node=result.node or "",
-            verdicts=_verdicts(result),
             preemption=preemption,
             preemption_message="" if preemption is not None else why_not,
-            policies=_policies(result),
-            helps=help_texts,
             history=self._attempts(queued.uid),
         )
 
@@ -205,50 +205,21 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
     return "" if result.candidate is None else machine.cluster.columns.names[result.candidate.row]
 
 
-def _verdicts(result: AttemptResult) -> tuple[Verdict, ...]:
-    """Return why nodes reject the pod, by plugin and reason, the most frequent ones first."""
-    nodes: dict[tuple[str, str], list[str]] = {}
-    resolvable: dict[tuple[str, str], bool] = {}
-    for trace in result.trace:
-        verdict = result.verdicts.get(trace.name)
-        if verdict is None:
-            continue
-        plugin = verdict.plugin or verdict.shown_as
-        for reason in verdict.reasons:
-            key = (plugin, reason)
-            nodes.setdefault(key, []).append(trace.name)
-            resolvable[key] = resolvable.get(key, False) or verdict.resolvable
-    found = [
-        Verdict(*key, len(names), resolvable[key], tuple(names[:_EXAMPLES]))
-        for key, names in nodes.items()
-    ]
-    return tuple(sorted(found, key=lambda each: (-each.nodes, each.plugin, each.reason)))
-
-
-def _policies(result: AttemptResult) -> tuple[PolicyVeto, ...]:
+def _policies(findings: Findings, result: AttemptResult) -> tuple[PolicyVeto, ...]:
     """Return what forbids preemptions, with the number of nodes; no pod is named."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for vetoes in result.vetoes.values():
-        counts.update({_veto(veto): 1 for veto in vetoes})
+    counts = findings.vetoes
     for refusal in result.refusals:
-        counts.setdefault(_veto(refusal), 0)
+        counts.setdefault(veto_text(refusal), 0)
     return tuple(PolicyVeto(*key, count) for key, count in sorted(counts.items()))
 
 
-def _veto(veto: object) -> tuple[str, str, str]:
-    """Return policy, rule and message; failed preemptions of the past are no policy's."""
-    if isinstance(veto, PolicyRefusal):
-        return veto.policy, veto.rule.value, f"{veto.text}{ending(veto.until)}"
-    return "", "failedPreemptions", str(getattr(veto, "text", ""))
-
-
-def _node(trace: NodeTrace, result: AttemptResult) -> NodeVerdict:
-    verdict = result.verdicts.get(trace.name)
+def _node(found: NodeResult) -> NodeVerdict:
+    verdict = found.verdict
     return NodeVerdict(
-        name=trace.name,
+        name=found.name,
         rejection="" if verdict is None else ", ".join(verdict.reasons),
         plugin="" if verdict is None else verdict.plugin or verdict.shown_as,
-        scores=trace.scores,
-        total=trace.total,
-        objections=tuple(_veto(veto)[2] for veto in result.vetoes.get(trace.name, ())),
+        scores=found.scores,
+        total=sum(found.scores.values()),
+        objections=tuple(veto_text(veto)[2] for veto in found.vetoes),
     )

@@ -8,9 +8,10 @@ Axes: nodes that one rule rejects.
 """
 
 import asyncio
+import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.model.api import resources, selectors
@@ -19,11 +20,14 @@ from scheduler.model.api.pod_size import is_too_large
 from scheduler.model.api.resources import CPU
 from scheduler.model.api.selectors import Tolerations
 from scheduler.model.times import stamp
+from scheduler.observe.api.findings import Findings, Rejected
 from scheduler.observe.api.lists import slices
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.resource_axis import NOT_OFFERED
 
 __all__ = ["helps"]
+
+TaintSet: TypeAlias = tuple[tuple[str, str, str], ...]
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 #: How many taints and labels are named.
@@ -31,98 +35,113 @@ _NAMED: Final = 3
 _BYTES: Final = ("memory", "ephemeral-storage")
 #: How many labels of a node selector are looked for.
 _CHECKED: Final = 8
-#: Nodes whose free resources are computed in one slice.
+#: Nodes whose free resources are computed in one slice, for a single resource.
 _MEASURED: Final = 200
+#: Nodes whose labels or taints are looked at in one slice.
+_LOOKED_AT: Final = 200
+_RESOURCES: Final = "NodeResourcesFit"
 _UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-async def helps(pod: Pod, result: AttemptResult, cluster: Cluster) -> tuple[str, ...]:
+async def helps(
+    pod: Pod, result: AttemptResult, findings: Findings, nodes: Mapping[str, Node], cluster: Cluster
+) -> tuple[str, ...]:
     """Return what would help a pod, one sentence each; empty where nothing can be derived.
 
     Args:
         pod: The pod, which fits on no node.
         result: The result of an explained attempt.
+        findings: What it found about the nodes.
+        nodes: All nodes at its moment, by name.
         cluster: The cluster in which it was made.
     """
-    if result.node is not None or not result.trace:
+    if result.node is not None or not result.results:
         return ()
-    rejected: dict[str, list[Node]] = {}
-    for trace in result.trace:
-        verdict = result.verdicts.get(trace.name)
-        node = cluster.columns.node(trace.name)
-        if verdict is not None and node is not None:
-            rejected.setdefault(verdict.plugin, []).append(node)
-    short = rejected.get("NodeResourcesFit", ())
-    reasons = {node.metadata.name: result.verdicts[node.metadata.name].reasons for node in short}
-    found = await _by_resources(pod, short, reasons, cluster)
-    found += _by_taints(pod, rejected.get("TaintToleration", ()))
-    found += _by_labels(pod, cluster)
-    cordoned = rejected.get("NodeUnschedulable", ())
+    found = await _by_resources(pod, await findings.rejected_by(_RESOURCES, nodes), cluster)
+    found += await _by_taints(pod, await findings.rejected_by("TaintToleration", nodes))
+    found += await _by_labels(pod, nodes.values(), cluster)
+    cordoned = await findings.rejected_by("NodeUnschedulable", nodes)
     if cordoned:
-        found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].metadata.name}.")
+        found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].name}.")
     if result.until is not None:
         found.append(f"The first veto against preemption ends at {stamp(-(-result.until // 1))}.")
     return tuple(found)
 
 
-async def _by_resources(
-    pod: Pod, nodes: Sequence[Node], reasons: Mapping[str, Sequence[str]], cluster: Cluster
-) -> list[str]:
+async def _by_resources(pod: Pod, nodes: Sequence[Rejected], cluster: Cluster) -> list[str]:
     """Return, for each resource that is not enough, where least of it is missing.
 
     Args:
         pod: The pod.
         nodes: The nodes without enough resources.
-        reasons: What each of them lacks, in the words of kube-scheduler.
         cluster: The cluster.
     """
     if not nodes or is_too_large(pod) or resources.too_many(pod):
         return []
-    named = {reason for found in reasons.values() for reason in found}
+    named: set[str] = set()
+    for part in slices(nodes, _LOOKED_AT):
+        named.update(*(each.reasons for each in part))
+        await asyncio.sleep(0)
     requests = {
         name: amount
         for name, amount in resources.pod_requests(pod, reference=cluster.reference).items()
         if f"Insufficient {name}" in named
     }
-    short: dict[str, dict[str, int]] = {}
-    for part in slices(nodes, max(1, _MEASURED // (1 + len(requests) // 4))):
-        for node in part:
-            missing = _shortfalls(pod, requests, node, cluster)
-            if missing is not None and len(missing) == len(reasons[node.metadata.name]):
-                short[node.metadata.name] = missing
+    best = _Best(requests)
+    for part in slices(nodes, max(1, _MEASURED // (1 + len(requests)))):
+        for each in part:
+            missing = _shortfalls(pod, requests, each.node, cluster)
+            if missing is not None and len(missing) == len(each.reasons):
+                best.add_missing(each.name, missing)
+            best.add_allocatable(each.name, cluster)
         await asyncio.sleep(0)
-    return [*_too_large(requests, nodes, cluster), *_least(short)]
+    return [*best.too_large(len(nodes), cluster), *best.least()]
 
 
-def _too_large(
-    requests: Mapping[str, int], nodes: Sequence[Node], cluster: Cluster
-) -> Iterator[str]:
-    """Yield the resources of which no node has as much as is requested."""
-    for name, wanted in sorted(requests.items()):
-        if cluster.axis.code(name) == NOT_OFFERED:
-            yield f"No node offers {name}."
-            continue
-        largest = max(_allocatable(node, name, cluster) for node in nodes)
-        if largest < wanted:
-            yield (
-                f"None of the {len(nodes)} nodes that lack resources is large enough: the pod "
-                f"requests {_amount(name, wanted)} {name}, and the largest of them has "
-                f"{_amount(name, largest)}."
-            )
+class _Best:
+    """The nodes that have most of what a pod requests, collected node by node."""
 
+    def __init__(self, requests: Mapping[str, int]) -> None:
+        self._requests = requests
+        self._largest = dict.fromkeys(requests, 0)
+        #: For each resource, the least that a node lacks of it alone, and the node.
+        self._least: dict[str, tuple[int, str]] = {}
+        self._count: Counter[str] = Counter()
 
-def _least(short: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield the node that lacks a single resource, and least of it, for each resource."""
-    best: dict[str, tuple[int, str]] = {}
-    count: Counter[str] = Counter()
-    for node, missing in short.items():
+    def add_missing(self, node: str, missing: Mapping[str, int]) -> None:
+        """Add a node with all that it lacks."""
         if len(missing) == 1:
             ((name, amount),) = missing.items()
-            count[name] += 1
-            best[name] = min(best.get(name, (amount, node)), (amount, node))
-    for name, (amount, node) in sorted(best.items()):
-        others = f", the least of {count[name]} nodes" if count[name] > 1 else ""
-        yield f"Node {node} lacks only {_amount(name, amount)} {name}{others}."
+            self._count[name] += 1
+            self._least[name] = min(self._least.get(name, (amount, node)), (amount, node))
+
+    def add_allocatable(self, node: str, cluster: Cluster) -> None:
+        """Add what a node has when it is empty."""
+        row, columns, largest = cluster.columns.row(node), cluster.columns, self._largest
+        for name in self._requests if row is not None else ():
+            code = cluster.axis.code(name)
+            if code != NOT_OFFERED and row is not None:
+                largest[name] = max(largest[name], columns.allocatable(code)[row])
+
+    def too_large(self, nodes: int, cluster: Cluster) -> Iterator[str]:
+        """Yield the resources of which no node has as much as is requested."""
+        for name, wanted in sorted(self._requests.items()):
+            largest = self._largest[name]
+            if cluster.axis.code(name) == NOT_OFFERED:
+                yield f"No node offers {name}."
+            elif largest < wanted:
+                yield (
+                    f"None of the {nodes} nodes that lack resources is large enough: the pod "
+                    f"requests {_amount(name, wanted)} {name}, and the largest of them has "
+                    f"{_amount(name, largest)}."
+                )
+
+    def least(self) -> Iterator[str]:
+        """Yield the node that lacks a single resource, and least of it, for each resource."""
+        for name, (amount, node) in sorted(self._least.items()):
+            nodes = self._count[name]
+            others = f", the least of {nodes} nodes" if nodes > 1 else ""
+            yield f"Node {node} lacks only {_amount(name, amount)} {name}{others}."
 
 
 def _shortfalls(
@@ -156,43 +175,54 @@ def _shortfalls(
     return missing | ({"pods": pods} if pods > 0 else {})
 
 
-def _allocatable(node: Node, resource: str, cluster: Cluster) -> int:
-    row = cluster.columns.row(node.metadata.name)
-    return 0 if row is None else cluster.columns.allocatable(cluster.axis.code(resource))[row]
-
-
-def _by_taints(pod: Pod, nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield the taints that keep the pod off most nodes."""
+async def _by_taints(pod: Pod, nodes: Sequence[Rejected]) -> list[str]:
+    """Return the taints that keep the pod off most nodes."""
     tolerated = Tolerations(pod.spec.tolerations)
     # Many nodes have equal taints.
-    sets = Counter(
-        tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
-        for node in nodes
-    )
+    sets: Counter[TaintSet] = Counter()
+    for part in slices(nodes, _LOOKED_AT):
+        sets.update(
+            tuple((taint.key, taint.value, taint.effect) for taint in each.node.spec.taints)
+            for each in part
+        )
+        await asyncio.sleep(0)
     counts: Counter[str] = Counter()
-    for taints, number in sets.items():
-        missing = {
-            f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-            for key, value, effect in taints
-            if selectors.untolerated([Taint(key, value, effect)], tolerated, _HARD)
-        }
-        if len(missing) == 1:
-            counts[missing.pop()] += number
-    for taint, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]:
-        yield f"Tolerate the taint {taint}: it alone rejects {_count(number)} by taints."
+    for some in slices(sets.items(), _LOOKED_AT):
+        for taints, number in some:
+            missing = _untolerated(taints, tolerated)
+            if len(missing) == 1:
+                counts[missing.pop()] += number
+        await asyncio.sleep(0)
+    most = heapq.nsmallest(_NAMED, counts.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        f"Tolerate the taint {taint}: it alone rejects {_count(number)} by taints."
+        for taint, number in most
+    ]
 
 
-def _by_labels(pod: Pod, cluster: Cluster) -> Iterator[str]:
-    """Yield the labels that the pod's node selector requires and that no node has."""
-    labels = cluster.columns.labels
+def _untolerated(taints: TaintSet, tolerated: Tolerations) -> set[str]:
+    return {
+        f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+        for key, value, effect in taints
+        if selectors.untolerated([Taint(key, value, effect)], tolerated, _HARD)
+    }
+
+
+async def _by_labels(pod: Pod, nodes: Collection[Node], cluster: Cluster) -> list[str]:
+    """Return the labels that the pod's node selector requires and that no node has."""
     missing = []
     for key, value in sorted((pod.spec.node_selector or {}).items())[:_CHECKED]:
-        nodes = (node for node in cluster.columns.nodes if node is not None)
-        has = labels.exists(key) and any(node.metadata.labels.get(key) == value for node in nodes)
+        has = False
+        if cluster.columns.labels.exists(key):
+            for part in slices(nodes, _LOOKED_AT):
+                has = has or any(node.metadata.labels.get(key) == value for node in part)
+                await asyncio.sleep(0)
         if not has:
             missing.append(f"{key}={value}")
-    for label in missing[:_NAMED]:
-        yield f"No node has the label {label}, which the pod's nodeSelector requires."
+    return [
+        f"No node has the label {label}, which the pod's nodeSelector requires."
+        for label in missing[:_NAMED]
+    ]
 
 
 def _amount(resource: str, amount: int) -> str:

@@ -215,8 +215,16 @@ class NodeViews:
                 for key, value in node.metadata.labels.items():
                     values.setdefault(key, Counter())[value] += 1
             await asyncio.sleep(PAUSE_SECONDS)
-        items = [LabelView(key, sum(of.values()), len(of)) for key, of in values.items()]
-        return LabelsDocument(tuple(sorted(items, key=lambda item: (-item.nodes, item.key))))
+        counts: list[tuple[int, str, int]] = []
+        for some in slices(values.items(), _LABELLED):
+            counts += [(-sum(of.values()), key, len(of)) for key, of in some]
+            await asyncio.sleep(0)
+        counts.sort()
+        items: list[LabelView] = []
+        for found in slices(counts, _LABELLED):
+            await asyncio.sleep(0)
+            items += [LabelView(key, -nodes, number) for nodes, key, number in found]
+        return LabelsDocument(tuple(items))
 
 
 def _taint(taint: Taint) -> str:

@@ -27,8 +27,10 @@ from scheduler.model.rest.preemptions import (
 )
 from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
+from scheduler.observe.api.lists import slices
 from scheduler.observe.api.requests import NameAccess
 from scheduler.observe.api.views import stamp
+from scheduler.state.preemption.event_times import EventTimes
 from scheduler.state.preemption.ledger_entries import ANY
 from scheduler.state.preemption.wasted_evictions import (
     MAX_VICTIMS,
@@ -41,6 +43,8 @@ __all__ = ["PolicyViews"]
 
 #: How many keys of a budget are named.
 _TOP: Final = 10
+#: Keys of a budget that are looked at in one slice.
+_SCANNED: Final = 500
 _BOUND_SCOPES: Final[Mapping[WasteScope, str]] = {
     WasteScope.POD: "preemptor",
     WasteScope.OWNER: "owner",
@@ -71,7 +75,7 @@ class PolicyViews:
         known = {state.name: state for state in self._states()}
         for policy in self._machine.cluster.policies:
             known.setdefault(policy.name, PolicyState(policy.name, policy.generation, "", policy))
-        uses = {name: self._uses(state.in_force, now) for name, state in known.items()}
+        uses = {name: await self._uses(state.in_force, now) for name, state in known.items()}
         waste = list(self._machine.ledger.wasted_evictions.usage(now))
         await asyncio.sleep(0)
         keys = {
@@ -91,21 +95,22 @@ class PolicyViews:
             await asyncio.sleep(0)
         return PoliciesDocument(0, tuple(items), tuple(self._bounds(waste, visible)))
 
-    def _uses(
+    async def _uses(
         self, policy: PreemptionPolicy | None, now: Seconds
     ) -> list[tuple[BudgetView, dict[str, int]]]:
         """Return the budgets of a policy, each with what is spent by key."""
         if policy is None:
             return []
         ledger = self._machine.ledger
-        budgets = [
-            (_budget(budget), ledger.spent(policy.name, budget.scope, now - budget.window))
-            for budget in policy.budgets
-        ]
+        budgets: list[tuple[BudgetView, dict[str, int]]] = []
+        for budget in policy.budgets:
+            counted = ledger.counted(policy.name, budget.scope)
+            budgets.append((_budget(budget), await _since(counted, now - budget.window)))
         limit = policy.max_preemptions_per_owner
         if limit is not None:
             view = BudgetView("preemptor", limit.max_preemptions, limit.window)
-            budgets.append((view, ledger.spent_by_owner(policy.name, now - limit.window)))
+            counted = ledger.counted_by_owner(policy.name)
+            budgets.append((view, await _since(counted, now - limit.window)))
         return budgets
 
     def _view(
@@ -155,6 +160,16 @@ class PolicyViews:
             queued = self._machine.queue.get(use.key)
             return "" if queued is None else queued.pod.key
         return use.key
+
+
+async def _since(counted: Iterable[tuple[str, EventTimes]], moment: Seconds) -> dict[str, int]:
+    """Return how often each key was counted since a moment, without those that were not."""
+    found: dict[str, int] = {}
+    for part in slices(counted, _SCANNED):
+        numbers = ((key, times.count_since(moment)) for key, times in part)
+        found.update((key, number) for key, number in numbers if number)
+        await asyncio.sleep(0)
+    return found
 
 
 def _budget(budget: Budget) -> BudgetView:

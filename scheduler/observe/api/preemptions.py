@@ -30,6 +30,8 @@ __all__ = ["PreemptionViews"]
 #: The name of the list in its `continue`.
 _LIST: Final = "preemptions"
 _STATES: Final = ("", "active", "past")
+#: Preemptions that are looked at in one slice.
+_SCANNED: Final = 200
 
 
 class PreemptionViews:
@@ -64,8 +66,8 @@ class PreemptionViews:
             and (not state or (past.ended_at is None) == (state == "active"))
         ]
         page, remaining = wanted[:limit], max(0, len(wanted) - limit)
-        visible = await request.names.visible(_namespaces(page))
-        shown = [past for past in page if self.is_shown(past, visible)]
+        visible = await request.names.visible(await _namespaces(page))
+        shown = await self._shown(page, visible)
 
         def views(part: Sequence[PastPreemption]) -> list[PreemptionView]:
             return [self.view(past, visible, now) for past in part]
@@ -82,8 +84,8 @@ class PreemptionViews:
 
     async def changes(
         self, since: int, names: NameAccess, now: Seconds
-    ) -> PreemptionsDocument | None:
-        """Return the preemptions that changed since a revision, newest first.
+    ) -> tuple[int, Sequence[bytes]] | None:
+        """Return the revision of now, and the preemptions that changed since another, newest first.
 
         Of changes that the caller may not see there is no trace, not even a number.
 
@@ -93,7 +95,7 @@ class PreemptionViews:
             now: The time.
 
         Returns:
-            `None` if the revision is of another process.
+            `None` if the revision is of another process. The document is empty if nothing changed.
         """
         history = self._history
         if since and not history.is_known(since):
@@ -101,14 +103,24 @@ class PreemptionViews:
         await lists.paced(history.changing(now), 100)
         known, revision = history.newest(now), history.revision(now)
         changed = [past for past in known if past.revision > since]
-        visible = await names.visible(_namespaces(changed))
-        shown = [past for past in changed if self.is_shown(past, visible)]
-        views: list[PreemptionView] = []
-        for part in lists.slices(shown, 50):
-            views += [self.view(past, visible, now) for past in part]
-            await asyncio.sleep(lists.PAUSE_SECONDS)
-        hidden = 0 if since else len(changed) - len(shown)
-        return PreemptionsDocument(revision, tuple(views), hidden=hidden)
+        visible = await names.visible(await _namespaces(changed))
+        shown = await self._shown(changed, visible)
+        if since and not shown:
+            return revision, ()
+        rest = PreemptionsDocument(revision, hidden=0 if since else len(changed) - len(shown))
+        parts = lists.document(
+            shown, lambda part: [self.view(past, visible, now) for past in part], lambda: rest
+        )
+        return revision, (b"".join([part async for part in parts]),)
+
+    async def _shown(
+        self, page: Sequence[PastPreemption], visible: Container[str]
+    ) -> list[PastPreemption]:
+        shown: list[PastPreemption] = []
+        for part in lists.slices(page, _SCANNED):
+            shown += [past for past in part if self.is_shown(past, visible)]
+            await asyncio.sleep(0)
+        return shown
 
     @staticmethod
     def is_shown(past: PastPreemption, visible: Container[str]) -> bool:
@@ -159,8 +171,12 @@ class PreemptionViews:
         return Replacement(pod, node, message)
 
 
-def _namespaces(page: Sequence[PastPreemption]) -> frozenset[str]:
-    return frozenset[str]().union(*(past.namespaces for past in page))
+async def _namespaces(page: Sequence[PastPreemption]) -> frozenset[str]:
+    found: set[str] = set()
+    for part in lists.slices(page, _SCANNED):
+        found.update(*(past.namespaces for past in part))
+        await asyncio.sleep(0)
+    return frozenset(found)
 
 
 def _cost(victims: Sequence[PastVictim], now: Seconds) -> dict[str, float]:

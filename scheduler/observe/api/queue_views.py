@@ -4,7 +4,7 @@ import asyncio
 import bisect
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.core.machine import Machine
@@ -24,7 +24,7 @@ from scheduler.observe.api.views import owner_view, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
-__all__ = ["PodSelection", "QueueViews", "selection_of", "waiting_since"]
+__all__ = ["PodSelection", "QueueViews", "found", "selection_of", "waiting_since"]
 
 #: How many reasons are counted by name.
 MAX_REASONS: Final = 50
@@ -109,7 +109,8 @@ class QueueViews:
         selection = selection_of(query)
         async with self._turn:
             wanted = [queued async for queued in self._matching(selection)]
-        seen = await self._seen(wanted, request.names)
+        visible = await self._visible(wanted, request.names)
+        seen = await self._seen(wanted, visible)
         if selection.namespace or selection.owner:
             wanted = seen  # a count would tell whether there are pods of that name
         # The queue is in the order of arrival.
@@ -118,7 +119,7 @@ class QueueViews:
             first = bisect.bisect_right(seen, after, key=lambda queued: queued.sequence)
         page, remaining = seen[first : first + limit], max(0, len(seen) - first - limit)
         async with self._turn:
-            requests = await self._requests(wanted, frozenset(queued.uid for queued in seen))
+            requests = await self._requests(wanted, visible)
 
         def views(part: Sequence[QueuedPod]) -> list[PendingPodView]:
             alive = (queued for queued in part if queued.phase is not QueuePhase.REMOVED)
@@ -153,20 +154,24 @@ class QueueViews:
         )
 
     @staticmethod
-    async def _seen(pods: Sequence[QueuedPod], names: NameAccess) -> list[QueuedPod]:
-        """Return the pods that the caller may know by name."""
+    async def _visible(pods: Sequence[QueuedPod], names: NameAccess) -> Container[str]:
+        """Return those namespaces of some pods in which the caller may know names."""
         namespaces: set[str] = set()
         for part in lists.slices(pods, _SCANNED):
             namespaces.update(queued.pod.metadata.namespace for queued in part)
             await asyncio.sleep(0)
-        visible = await names.visible(namespaces)
+        return await names.visible(namespaces)
+
+    @staticmethod
+    async def _seen(pods: Sequence[QueuedPod], visible: Container[str]) -> list[QueuedPod]:
+        """Return the pods that the caller may know by name."""
         seen: list[QueuedPod] = []
         for part in lists.slices(pods, _SCANNED):
             seen += [queued for queued in part if queued.pod.metadata.namespace in visible]
             await asyncio.sleep(0)
         return seen
 
-    async def _requests(self, pods: Sequence[QueuedPod], seen: Set[str]) -> dict[str, int]:
+    async def _requests(self, pods: Sequence[QueuedPod], visible: Container[str]) -> dict[str, int]:
         """Return the total requests of some pods.
 
         A pod may request resources of any name. Of pods that the caller may not see, only those
@@ -177,7 +182,8 @@ class QueueViews:
         for part in lists.slices(pods, 50):
             for queued in part:
                 found = pending_view(queued.pod, self._machine.cluster).requests
-                shown = found if queued.uid in seen else offered & found.keys()
+                is_seen = queued.pod.metadata.namespace in visible
+                shown = found if is_seen else offered & found.keys()
                 total.update({name: found[name] for name in shown})
             await asyncio.sleep(0)
         return dict(total)
@@ -243,20 +249,21 @@ class QueueViews:
         others = sum(pods for _, pods in ranked[MAX_REASONS:])
         return QueueFigures(dict(phases), reasons, others, max(0.0, now - oldest))
 
-    async def find(self, namespace: str, name: str) -> QueuedPod:
-        """Return a pod of the queue.
 
-        Raises:
-            LookupError: It is not in the queue.
-        """
-        for part in lists.slices(list(self._machine.queue), 4 * _SCANNED):
-            for queued in part:
-                meta = queued.pod.metadata
-                gone = queued.phase is QueuePhase.REMOVED
-                if meta.name == name and meta.namespace == namespace and not gone:
-                    return queued
-            await asyncio.sleep(0)
-        raise LookupError(f'pod "{namespace}/{name}" is not in the queue of this scheduler')
+async def found(machine: Machine, namespace: str, name: str) -> QueuedPod:
+    """Return a pod of the queue, which is searched in slices.
+
+    Raises:
+        LookupError: It is not in the queue.
+    """
+    for part in lists.slices(list(machine.queue), _SCANNED):
+        for queued in part:
+            meta = queued.pod.metadata
+            gone = queued.phase is QueuePhase.REMOVED
+            if meta.name == name and meta.namespace == namespace and not gone:
+                return queued
+        await asyncio.sleep(0)
+    raise LookupError(f'pod "{namespace}/{name}" is not in the queue of this scheduler')
 
 
 def _is_owner(wanted: str, owner: OwnerView | None) -> bool:

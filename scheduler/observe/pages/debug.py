@@ -13,10 +13,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.times import Seconds
+from scheduler.observe.api.findings import collected
+from scheduler.observe.api.queue_views import found
 from scheduler.observe.pages import json_stream
 from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.phases import QueuePhase
@@ -32,10 +35,10 @@ _EVALUATED: Final = (
     QueuePhase.PREEMPTING,
 )
 
-#: Pause before each evaluation, which takes some 30 ms at 5,000 nodes, so that many requests at
-#: once do not block the loop.
+#: Pause before each evaluation, so that many requests at once do not block the loop.
 _PAUSE_SECONDS: Final = 0.2
 
+#: Returns a page, or what returns it when it is awaited.
 Page: TypeAlias = Callable[[Mapping[str, str]], object]
 
 
@@ -109,16 +112,14 @@ class Debug:
             }
         )
 
-    def _pod(self, query: Mapping[str, str]) -> object:
+    async def _pod(self, query: Mapping[str, str]) -> object:
         """Return why a pod is pending: its state in the queue, and the verdict of each node now.
 
         Raises:
             LookupError: It is not in the queue.
         """
-        key = f"{query['namespace']}/{query['name']}"
-        queued = next((entry for entry in self._machine.queue if entry.pod.key == key), None)
-        if queued is None:
-            raise LookupError(f"pod {key} is not in the queue of this scheduler")
+        namespace, name = query["namespace"], query["name"]
+        queued = await found(self._machine, namespace, name)
         state = self._waiting(queued)
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
@@ -133,10 +134,15 @@ class Debug:
         async with self._evaluating:
             await asyncio.sleep(_PAUSE_SECONDS)
             state = self._waiting(queued)
+            evaluated = None
             if queued.phase in _EVALUATED:
-                result, problem = self._machine.explain(queued, self._now())
-                state |= self._explained(result, problem)
+                evaluated = self._machine.explain(queued, self._now())
+                state["preemption"] = self._preemption(evaluated[0])
+        if evaluated is None:
             yield msgspec.json.encode(state)
+            return
+        async for part in _with_nodes(state, *evaluated):
+            yield part
 
     def _waiting(self, queued: QueuedPod) -> dict[str, Any]:
         pod = queued.pod
@@ -155,30 +161,43 @@ class Debug:
             "condition": None if condition is None else condition[1],
         }
 
-    def _explained(self, result: AttemptResult, problem: str) -> dict[str, Any]:
-        """Return the result of an attempt, and the verdict of each node."""
+    def _preemption(self, result: AttemptResult) -> dict[str, Any] | None:
+        """Return the preemption that an attempt would begin; to be called right after it."""
         candidate = result.candidate
-        preemption = None
-        if candidate is not None:
-            preemption = {
-                "node": self._machine.cluster.columns.names[candidate.row],
-                "victims": [victim.key for victim in candidate.victims],
-                "pdbViolations": candidate.violations,
-            }
-        rejections = Counter(node.rejection for node in result.trace if node.rejection)
+        if candidate is None:
+            return None
         return {
-            "node": result.node,
-            "preemption": preemption,
-            "message": problem or result.message,
-            "rejections": dict(rejections.most_common()),
-            "nodes": [
-                {
-                    "name": node.name,
-                    "filter": node.rejection,
-                    "scores": node.scores,
-                    "total": node.total,
-                    **({"objections": node.objections} if node.objections else {}),
-                }
-                for node in result.trace
-            ],
+            "node": self._machine.cluster.columns.names[candidate.row],
+            "victims": [victim.key for victim in candidate.victims],
+            "pdbViolations": candidate.violations,
         }
+
+
+async def _with_nodes(
+    state: dict[str, Any], result: AttemptResult, problem: str
+) -> AsyncGenerator[bytes]:
+    """Yield the state of a pod with the result of an attempt, and the verdict of each node."""
+    findings = await collected(result)
+    rejections = Counter({str(verdict): len(names) for verdict, names in findings.names.items()})
+    state |= {
+        "node": result.node,
+        "message": problem or result.message,
+        "rejections": dict(rejections.most_common()),
+    }
+    head = msgspec.json.encode(state)[:-1] + b',"nodes":['
+    async for part in json_stream.listed(head, result.results, _node_found, b"]}"):
+        yield part
+
+
+def _node_found(found: NodeResult) -> bytes:
+    """Return the result about one node as JSON."""
+    objections = tuple(map(str, found.vetoes))
+    return msgspec.json.encode(
+        {
+            "name": found.name,
+            "filter": None if found.verdict is None else str(found.verdict),
+            "scores": found.scores,
+            "total": sum(found.scores.values()),
+            **({"objections": objections} if objections else {}),
+        }
+    )

@@ -10,6 +10,8 @@ It does not hold what depends on time: back-offs, and the order of pods of equal
 tried before.
 """
 
+import itertools
+import operator
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Final
 
@@ -32,6 +34,8 @@ _HEADS: Final = {
     for type_, (version, kind) in KINDS.items()
 }
 _ENCODER: Final = msgspec.json.Encoder()
+_PHASE: Final = operator.attrgetter("phase")
+_POD: Final = operator.attrgetter("classified.pod")
 
 
 def snapshot(machine: Machine, now: Seconds) -> AsyncGenerator[bytes]:
@@ -52,9 +56,10 @@ def objects(machine: Machine) -> list[Any]:
 
     Pods of the queue come before the copies that nominations hold, which are older.
     """
-    waiting = [
-        queued.pod for queued in machine.queue if queued.phase is not QueuePhase.BINDING
-    ]  # neither on a node nor assumed on one
+    queue = list(machine.queue)
+    # Neither on a node nor assumed on one. Without Python code for each pod: there are many.
+    waits = map(operator.is_not, map(_PHASE, queue), itertools.repeat(QueuePhase.BINDING))
+    waiting = itertools.compress(map(_POD, queue), waits)
     return [*_objects(machine), *waiting, *machine.cluster.pods]
 
 

@@ -6,9 +6,10 @@ authorizes the caller and makes the page, and this module writes it.
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import resource
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web, web_response
@@ -266,7 +267,7 @@ class WebApp:
         async def respond(request: web.Request) -> web.StreamResponse:
             query = {**request.query, **request.match_info}
             try:
-                content = await self._home.call(lambda: page(query))
+                content = await self._home.run(lambda: _made(page, query))
             except LookupError as error:
                 return web.Response(status=404, text=f"{error.args[0] if error.args else ''}\n")
             except ValueError as error:
@@ -346,6 +347,11 @@ class WebApp:
             async for part in relayed:
                 await response.write(part)
         return response
+
+
+async def _made(page: Page, query: Mapping[str, str]) -> object:
+    content = page(query)
+    return await content if inspect.isawaitable(content) else content
 
 
 def _query(request: web.Request) -> dict[str, str]:

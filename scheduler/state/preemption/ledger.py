@@ -200,17 +200,16 @@ class Ledger:
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
         return _since(map(by_key.get, keys), since)
 
-    def spent(self, policy: str, scope: BudgetScope, since: Seconds) -> dict[str, int]:
-        """Return how many victims count for each key of a budget since a moment.
+    def counted(self, policy: str, scope: BudgetScope) -> list[tuple[str, EventTimes]]:
+        """Return when the victims were evicted that count for each key of a budget; only to read.
 
         For the arguments see `victims`. Victims that were merged count for `ANY`.
         """
-        return _spent(self._victims.get((policy, scope), {}).items(), since)
+        return [*self._victims.get((policy, scope), {}).items()]
 
-    def spent_by_owner(self, policy: str, since: Seconds) -> dict[str, int]:
-        """Return how many preemptions count for each owner since a moment; as `spent`."""
-        own = ((owner, at) for (name, owner), at in self._by_owner.items() if name == policy)
-        return _spent(own, since)
+    def counted_by_owner(self, policy: str) -> list[tuple[str, EventTimes]]:
+        """Return when the preemptions of each owner were counted; as `counted`."""
+        return [(owner, at) for (name, owner), at in self._by_owner.items() if name == policy]
 
     def victim_arrays(self) -> LedgerArrays:
         """Return all counted victims as arrays, for callers that need `victims` for many keys."""
@@ -398,11 +397,6 @@ class Ledger:
 
 def _key(preemption: PreemptionEntry) -> object:
     return (preemption.uid, preemption.at) if preemption.uid else preemption
-
-
-def _spent(counted: Iterable[tuple[str, EventTimes]], since: Seconds) -> dict[str, int]:
-    numbers = ((key, moments.count_since(since)) for key, moments in counted)
-    return {key: number for key, number in numbers if number}
 
 
 def _since(counted: Iterable[EventTimes | None], since: Seconds) -> list[Seconds]:

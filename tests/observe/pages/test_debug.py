@@ -1,6 +1,7 @@
 """The debug pages say what the scheduler knows, and change nothing."""
 
 import asyncio
+import inspect
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,6 +20,7 @@ POD = "/debug/pods/{namespace}/{name}"
 
 async def page(cluster: Cluster, path: str, **query: str) -> Any:
     content = Debug(cluster.machine, lambda: cluster.now).pages()[path](query)
+    content = await content if inspect.isawaitable(content) else content
     if isinstance(content, AsyncIterator):
         return json.loads(b"".join([part async for part in content]))
     return content
@@ -124,7 +126,7 @@ async def test_a_pod_that_is_being_bound_is_not_evaluated_again():
 async def test_a_pod_placed_before_it_is_explained_is_not_evaluated_again():
     cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("4"))
     query = {"namespace": "default", "name": "p"}
-    content = Debug(cluster.machine, lambda: cluster.now).pages()[POD](query)
+    content = await Debug(cluster.machine, lambda: cluster.now).pages()[POD](query)
     cluster.hold(Bind)
 
     cluster.step()
@@ -153,7 +155,7 @@ async def test_pods_are_explained_one_after_the_other():
     moments: dict[str, float] = {}
 
     async def ask(name: str) -> None:
-        async for _ in pages[POD]({"namespace": "default", "name": name}):
+        async for _ in await pages[POD]({"namespace": "default", "name": name}):
             moments[name] = loop.time()
 
     await asyncio.gather(ask("a"), ask("b"))
@@ -164,7 +166,7 @@ async def test_pods_are_explained_one_after_the_other():
 async def test_a_pod_that_does_not_wait_is_not_found():
     cluster = Cluster(node("n1").cpu("4"), pod("p").on("n1"))
 
-    with pytest.raises(LookupError, match="pod default/p is not in the queue"):
+    with pytest.raises(LookupError, match='pod "default/p" is not in the queue'):
         await explained(cluster, "p")
 
 

@@ -22,7 +22,7 @@ from scheduler.core.preemption.evaluate.relocation import RelocationCost, sample
 from scheduler.core.preemption.evaluate.victims import dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import Veto
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, VetoCache, VetoTally
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain, VetoCache, VetoTally
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -207,9 +207,9 @@ class _Search:
         """Return the best candidate without a veto, `None` when there is none.
 
         The best ones are checked one by one. When none of a few passes, all that remain are checked
-        at once. For a trace all are checked, with the details.
+        at once. For all details each is checked.
         """
-        if self._vetoes.explain:
+        if self._vetoes.explain is Explain.IN_DETAIL:
             return self._best_explained()
         if self._vetoes.checks_all:
             self._check_at_once()
@@ -245,7 +245,7 @@ class _Search:
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
-        if not self._vetoes.explain:
+        if self._vetoes.explain is not Explain.IN_DETAIL:
             self._check_at_once()
         allowed = self._check_remaining()
         if allowed:
@@ -267,16 +267,16 @@ class _Search:
         for sheet in self._sheets:
             vetoes.tally.add_sheet(sheet)
         vetoes.tally_spared(self._spared)
-        if vetoes.explain:
+        if vetoes.explain is not Explain.NOTHING:
             self._explain()
 
     def _explain(self) -> None:
         vetoes = self._vetoes
-        for by_row in (self._by_row, *(sheet.by_row() for sheet in self._sheets)):
-            for row, reasons in by_row.items():
-                vetoes.explanations[row] = reasons
-        for row in self._spared.tolist():
-            vetoes.explanations[row] = vetoes.victim_refusals(row)
+        vetoes.explain_by(self._by_row)
+        for sheet in self._sheets:
+            vetoes.explain_by_sheet(sheet)
+        if vetoes.explain is Explain.IN_DETAIL:
+            vetoes.explain_by({row: vetoes.victim_refusals(row) for row in self._spared.tolist()})
 
     def _check_remaining(self) -> list[Candidate]:
         """Check all remaining candidates one by one; return those without a veto."""

@@ -6,7 +6,7 @@ what is reported and cached is counted with arrays.
 Axes: C candidates.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -97,6 +97,16 @@ class VetoSheet:
 
     def _at(self, column: int) -> tuple[Veto, ...]:
         return tuple(veto for rule in self._rules for veto in rule.at(column))
+
+    def reader(self) -> Callable[[int], tuple[Veto, ...]]:
+        """Return what returns the vetoes against a row, now and later, as they are now."""
+        rows, vetoed = self._rows, self._vetoed.copy()
+
+        def against(row: int) -> tuple[Veto, ...]:
+            columns = np.flatnonzero((rows == row) & vetoed).tolist()
+            return tuple(veto for column in columns for veto in self._at(column))
+
+        return against
 
     def vetoes(self) -> Iterator[tuple[Veto, Seconds | None]]:
         """Yield all vetoes, each with when it ends at the earliest."""

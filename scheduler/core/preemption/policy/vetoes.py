@@ -6,7 +6,8 @@ a class of pods, since replicas are tried one after the other.
 Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.policy import bulk_vetoes
 from scheduler.core.preemption.policy.loop_breaker import LoopVeto, PreemptionHistory
 from scheduler.core.preemption.policy.rules import PolicyRules
-from scheduler.core.preemption.policy.veto_sheet import Veto, VetoSheet
+from scheduler.core.preemption.policy.veto_sheet import RuleVetoes, Veto, VetoSheet
 from scheduler.core.preemption.policy.victim_matrix import OwnerCodes, VictimMatrix
 from scheduler.model.api.objects import Pod
 from scheduler.model.policy_refusals import PolicyRefusal, earliest, ending
@@ -24,10 +25,21 @@ from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.preemption.ledger import Ledger
 
-__all__ = ["CandidateVetoes", "Veto", "VetoCache", "VetoTally"]
+__all__ = ["CandidateVetoes", "Explain", "Veto", "VetoCache", "VetoTally"]
 
 #: At most this many sheets are cached for one class of pods.
 _MAX_SHEETS: Final = 8
+
+
+class Explain(Enum):
+    """How an attempt explains itself."""
+
+    NOTHING = 0
+    #: What was found about each node. Candidates are checked at once, so vetoes have no details of
+    #: the pods that they are about.
+    IN_BULK = 1
+    #: The same with all details; the candidates are checked one by one, 40 µs each.
+    IN_DETAIL = 2
 
 
 class KnownVetoes(NamedTuple):
@@ -179,13 +191,14 @@ class CandidateVetoes:
     ) -> None:
         self.rules: Final = rules
         self.now: Final = now
-        #: Whether every candidate is to be checked with all details, for the trace.
-        self.explain = False
+        self.explain = Explain.NOTHING
         #: Whether every candidate is to be checked, so that no vetoed one is compared.
         self.checks_all = False
         self.tally: Final = VetoTally()
-        #: The vetoes against each row with all details, for the trace.
-        self.explanations: Final[dict[int, tuple[Veto, ...]]] = {}
+        #: The vetoes against each row that explain the attempt: as they are listed, and what
+        #: returns those of many rows at once.
+        self._listed: dict[int, tuple[Veto, ...]] = {}
+        self._of_many: list[Callable[[int], tuple[Veto, ...]]] = []
         self._pod = pod
         self._cluster = owner_codes.cluster
         self._owner_codes = owner_codes
@@ -262,11 +275,26 @@ class CandidateVetoes:
         lower = [pod for pod in on_row if pod.priority < self._pod.priority]
         return self.rules.victim_refusals(lower)
 
+    def explain_by(self, by_row: Mapping[int, tuple[Veto, ...]]) -> None:
+        """Let vetoes against rows explain the attempt."""
+        self._listed.update(by_row)
+
+    def explain_by_sheet(self, sheet: VetoSheet) -> None:
+        """Let the vetoes of a sheet, as they are now, explain the attempt."""
+        self._of_many.append(sheet.reader())
+
+    def on_row(self, row: int) -> tuple[Veto, ...]:
+        """Return the vetoes against evicting pods from a row, if they explain the attempt."""
+        listed = self._listed.get(row)
+        if listed is not None:
+            return listed
+        return tuple(veto for of in self._of_many for veto in of(row))
+
     def tally_spared(self, rows: Rows) -> None:
         """Count rows, given as (C,), on which policies spare the pods that are in the way."""
         if self.rules is None or not rows.shape[0]:
             return
-        for _, ranked in self._cluster.pods.ranked(rows):
+        for positions, ranked in self._cluster.pods.ranked(rows):
             lower = self._cluster.pods.priorities(ranked) < self._pod.priority
             slots: Int = np.where(lower, ranked, -1)
             for refusal, spared, ends in self.rules.spared_by_rule(slots):
@@ -275,3 +303,6 @@ class CandidateVetoes:
                     end = float(ends[columns].min())
                     until = None if np.isinf(end) else end
                     self.tally.add(refusal, until, int(np.count_nonzero(columns)))
+                    if self.explain is Explain.IN_BULK:
+                        rule = RuleVetoes((refusal,), columns.astype(np.int64), ends)
+                        self.explain_by_sheet(VetoSheet(rows.take(positions), (rule,)))

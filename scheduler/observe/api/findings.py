@@ -1,0 +1,131 @@
+"""What an explained attempt found, by verdict, collected in parts with pauses.
+
+Thousands of nodes can have as many different verdicts, so nothing here looks at all of them at
+once. The results and the nodes are those of the moment of the attempt, whatever changes meanwhile.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from scheduler.core.attempt.node_results import NodeResult
+from scheduler.core.attempt.scheduling_attempt import AttemptResult
+from scheduler.framework.verdicts import Verdict
+from scheduler.model.api.objects import Node
+from scheduler.model.policy_refusals import PolicyRefusal, ending
+from scheduler.model.rest import explanations
+from scheduler.observe.api.lists import slices
+from scheduler.state.cluster import Cluster
+
+__all__ = ["Findings", "collected", "nodes_by_name", "veto_text"]
+
+#: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
+_SLICE: Final = 200
+#: How many nodes are named as examples of a verdict.
+_EXAMPLES: Final = 5
+
+
+class Findings(NamedTuple):
+    """What was found about all nodes."""
+
+    #: The names of the nodes with each verdict that rejects the pod, in order.
+    names: dict[Verdict, list[str]]
+    #: On how many nodes each veto forbids evictions, by policy, rule and text.
+    vetoes: Counter[tuple[str, str, str]]
+
+    async def verdicts(self) -> tuple[explanations.Verdict, ...]:
+        """Return why nodes reject the pod, by plugin and reason, the most frequent ones first."""
+        counts: Counter[tuple[str, str]] = Counter()
+        examples: dict[tuple[str, str], list[str]] = {}
+        resolvable: dict[tuple[str, str], bool] = {}
+        for part in slices(self.names.items(), _SLICE):
+            for verdict, names in part:
+                plugin = verdict.plugin or verdict.shown_as
+                for reason in verdict.reasons:
+                    key = (plugin, reason)
+                    counts[key] += len(names)
+                    known = examples.get(key, [])
+                    examples[key] = sorted([*known, *names[:_EXAMPLES]])[:_EXAMPLES]
+                    resolvable[key] = resolvable.get(key, False) or verdict.resolvable
+            await asyncio.sleep(0)
+        found = sorted((-nodes, *key) for key, nodes in counts.items())
+        views: list[explanations.Verdict] = []
+        for some in slices(found, _SLICE):
+            await asyncio.sleep(0)
+            views += [
+                explanations.Verdict(
+                    plugin,
+                    reason,
+                    -nodes,
+                    resolvable[plugin, reason],
+                    tuple(examples[plugin, reason]),
+                )
+                for nodes, plugin, reason in some
+            ]
+        return tuple(views)
+
+    async def rejected_by(self, plugin: str, nodes: Mapping[str, Node]) -> list["Rejected"]:
+        """Return the nodes that a plugin rejects, in the order of their names.
+
+        Args:
+            plugin: The name of the plugin.
+            nodes: The nodes at the moment of the attempt, by name.
+        """
+        found: list[Rejected] = []
+        for part in slices(self.names.items(), _SLICE):
+            for verdict, names in part:
+                if verdict.plugin == plugin:
+                    found += [Rejected(name, nodes[name], verdict.reasons) for name in names]
+            await asyncio.sleep(0)
+        found.sort(key=_name)
+        return found
+
+
+class Rejected(NamedTuple):
+    """A node that a plugin rejects."""
+
+    name: str
+    node: Node
+    reasons: Sequence[str]
+
+
+def _name(rejected: Rejected) -> str:
+    return rejected.name
+
+
+def nodes_by_name(cluster: Cluster) -> dict[str, Node]:
+    """Return all nodes of this moment by name, some 0.3 ms for 5,000."""
+    columns = cluster.columns
+    return {
+        name: node
+        for name, node in zip(columns.names, columns.nodes, strict=True)
+        if node is not None
+    }
+
+
+async def collected(result: AttemptResult) -> Findings:
+    """Collect what an attempt found."""
+    names: dict[Verdict, list[str]] = {}
+    vetoes: Counter[tuple[str, str, str]] = Counter()
+    for part in slices(result.results, _SLICE):
+        for each in part:
+            _collect(each, names, vetoes)
+        await asyncio.sleep(0)
+    return Findings(names, vetoes)
+
+
+def _collect(
+    each: NodeResult, names: dict[Verdict, list[str]], vetoes: Counter[tuple[str, str, str]]
+) -> None:
+    if each.verdict is not None:
+        names.setdefault(each.verdict, []).append(each.name)
+    if each.vetoes:
+        vetoes.update({veto_text(veto): 1 for veto in each.vetoes})
+
+
+def veto_text(veto: object) -> tuple[str, str, str]:
+    """Return policy, rule and message; failed preemptions of the past are no policy's."""
+    if isinstance(veto, PolicyRefusal):
+        return veto.policy, veto.rule.value, f"{veto.text}{ending(veto.until)}"
+    return "", "failedPreemptions", str(getattr(veto, "text", ""))

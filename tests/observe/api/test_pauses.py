@@ -1,0 +1,90 @@
+"""Long documents are made in slices: the loop goes on after a few hundred nodes."""
+
+import asyncio
+import contextlib
+
+from scheduler.core.attempt.node_results import NodeResults
+from scheduler.model.api import selectors
+from tests.support.api_documents import Documents
+from tests.support.builders import node, pod
+
+NODES = 1000
+MOST = 400
+
+
+class Turns:
+    """The most calls of a function within one turn of the loop."""
+
+    def __init__(self, monkeypatch, owner, name: str) -> None:
+        self._here = self.most = self.calls = 0
+        original = getattr(owner, name)
+
+        def counted(*arguments):
+            self.calls += 1
+            self._here += 1
+            self.most = max(self.most, self._here)
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    async def count(self) -> None:
+        while True:
+            self._here = 0
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def counting(turns: Turns):
+    task = asyncio.create_task(turns.count())
+    yield
+    task.cancel()
+
+
+def tainted() -> Documents:
+    docs = Documents(*(node(f"n{number}").taint(f"key-{number}") for number in range(NODES)))
+    docs.cluster.add(pod("p"))
+    docs.cluster.drain()
+    return docs
+
+
+async def explained(docs: Documents, **query: str):
+    return await docs.get("pods/{namespace}/{name}", namespace="default", name="p", **query)
+
+
+async def test_taints_that_are_all_different_are_compared_in_slices(monkeypatch):
+    docs = tainted()
+    turns = Turns(monkeypatch, selectors, "untolerated")
+
+    async with counting(turns):
+        found = await explained(docs)
+
+    assert len(found["helps"]) == 3
+    assert turns.calls >= NODES
+    assert turns.most <= MOST
+
+
+async def test_the_results_of_nodes_are_read_in_slices(monkeypatch):
+    docs = tainted()
+    turns = Turns(monkeypatch, NodeResults, "_result")
+
+    async with counting(turns):
+        found = await explained(docs, nodes="1")
+
+    assert [each["name"] for each in found["nodes"]] == sorted(f"n{each}" for each in range(NODES))
+    assert turns.calls >= 2 * NODES
+    assert turns.most <= MOST
+
+
+async def test_an_explanation_is_that_of_the_moment_of_the_attempt(monkeypatch):
+    docs = tainted()
+    original, left = NodeResults._result, iter(range(NODES))
+
+    def deleting(self, row):
+        docs.cluster.delete_node(f"n{next(left)}")
+        return original(self, row)
+
+    monkeypatch.setattr(NodeResults, "_result", deleting)
+    found = await explained(docs)
+
+    assert sum(each["nodes"] for each in found["verdicts"]) == NODES
+    assert len(found["helps"]) == 3
