@@ -304,5 +304,5 @@ class CandidateVetoes:
                     until = None if np.isinf(end) else end
                     self.tally.add(refusal, until, int(np.count_nonzero(columns)))
                     if self.explain is Explain.IN_BULK:
-                        rule = RuleVetoes((refusal,), columns.astype(np.int64), ends)
+                        rule = RuleVetoes((refusal,), np.asarray(columns, dtype=np.int64), ends)
                         self.explain_by_sheet(VetoSheet(rows.take(positions), (rule,)))
