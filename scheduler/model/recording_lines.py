@@ -35,7 +35,7 @@ from scheduler.model.effects import (
 from scheduler.model.events import EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
 
-__all__ = ["Decided", "Flushed", "Line", "LineError", "decided", "decode", "encode"]
+__all__ = ["Decided", "Flushed", "Line", "LineError", "decided", "decode", "encode_into"]
 
 _EFFECTS: Final[dict[str, type[Effect]]] = {kind.__name__: kind for kind in get_args(Effect)}
 _EVENTS: Final[dict[str, type[Event]]] = {
@@ -55,8 +55,11 @@ _BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent, ReleaseClaims})
 _WITHOUT_CONSEQUENCE: Final = _BEST_EFFORT | {DeallocateClaim, SetCondition}
 _NOTHING_DONE: Final = EffectDone(ClearNomination(PodRef("", "", "")))
 
-_encode = msgspec.json.Encoder().encode
-_parts = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode_into = msgspec.json.Encoder().encode_into
+#: The offset at which msgspec appends.
+_AT_END: Final = -1
+_NEWLINE: Final = ord("\n")
+_raw_parts = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _name = msgspec.json.Decoder(str).decode
 _time = msgspec.json.Decoder(float).decode
 
@@ -91,66 +94,73 @@ _FLUSHED: Final = Flushed()
 
 def decided(attempt: Attempt) -> Decided:
     """Return the record of an attempt."""
-    decision = attempt.decision
-    node = decision.node if isinstance(decision, Placed | Preempting) else ""
-    victims = decision.victims if isinstance(decision, Preempting) else ()
-    message = "" if isinstance(decision, Placed | Waiting) else decision.message
-    keys = tuple(victim.key for victim in victims)
-    return Decided(attempt.pod.key, type(decision).__name__, node, keys, message)
+    decision, key = attempt.decision, attempt.pod.key
+    name = type(decision).__name__
+    if isinstance(decision, Placed):
+        return Decided(key, name, decision.node)
+    if isinstance(decision, Preempting):
+        victims = tuple(victim.key for victim in decision.victims)
+        return Decided(key, name, decision.node, victims, decision.message)
+    return Decided(key, name, message="" if isinstance(decision, Waiting) else decision.message)
 
 
-def encode(happened: Event | Attempt | None, at: Seconds) -> bytes:
-    """Return what happened as one line, without the newline.
+def encode_into(happened: Event | Attempt | None, at: Seconds, lines: bytearray) -> None:
+    """Append what happened as one line, with its newline.
+
+    This runs for everything that happens, so it makes no bytes of its own.
 
     Args:
         happened: An event, a decision, or `None` for `flush`.
         at: When it happened.
+        lines: What the line is appended to. After an exception, a part of it may be there.
     """
-    encoder = _ENCODERS.get(type(happened))
-    if encoder is not None:
-        return encoder(happened, at)
-    return _encode((at, type(happened).__name__, happened))
+    kind = type(happened)
+    parts = _PARTS.get(kind)
+    _encode_into(
+        (at, kind.__name__, happened) if parts is None else parts(happened, at), lines, _AT_END
+    )
+    lines.append(_NEWLINE)
 
 
-def _encode_time(_happened: None, at: Seconds) -> bytes:
-    return _encode(at)
+def _parts_of_time(_happened: None, at: Seconds) -> Seconds:
+    return at
 
 
-def _encode_attempt(attempt: Attempt, at: Seconds) -> bytes:
-    return _encode((at, "Decided", decided(attempt)))
+def _parts_of_attempt(attempt: Attempt, at: Seconds) -> tuple[Any, ...]:
+    return at, "Decided", decided(attempt)
 
 
-def _encode_done(event: EffectDone, at: Seconds) -> bytes:
+def _parts_of_done(event: EffectDone, at: Seconds) -> tuple[Any, ...]:
     effect = event.effect
     if type(effect) in _WITHOUT_CONSEQUENCE:
-        return _encode((at, "EffectDone"))
-    return _encode((at, "EffectDone", type(effect).__name__, _short(effect), event.changed))
+        return at, "EffectDone"
+    return at, "EffectDone", type(effect).__name__, _short(effect), event.changed
 
 
-def _encode_failed(event: EffectFailed, at: Seconds) -> bytes:
+def _parts_of_failed(event: EffectFailed, at: Seconds) -> tuple[Any, ...]:
     effect = event.effect
     if type(effect) in _BEST_EFFORT:
-        return _encode((at, "EffectDone"))
-    return _encode((at, "EffectFailed", type(effect).__name__, _short(effect), event.failure))
+        return at, "EffectDone"
+    return at, "EffectFailed", type(effect).__name__, _short(effect), event.failure
 
 
-def _encode_of_kind(event: Any, at: Seconds) -> bytes:
+def _parts_of_kind(event: Any, at: Seconds) -> tuple[Any, ...]:
     name = type(event).__name__
     item = getattr(event, _OF_KINDS[name][0])
-    return _encode((at, name, type(item).__name__, item))
+    return at, name, type(item).__name__, item
 
 
 def _short(effect: Effect) -> Effect:
     return replace(effect, text="") if isinstance(effect, SaveLedger) else effect
 
 
-#: Most lines are events without an entry here.
-_ENCODERS: Final[dict[type, Callable[[Any, Seconds], bytes]]] = {
-    type(None): _encode_time,
-    Attempt: _encode_attempt,
-    EffectDone: _encode_done,
-    EffectFailed: _encode_failed,
-    **{_EVENTS[name]: _encode_of_kind for name in _OF_KINDS},
+#: What a line has, by type. Most lines are events without an entry here.
+_PARTS: Final[dict[type, Callable[[Any, Seconds], Any]]] = {
+    type(None): _parts_of_time,
+    Attempt: _parts_of_attempt,
+    EffectDone: _parts_of_done,
+    EffectFailed: _parts_of_failed,
+    **{_EVENTS[name]: _parts_of_kind for name in _OF_KINDS},
 }
 
 
@@ -163,7 +173,7 @@ def decode(line: bytes) -> tuple[Line, Seconds]:
     try:
         if not line.startswith(b"["):
             return _FLUSHED, _time(line)
-        at, kind, *raw = _parts(line)
+        at, kind, *raw = _raw_parts(line)
         return _decoded(_name(kind), raw), _time(at)
     except (msgspec.DecodeError, LookupError, ValueError, TypeError, RecursionError) as error:
         raise LineError(f"not part of a recording: {error}") from error

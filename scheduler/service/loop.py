@@ -275,11 +275,13 @@ class Loop:
             self._telemetry.loop_lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
 
     def _tend_recording(self) -> None:
-        """Report gaps of the recording, and let `run` begin a segment although nothing happens."""
+        """Tell the recorder the time, report its gaps, and let `run` begin a segment when idle."""
         if self._recording is not None:
-            for gap in self._recording.recorder.take_gaps():
+            recorder = self._recording.recorder
+            recorder.tick(self._clock.now())
+            for gap in recorder.take_gaps():
                 self._telemetry.recording_gap(gap)
-            if self._recording.recorder.wants_segment:
+            if recorder.wants_segment:
                 self._news.set()
 
     def _follow_clock(self) -> None:

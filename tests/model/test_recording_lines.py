@@ -65,6 +65,7 @@ from scheduler.model.policies import (
 from scheduler.model.recording_lines import LineError
 from tests.support.builders import node, pod
 from tests.support.devices import allocated, claim, device, gpus, wants
+from tests.support.recordings import line_of
 
 META = ObjectMeta(name="a", namespace="b")
 
@@ -102,7 +103,7 @@ META = ObjectMeta(name="a", namespace="b")
     ids=lambda event: type(event).__name__,
 )
 def test_a_decoded_event_equals_the_encoded_one(event):
-    back, at = recording_lines.decode(recording_lines.encode(event, 17.25))
+    back, at = recording_lines.decode(line_of(event, 17.25))
 
     assert (back, at) == (event, 17.25)
     assert {type(getattr(back, each)) for each in back.__slots__} == {
@@ -156,7 +157,7 @@ def test_what_is_no_event_is_refused(line):
     ids=lambda event: type(event).__name__,
 )
 def test_events_are_written_to_a_line_and_read_back_unchanged(event: Event):
-    assert recording_lines.decode(recording_lines.encode(event, 1.25)) == (event, 1.25)
+    assert recording_lines.decode(line_of(event, 1.25)) == (event, 1.25)
 
 
 REF = PodRef("d", "p", "p")
@@ -169,25 +170,25 @@ REF = PodRef("d", "p", "p")
 )
 def test_outcomes_without_a_consequence_take_no_place(effect):
     for outcome in (EffectDone(effect), EffectFailed(effect, Failure(FailureKind.GONE, "no"))):
-        line = recording_lines.encode(outcome, 1.5)
+        written = line_of(outcome, 1.5)
 
-        assert line == b'[1.5,"EffectDone"]'
-        back, at = recording_lines.decode(line)
+        assert written == b'[1.5,"EffectDone"]'
+        back, at = recording_lines.decode(written)
         assert (type(back), at) == (EffectDone, 1.5)
 
 
 def test_a_failed_condition_is_kept_because_it_is_written_again():
     failed = EffectFailed(SetCondition(REF, "a", "b", 1), Failure(FailureKind.GONE, "no"))
 
-    assert recording_lines.decode(recording_lines.encode(failed, 1.5)) == (failed, 1.5)
+    assert recording_lines.decode(line_of(failed, 1.5)) == (failed, 1.5)
 
 
 def test_the_text_of_a_saved_ledger_is_left_out():
-    line = recording_lines.encode(EffectDone(SaveLedger("long", 7)), 1.5)
+    written = line_of(EffectDone(SaveLedger("long", 7)), 1.5)
 
-    assert recording_lines.decode(line) == (EffectDone(SaveLedger("", 7)), 1.5)
+    assert recording_lines.decode(written) == (EffectDone(SaveLedger("", 7)), 1.5)
 
 
 def test_time_that_passed_is_a_number():
-    assert recording_lines.encode(None, 1.5) == b"1.5"
+    assert line_of(None, 1.5) == b"1.5"
     assert recording_lines.decode(b"1.5") == (recording_lines.Flushed(), 1.5)

@@ -15,7 +15,7 @@ from scheduler.observe.recorder.frames import FrameWriter
 from tests.perf.core_cases import Case, machine, pod
 
 #: Lines of one frame, as the recorder has them.
-FRAME: Final = 256 * 1024
+FRAME: Final = 1024 * 1024
 Happened = Event | Attempt | None
 
 
@@ -40,16 +40,14 @@ def _recording(pods: int) -> Callable[[int], None]:
     writer = FrameWriter()
 
     def record(count: int) -> None:
-        lines: list[bytes] = []
-        size, at = 0, 1_767_225_600.0
+        lines, at = bytearray(), 1_767_225_600.0
         for life in lives[:count]:
             for happened in life:
                 at += 0.0001
-                lines.append(recording_lines.encode(happened, at))
-                size += len(lines[-1]) + 1
-                if size >= FRAME:
-                    writer.frame(b"\n".join(lines) + b"\n")
-                    lines, size = [], 0
+                recording_lines.encode_into(happened, at, lines)
+                if len(lines) >= FRAME:
+                    writer.frame(lines)
+                    lines = bytearray()
 
     return record
 

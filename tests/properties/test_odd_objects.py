@@ -23,6 +23,7 @@ from tests.oracle import generate
 from tests.oracle.generating.dice import Dice, Object
 from tests.properties.oddities import spoilt
 from tests.support.cluster import profiles
+from tests.support.recordings import line_of
 
 OBJECTS = 10_000
 PARTS = 8
@@ -84,7 +85,7 @@ class Feed:
 
     def observe(self, event: Event) -> None:
         """Have the machine observe something, and carry out its effects."""
-        recording_lines.decode(recording_lines.encode(event, self.now))
+        recording_lines.decode(line_of(event, self.now))
         reaction = self.machine.observe(event, self.now)
         self.counts["refused" if reaction.problem else "observed"] += 1
         for effect in reaction.effects:

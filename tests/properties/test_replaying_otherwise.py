@@ -14,6 +14,7 @@ from scheduler.sim.alternative import Alternative, Otherwise
 from tests.properties.happenings import act, history, write_node
 from tests.properties.taped import TapedMachine, restored
 from tests.properties.world import EPOCH, World
+from tests.support.recordings import line_of
 
 DEEP = settings.default.max_examples > 100
 NO_VICTIMS = PreemptionPolicy("none", budgets=(Budget(0, 3600.0),))
@@ -43,8 +44,8 @@ def parts(machine: TapedMachine, first: int) -> Iterator[SegmentStart | Entry]:
             if call.result is not None:
                 yield Entry("", recording_lines.decided(call.result), at)
             continue
-        line = recording_lines.encode(what[0] if what else None, at)
-        yield Entry("", recording_lines.decode(line)[0], at)
+        read, _ = recording_lines.decode(line_of(what[0] if what else None, at))
+        yield Entry("", read, at)
 
 
 def otherwise(

@@ -15,12 +15,12 @@ from scheduler.model.decisions import Placed
 from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import EffectDone, NodeObserved, PodObserved
 from scheduler.observe.api.requests import EVERY_NAME, NO_NAME, ApiError, ApiRequest, NameAccess
-from scheduler.observe.recorder import recorder as recorder_module
 from scheduler.observe.recorder.reading import SegmentStart, recording
 from scheduler.observe.recorder.recorder import Gap, Recorder, RecorderSettings
 from scheduler.observe.recorder.segments import SegmentFolder
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.service import loop as loop_module
 from scheduler.service import recording as service
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
@@ -56,7 +56,7 @@ class Listening(Silent):
 class Live:
     """A loop whose bindings are answered at once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock = CLOCK) -> None:
         settings = load.defaults()
         self.machine = Machine(registry.profiles(settings), PodBackoff())
         self.telemetry = Listening()
@@ -64,9 +64,9 @@ class Live:
         made.open()
         self.recorder = Recorder(made, RecorderSettings(segment_seconds=3600.0))
         self.recorder.start()
-        self.recording = Recording(self.recorder, "0000abcd", folder, CLOCK)
+        self.recording = Recording(self.recorder, "0000abcd", folder, clock)
         self.recording.begin(settings, evict_only=False)
-        self.loop = Loop(self.machine, self.submit, CLOCK, self.telemetry, self.recording)
+        self.loop = Loop(self.machine, self.submit, clock, self.telemetry, self.recording)
 
     def submit(self, effect: Effect) -> None:
         if isinstance(effect, Bind):
@@ -81,11 +81,6 @@ class Live:
         async with asyncio.timeout(PATIENCE):
             while len(self.telemetry.decisions) < before + count:
                 await asyncio.sleep(0)
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder_module, "_LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -144,6 +139,30 @@ async def test_events_wait_while_the_machine_is_copied(
     assert main(["replay", str(live.recording.folder)]) == 0
     assert capsys.readouterr().out == "160 decisions, 0 different\n"
     assert len(headers(live)) == 4
+
+
+async def test_old_segments_are_deleted_while_nothing_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(loop_module, "HEARTBEAT_SECONDS", 0.01)
+    now, folder = [1_767_225_600.0], tmp_path / "recording"
+    live = Live(folder, Clock(lambda: now[0], lambda: now[0]))
+    task = asyncio.create_task(live.loop.run())
+    live.recorder.wants_segment = True
+    live.loop.observe([NodeObserved(node("n1").build())])
+    async with asyncio.timeout(PATIENCE):
+        while len(list(folder.glob("*.rec"))) < 2:
+            await asyncio.sleep(0.01)
+
+        now[0] += 700.0
+        while len(list(folder.glob("*.rec"))) > 1:
+            await asyncio.sleep(0.01)
+
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.to_thread(live.recorder.stop)
+    (left,) = headers(live)
+    assert left.header.number == 2
 
 
 async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(

@@ -28,6 +28,13 @@ def copied(machine: Machine) -> MachineCopy:
     return copy
 
 
+def line_of(happened: Event | Attempt | None, at: float) -> bytes:
+    """Return the line of what happened, without its newline."""
+    lines = bytearray()
+    recording_lines.encode_into(happened, at, lines)
+    return bytes(lines.removesuffix(b"\n"))
+
+
 class RecordedMachine:
     """A machine whose calls are written to a file at once, one frame for each call."""
 
@@ -60,7 +67,7 @@ class RecordedMachine:
             self.write(self._writer.frame(b"\n".join(encoded(copy)) + b"\n"))
 
     def _record(self, happened: Event | Attempt | None, at: float) -> None:
-        self.write(self._writer.frame(recording_lines.encode(happened, at) + b"\n"))
+        self.write(self._writer.frame(line_of(happened, at) + b"\n"))
 
     def observe(self, event: Event, at: float) -> tuple[Effect, ...]:
         self._record(event, at)

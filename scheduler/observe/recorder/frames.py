@@ -66,7 +66,7 @@ class FrameWriter:
     def __init__(self) -> None:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
 
-    def frame(self, lines: bytes, *, starts_segment: bool = False) -> bytes:
+    def frame(self, lines: bytes | bytearray, *, starts_segment: bool = False) -> bytes:
         """Return a frame with some lines."""
         body = self._compressor.compress(lines)
         head = _HEAD.pack(

@@ -1,12 +1,13 @@
 """Records what the machine is called with and what it decides, in segments of a folder.
 
-The scheduler's loop hands over references to values that never change; a thread encodes, compresses
-and writes them. So recording never makes the loop wait for a disk. Where the thread cannot keep up
-or a write fails, the rest of the segment is left out, which a metric and the log say, and a new
-segment begins later. The loop waits for the thread for half a millisecond at most.
+The scheduler's loop encodes what happens at once: later that costs more than twice as much, because
+values have left the processor's cache, and memory is kept for them. A thread gets the lines of a
+second, or a mebibyte of them, compresses and writes them. So recording never makes the loop wait
+for a disk. Where the thread cannot keep up or a write fails, the rest of the segment is left out,
+which a metric and the log say, and a new segment begins later.
 
-A segment begins with a snapshot, which the loop copies in short steps (`core/snapshot/copying`),
-so each segment can be decided again without the ones before it.
+A segment begins with a snapshot, which the loop copies in short steps (`core/snapshot/copying`) and
+the thread encodes. So each segment can be decided again without the ones before it.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,20 +33,22 @@ from scheduler.observe.recorder.segments import SegmentFolder
 
 __all__ = ["GAP_REASONS", "Gap", "Recorder", "RecorderSettings"]
 
-#: How many entries may wait for the thread: some seconds of a busy cluster. Most refer to values
-#: that exist anyway; a pod that has changed meanwhile takes 2 to 5 kB.
-MAX_WAITING: Final = 100_000
-#: How often the thread looks for entries, and after how many looks it writes what it has.
-_LOOK_SECONDS: Final = 0.25
-_LOOKS_PER_FRAME: Final = 4
-#: Lines of one frame, in bytes before compression. Encoding them takes half a millisecond, then the
-#: interpreter is free for the loop while they are compressed.
-_FRAME_BYTES: Final = 256 * 1024
+#: How many bytes of lines may wait for the thread: more than ten seconds of a busy cluster.
+MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+#: Lines are handed over when there are so many, or after so long. A smaller frame costs more, since
+#: the two threads take turns at each.
+_FRAME_BYTES: Final = 1024 * 1024
+_FRAME_SECONDS: Final[Seconds] = 1.0
+#: Lines of one frame of a snapshot, in bytes before compression. Encoding them takes half a
+#: millisecond, then the interpreter is free for the loop while they are compressed.
+_SNAPSHOT_FRAME_BYTES: Final = 256 * 1024
 #: How long the thread pauses after a frame of a snapshot, which can wait.
 _SNAPSHOT_PAUSE: Final = 0.002
+#: How often segments that are too old are looked for.
+_TRIM_SECONDS: Final[Seconds] = 60.0
 #: The shortest and the longest time between a failure and the next segment.
-_RETRY_SECONDS: Final = 30.0
-_LONGEST_RETRY_SECONDS: Final = 1920.0
+_RETRY_SECONDS: Final[Seconds] = 30.0
+_LONGEST_RETRY_SECONDS: Final[Seconds] = 1920.0
 
 _encode = msgspec.json.Encoder().encode
 
@@ -72,19 +76,37 @@ class RecorderSettings:
     longest_seconds: Seconds = 1800.0
 
 
-class _Begin(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Segment:
+    """A segment that has begun."""
+
     header: SegmentHeader
+    #: Whether what happens is part of it. The loop or the thread sets it to false when it ends
+    #: without another one that continues it.
+    open: bool = True
+
+
+class _Begin(NamedTuple):
+    """To the thread: a segment begins."""
+
+    segment: _Segment
     #: `None` for a fresh machine.
     snapshot: MachineCopy | None
     #: Whether nothing is missing since the segment before.
     continues: bool
 
 
+class _Lines(NamedTuple):
+    """To the thread: what has happened until a moment, and the time."""
+
+    lines: bytearray
+    until: Seconds
+    #: Whether the rest of the segment is left out.
+    ends: bool
+
+
 class _LimitError(Exception):
     """One segment is larger than all may be together."""
-
-
-_Entry = tuple[Event | Attempt | _Begin | None, Seconds]
 
 
 class Recorder:
@@ -93,33 +115,38 @@ class Recorder:
     def __init__(self, folder: SegmentFolder, settings: RecorderSettings | None = None) -> None:
         self._folder = folder
         self._settings = settings or RecorderSettings()
-        self._entries: deque[_Entry] = deque()
-        self._accepting = False
         #: Whether a new segment is to begin. Set by the thread, reset by the loop.
         self.wants_segment = False
         #: Gaps that were not reported yet, and their number by reason.
         self._gaps: deque[Gap] = deque()
         self.gap_counts: Final[Counter[str]] = Counter()
-        self._stopping = threading.Event()
+        #: To the thread; `None` stops it.
+        self._messages: SimpleQueue[_Begin | _Lines | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        # Used by the loop alone.
+        self._current: _Segment | None = None
+        self._lines = bytearray()
+        self._handed_over_at: Seconds = 0.0
+        self._bytes_handed_over = 0
+        # Set by the thread alone.
+        self._bytes_taken = 0
         # Used by the thread alone.
         self._writer = FrameWriter()
-        self._lines: list[bytes] = []
-        self._pending_bytes = 0
-        self._segment: SegmentHeader | None = None
+        self._segment: _Segment | None = None
         self._snapshot_bytes = 0
-        self._latest: Seconds = 0.0
+        self._next_trim: Seconds = 0.0
         self._retry_seconds = _RETRY_SECONDS
-        self._looks_until_retry = 0
+        self._retry_at: Seconds | None = None
 
     def start(self) -> None:
         """Start the thread; the folder is open."""
         self._thread.start()
 
     def stop(self, patience: Seconds = 2.0) -> None:
-        """Write what was recorded, and stop the thread; called in another thread."""
-        self._accepting = False
-        self._stopping.set()
+        """Write what was recorded, and stop the thread; called when nothing happens any more."""
+        self._hand_over(self._handed_over_at)
+        self._current = None
+        self._messages.put(None)
         self._thread.join(patience)
 
     @property
@@ -130,26 +157,54 @@ class Recorder:
     def begin(self, header: SegmentHeader, snapshot: MachineCopy | None) -> None:
         """Begin a segment, with a snapshot that was just taken or with a fresh machine."""
         self.wants_segment = False
-        continues, self._accepting = self._accepting and snapshot is not None, True
-        self._entries.append((_Begin(header, snapshot, continues), header.at))
+        before, segment = self._current, _Segment(header)
+        continues = before is not None and before.open and snapshot is not None
+        self._hand_over(header.at)
+        self._current = segment
+        self._messages.put(_Begin(segment, snapshot, continues))
 
     def record(self, happened: Event | Attempt | None, at: Seconds) -> None:
         """Record an event, a decision or, as `None`, a call of `flush`."""
-        if self._accepting:
-            self._entries.append((happened, at))
-            if len(self._entries) > MAX_WAITING:
-                self._accepting = False
-                self._note(Gap("behind", f"more than {MAX_WAITING} entries wait to be written"))
+        segment, lines = self._current, self._lines
+        if segment is None or not segment.open:
+            return
+        before = len(lines)
+        try:
+            recording_lines.encode_into(happened, at, lines)
+        except Exception as error:  # noqa: BLE001 - scheduling goes on without a recording
+            del lines[before:]
+            self.give_up(repr(error))
+            return
+        if before >= _FRAME_BYTES:
+            self._hand_over(at)
+
+    def tick(self, now: Seconds) -> None:
+        """Hand over what has happened, about every second; called more often."""
+        if now - self._handed_over_at >= _FRAME_SECONDS:
+            self._hand_over(now)
 
     def give_up(self, problem: str) -> None:
-        """Leave out the rest of the segment because no snapshot can be taken."""
-        self._accepting = False
+        """Leave out the rest of the segment, for a defect."""
         self.wants_segment = False
         self._note(Gap("defect", problem))
+        self._hand_over(self._handed_over_at, ends=True)
 
     def take_gaps(self) -> list[Gap]:
         """Return and remove the gaps that were not reported yet."""
         return [self._gaps.popleft() for _ in range(len(self._gaps))]
+
+    def _hand_over(self, now: Seconds, *, ends: bool = False) -> None:
+        """Hand over the lines; without any, the thread learns the time."""
+        lines, self._lines = self._lines, bytearray()
+        segment, self._handed_over_at = self._current, now
+        self._bytes_handed_over += len(lines)
+        waiting = self._bytes_handed_over - self._bytes_taken
+        if waiting > MAX_WAITING_BYTES and segment is not None and segment.open:
+            ends = True
+            self._note(Gap("behind", f"more than {MAX_WAITING_BYTES} bytes wait to be written"))
+        if ends and segment is not None:
+            segment.open = False
+        self._messages.put(_Lines(lines, now, ends))
 
     def _note(self, gap: Gap) -> None:
         self.gap_counts[gap.reason] += 1
@@ -158,117 +213,108 @@ class Recorder:
     # The thread -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        looks = 0
-        while not self._stopping.wait(_LOOK_SECONDS):
-            looks += 1
-            self._look(flush=looks % _LOOKS_PER_FRAME == 0)
-        self._look(flush=True)
+        for message in iter(self._messages.get, None):
+            self._handle(message)
         self._folder.close()
 
-    def _look(self, *, flush: bool) -> None:
-        """Write what was recorded since the last look."""
+    def _handle(self, message: _Begin | _Lines) -> None:
+        """Do what a message says."""
         try:
-            self._write_entries()
-            if self._segment is not None and not (self._accepting or self._entries):
-                self._end_segment()
-            elif flush:
-                self._write_frame()
+            if isinstance(message, _Begin):
+                self._begin(message)
+            else:
+                self._write_lines(message)
         except _LimitError as error:
             self._fail(Gap("size", str(error)), self._folder.discard)
         except OSError as error:
             self._fail(Gap("disk", error.strerror or str(error)))
         except Exception as error:  # noqa: BLE001 - a defect here must not end the scheduler
             self._fail(Gap("defect", repr(error)))
-        self._plan_segment()
-
-    def _write_entries(self) -> None:
-        entries = self._entries
-        for _ in range(len(entries)):
-            happened, at = entries.popleft()
-            if isinstance(happened, _Begin):
-                self._begin(happened)
-            elif self._segment is not None:
-                self._latest = at
-                self._add(recording_lines.encode(happened, at))
-
-    def _add(self, line: bytes) -> None:
-        self._lines.append(line)
-        self._pending_bytes += len(line) + 1
-        if self._pending_bytes >= _FRAME_BYTES:
-            self._write_frame()
+        # A segment that has begun meanwhile must not be followed by one that the last one needed.
+        if isinstance(message, _Lines) and self._messages.empty():
+            self._plan_segment(message.until)
 
     def _begin(self, begin: _Begin) -> None:
         """Begin a segment; whatever happens next is in it."""
         if self._segment is not None:
             if begin.continues:
-                self._add(CONTINUED)
+                self._write(self._writer.frame(CONTINUED + b"\n"), begin.segment.header.at)
             self._end_segment()
-        header = begin.header
+        header = begin.segment.header
+        self._segment = begin.segment
         self._folder.begin(header.at, header.number)
-        self._write(self._writer.frame(_encode(header) + b"\n", starts_segment=True))
-        self._segment, self._latest = header, header.at
+        self._write(self._writer.frame(_encode(header) + b"\n", starts_segment=True), header.at)
         if begin.snapshot is not None:
-            self._write_snapshot(encoded(begin.snapshot))
+            self._write_snapshot(encoded(begin.snapshot), header.at)
         self._snapshot_bytes = self._folder.size
-        self._folder.trim(header.at)
+        self._trim(header.at)
         self._retry_seconds = _RETRY_SECONDS
 
     def _end_segment(self) -> None:
-        self._write_frame()
         self._segment = None
         self._folder.end()
 
-    def _write_snapshot(self, lines: Iterable[bytes]) -> None:
+    def _write_snapshot(self, lines: Iterable[bytes], at: Seconds) -> None:
         frame = bytearray()
         for line in lines:
             frame += line + b"\n"
-            if len(frame) >= _FRAME_BYTES:
-                self._write(self._writer.frame(bytes(frame)))
+            if len(frame) >= _SNAPSHOT_FRAME_BYTES:
+                self._write(self._writer.frame(frame), at)
                 frame.clear()
                 time.sleep(_SNAPSHOT_PAUSE)
-        self._write(self._writer.frame(bytes(frame)))
+        self._write(self._writer.frame(frame), at)
 
-    def _write_frame(self) -> None:
-        if self._lines:
-            lines, self._lines, self._pending_bytes = self._lines, [], 0
-            self._write(self._writer.frame(b"\n".join(lines) + b"\n"))
+    def _write_lines(self, message: _Lines) -> None:
+        self._bytes_taken += len(message.lines)
+        if self._segment is not None and message.lines:
+            self._write(self._writer.frame(message.lines), message.until)
+        if message.ends:
+            self._retry_at = None
+            if self._segment is not None:
+                self._end_segment()
+        if message.until >= self._next_trim:
+            self._trim(message.until)
 
-    def _write(self, frame: bytes) -> None:
+    def _write(self, frame: bytes, at: Seconds) -> None:
         folder = self._folder
         folder.write(frame)
         if folder.total > folder.max_bytes:
-            folder.trim(self._latest)
+            folder.trim(at)
             if folder.total > folder.max_bytes:
                 raise _LimitError(
                     f"a segment needs more than the limit of {folder.max_bytes} bytes"
                 )
 
+    def _trim(self, now: Seconds) -> None:
+        self._next_trim = now + _TRIM_SECONDS
+        self._folder.trim(now)
+
     def _fail(self, gap: Gap, end: Callable[[], None] | None = None) -> None:
         """Leave out the rest of the segment, and begin another one later."""
-        self._accepting = False
-        self._entries.clear()
-        self._lines, self._pending_bytes, self._segment = [], 0, None
-        # A second problem must not end the thread: entries would wait in memory for ever.
+        if self._segment is not None:
+            self._segment.open = False
+        self._segment = self._retry_at = None
+        # A second problem must not end the thread: lines would wait in memory for ever.
         with contextlib.suppress(OSError):
             (end or self._folder.end)()
         self._note(gap)
 
-    def _plan_segment(self) -> None:
+    def _plan_segment(self, now: Seconds) -> None:
         """Request a new segment when it is time for one."""
         if self._segment is not None:
-            self._looks_until_retry = 0
-            if self._is_long(self._segment):
+            self._retry_at = None
+            if self._is_long(self._segment.header, now):
                 self.wants_segment = True
-        elif not self._looks_until_retry:
-            self._looks_until_retry = round(self._retry_seconds / _LOOK_SECONDS)
+        elif self._retry_at is None:
+            self._retry_at = now + self._retry_seconds
             self._retry_seconds = min(2 * self._retry_seconds, _LONGEST_RETRY_SECONDS)
-        else:
-            self._looks_until_retry -= 1
-            if not self._looks_until_retry:
-                self.wants_segment = True
+        elif now >= self._retry_at:
+            self.wants_segment = True
 
-    def _is_long(self, header: SegmentHeader) -> bool:
-        age, size, settings = self._latest - header.at, self._folder.size, self._settings
+    def _is_long(self, header: SegmentHeader, now: Seconds) -> bool:
+        age, size, settings = now - header.at, self._folder.size, self._settings
+        if size == self._snapshot_bytes:
+            return False  # nothing has happened since it began
         worthwhile = size >= 2 * self._snapshot_bytes
         if size >= self._folder.max_bytes // 4 and worthwhile:
             return True

@@ -127,11 +127,13 @@ class SegmentFolder:
         Raises:
             OSError: The folder cannot be read, or a segment cannot be deleted.
         """
-        found = [each for each in segments(self._folder) if each.path != self._path]
-        self._others = sum(each.size for each in found)
+        found = segments(self._folder)
+        self._others = sum(each.size for each in found if each.path != self._path)
         # A segment ends where the next one begins.
         ends = [*(each.at for each in found[1:]), now]
         for segment, end in zip(found, ends, strict=False):
+            if segment.path == self._path:
+                continue
             if self.total <= self.max_bytes and end >= now - self._retention:
                 return
             segment.path.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from scheduler.core.machine import Machine
-from scheduler.model import recording_lines
 from scheduler.model.api import storage
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
@@ -23,6 +22,7 @@ from scheduler.sim.planner import Planner, PlanOptions
 from tests.support.builders import node, pdb, pod
 from tests.support.cluster import Cluster, profiles
 from tests.support.random_clusters import clusters
+from tests.support.recordings import line_of
 from tests.support.storage import (
     StorageCluster,
     attachment,
@@ -149,7 +149,7 @@ async def test_what_was_applied_is_neither_in_snapshots_nor_in_recordings():
     seen += [StorageObserved(found.storage[0])]
 
     content = await text(planner(found)._machine)
-    captured = b"".join(recording_lines.encode(each, 0.0) for each in seen).decode()
+    captured = b"".join(line_of(each, 0.0) for each in seen).decode()
 
     assert '"n1"' in content
     assert "hunter2" not in content + captured

@@ -39,12 +39,6 @@ def machine(nodes: int = 3) -> Machine:
     return made
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.05)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> SegmentFolder:
     made = SegmentFolder(tmp_path / "recording", 1_000_000, 600.0, "0000abcd")
@@ -106,11 +100,13 @@ def test_a_segment_continues_the_one_before(recorder: Recorder, tmp_path: Path):
 def test_a_segment_is_wanted_when_the_last_one_is_long_enough(recorder: Recorder):
     recorder.begin(header(1, fresh=True), None)
     recorder.record(PodObserved(pod("a").build()), T + 59)
+    recorder.tick(T + 59)
     until(lambda: recorder.size > 200)
     assert not recorder.wants_segment
 
     for number in range(20):
         recorder.record(PodObserved(pod(f"p{number}").build()), T + 61)
+    recorder.tick(T + 61)
 
     until(lambda: recorder.wants_segment)
 
@@ -118,10 +114,11 @@ def test_a_segment_is_wanted_when_the_last_one_is_long_enough(recorder: Recorder
 def test_a_snapshot_that_is_larger_than_its_events_is_not_repeated_at_once(recorder: Recorder):
     recorder.begin(header(1), copied(machine(300)))
     recorder.record(NodeGone("n"), T + 70)
+    recorder.tick(T + 70)
     until(lambda: recorder.size > 1000)
     assert not recorder.wants_segment
 
-    recorder.record(NodeGone("n"), T + 121)
+    recorder.tick(T + 121)
 
     until(lambda: recorder.wants_segment)
 
@@ -138,13 +135,17 @@ def test_when_the_disk_is_full_recording_pauses_and_goes_on(
 
         patched.setattr("os.write", full)
         recorder.record(NodeGone("n1"), T + 1)
+        recorder.tick(T + 1)
         until(lambda: recorder.gap_counts["disk"] == 1)
         for _ in range(100):
             recorder.record(NodeGone("n2"), T + 2)
+        recorder.tick(T + 20)
+        assert not recorder.wants_segment
+        recorder.tick(T + 31)
         until(lambda: recorder.wants_segment)
 
-    recorder.begin(header(2, 3.0), copied(machine()))
-    recorder.record(NodeGone("n3"), T + 4)
+    recorder.begin(header(2, 33.0), copied(machine()))
+    recorder.record(NodeGone("n3"), T + 34)
     recorder.stop()
 
     assert [gap.problem for gap in recorder.take_gaps()] == ["No space left on device"]
@@ -157,25 +158,71 @@ def test_when_the_disk_is_full_recording_pauses_and_goes_on(
 
 
 def test_what_the_thread_cannot_keep_up_with_is_left_out(
-    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: SegmentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "MAX_WAITING", 10)
-    monkeypatch.setattr(recorder, "_write_entries", lambda: None)
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 200)
+    recorder = Recorder(folder)
     recorder.begin(header(1, fresh=True), None)
     for number in range(1000):
-        recorder.record(NodeGone(f"n{number}"), T + 1)
+        recorder.record(NodeGone(f"n{number}"), T + number)
+        recorder.tick(T + number)
 
-    assert len(recorder._entries) == 11
     assert recorder.gap_counts == {"behind": 1}
-    monkeypatch.undo()
-    until(lambda: not recorder._entries)
-    recorder.begin(header(2, 3.0), copied(machine()))
+    recorder.start()
+    until(lambda: recorder._bytes_taken > 200)
+    recorder.begin(header(2, 1000.0), copied(machine()))
     recorder.stop()
 
-    *entries, second = parts(tmp_path)
-    assert len(entries) == 11
+    first, *entries, second = parts(tmp_path)
+    assert [each.line for each in entries] == [NodeGone(f"n{i}") for i in range(len(entries))]
+    assert 0 < len(entries) < 10
+    assert isinstance(first, SegmentStart)
     assert isinstance(second, SegmentStart)
     assert not second.continues
+
+
+def test_many_lines_are_written_before_their_second_is_over(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "_FRAME_BYTES", 1000)
+    recorder.begin(header(1, fresh=True), None)
+    until(lambda: recorder.size > 100)
+    begun = recorder.size
+
+    for number in range(100):
+        recorder.record(NodeGone(f"n{number}"), T)
+
+    until(lambda: recorder.size > begun)
+
+
+def test_what_cannot_be_encoded_is_a_gap_and_leaves_no_trace(recorder: Recorder, tmp_path: Path):
+    recorder.begin(header(1, fresh=True), None)
+    recorder.record(NodeGone("n1"), T + 1)
+    recorder.record(NodeGone({"not": object()}), T + 2)
+    recorder.record(NodeGone("n3"), T + 3)
+    recorder.stop()
+
+    assert [each.reason for each in recorder.take_gaps()] == ["defect"]
+    _, entry = parts(tmp_path)
+    assert isinstance(entry, Entry)
+    assert entry.line == NodeGone("n1")
+
+
+def test_segments_that_are_too_old_are_deleted_although_nothing_happens(
+    recorder: Recorder, tmp_path: Path
+):
+    recorder.begin(header(1, fresh=True), None)
+    recorder.begin(header(2, 100.0), copied(machine()))
+    until(lambda: recorder.size > 500)
+    kept = sorted((tmp_path / "recording").glob("*.rec"))
+    assert len(kept) == 2
+
+    recorder.tick(T + 699)
+    recorder.tick(T + 761)
+
+    until(lambda: not kept[0].exists())
+    assert kept[1].exists()
+    assert not recorder.wants_segment
 
 
 def test_a_segment_that_exceeds_the_limit_by_itself_is_deleted(tmp_path: Path):
@@ -241,10 +288,11 @@ def test_trouble_after_a_failure_does_not_end_the_thread(
         monkeypatch.setattr(segments.os, "close", broken)
     for number in range(100):
         recorder.record(PodGone(f"default/{number**9}", f"{number**7}"), T + number)
+    recorder.tick(T + 100)
     until(recorder.take_gaps)
     monkeypatch.undo()
 
     # Another segment is wanted: the thread goes on.
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    recorder.tick(T + 131)
     until(lambda: recorder.wants_segment)
     recorder.stop()
