@@ -276,6 +276,10 @@ profile: setup $(BENCH_VENV)/.ready ## draw a flame graph of the scheduler; WORK
 	@$(call tool,py-spy)
 	@$(BENCH) profile '$(or $(WORKLOAD),Basic)' --size '$(SIZE)'
 
+.PHONY: bench-recorder
+bench-recorder: setup $(BENCH_VENV)/.ready ## compare with and without the recorder in turns; WORKLOAD=name, SIZE=small|full, ROUNDS=5
+	@$(BENCH) recorder '$(or $(WORKLOAD),Basic)' --size '$(SIZE)' --rounds '$(or $(ROUNDS),5)'
+
 .PHONY: bench-core
 bench-core: setup ## measure decisions without an API server
 	$(BIN)/python -m tests.perf.bench_core

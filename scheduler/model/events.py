@@ -6,7 +6,7 @@ outcome of an effect is an event too: each effect that the machine requests has 
 """
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler.model.api.devices import DeviceClass, DeviceObject, ResourceClaim
 from scheduler.model.api.objects import (
@@ -18,7 +18,15 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.api.storage import Storage
 from scheduler.model.base import Record
-from scheduler.model.effects import Effect, PodRef
+from scheduler.model.effects import (
+    ClearNomination,
+    DeallocateClaim,
+    Effect,
+    PodRef,
+    RecordEvent,
+    ReleaseClaims,
+    SetCondition,
+)
 from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.times import Seconds
@@ -51,7 +59,12 @@ __all__ = [
     "StorageObserved",
     "WorkloadGone",
     "WorkloadObserved",
+    "changes_nothing",
 ]
+
+#: Effects whose success changes nothing for the machine, and those whose failure does not either.
+_BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent, ReleaseClaims})
+_DONE_FOR_OTHERS: Final = _BEST_EFFORT | {DeallocateClaim, SetCondition}
 
 
 class PodObserved(Record, frozen=True):
@@ -275,3 +288,10 @@ Event: TypeAlias = (
     | EffectFailed
     | Answered
 )
+
+
+def changes_nothing(outcome: Event) -> bool:
+    """Return whether the machine does not need to know an outcome."""
+    if isinstance(outcome, EffectDone):
+        return type(outcome.effect) in _DONE_FOR_OTHERS
+    return isinstance(outcome, EffectFailed) and type(outcome.effect) in _BEST_EFFORT

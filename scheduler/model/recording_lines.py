@@ -4,11 +4,9 @@
     [1767225600.25, "PodObserved", {...}]                   an event with its fields
     [1767225600.25, "StorageObserved", "CSINode", {...}]    an object of one of several kinds
     [1767225600.25, "EffectDone", "Bind", {...}, true]      an outcome with its effect
-    [1767225600.25, "EffectDone"]                           an outcome without a consequence
     [1767225600.25, "Decided", {...}]                       a decision
 
-A recording must cost little, so what no replay needs is left out: effects whose outcome changes
-nothing, and the text of a ledger that was saved.
+The text of a ledger that was saved is left out, because it may be long and no replay needs it.
 """
 
 from collections.abc import Callable
@@ -22,16 +20,7 @@ from scheduler.model.api.devices import DeviceObject
 from scheduler.model.api.objects import Workload
 from scheduler.model.api.storage import Storage
 from scheduler.model.decisions import Attempt, Placed, Preempting, Waiting
-from scheduler.model.effects import (
-    ClearNomination,
-    DeallocateClaim,
-    Effect,
-    PodRef,
-    RecordEvent,
-    ReleaseClaims,
-    SaveLedger,
-    SetCondition,
-)
+from scheduler.model.effects import Effect, SaveLedger
 from scheduler.model.events import EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
 
@@ -50,10 +39,6 @@ _OF_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         (events.WorkloadObserved, "workload", Workload),
     )
 }
-#: Effects whose success changes nothing, and those whose failure changes nothing either.
-_BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent, ReleaseClaims})
-_WITHOUT_CONSEQUENCE: Final = _BEST_EFFORT | {DeallocateClaim, SetCondition}
-_NOTHING_DONE: Final = EffectDone(ClearNomination(PodRef("", "", "")))
 
 _encode_into = msgspec.json.Encoder().encode_into
 #: The offset at which msgspec appends.
@@ -132,15 +117,11 @@ def _parts_of_attempt(attempt: Attempt, at: Seconds) -> tuple[Any, ...]:
 
 def _parts_of_done(event: EffectDone, at: Seconds) -> tuple[Any, ...]:
     effect = event.effect
-    if type(effect) in _WITHOUT_CONSEQUENCE:
-        return at, "EffectDone"
     return at, "EffectDone", type(effect).__name__, _short(effect), event.changed
 
 
 def _parts_of_failed(event: EffectFailed, at: Seconds) -> tuple[Any, ...]:
     effect = event.effect
-    if type(effect) in _BEST_EFFORT:
-        return at, "EffectDone"
     return at, "EffectFailed", type(effect).__name__, _short(effect), event.failure
 
 
@@ -182,8 +163,6 @@ def decode(line: bytes) -> tuple[Line, Seconds]:
 def _decoded(kind: str, raw: list[msgspec.Raw]) -> Line:
     if kind == "Decided":
         return msgspec.json.decode(raw[0], type=Decided)
-    if kind == "EffectDone" and not raw:
-        return _NOTHING_DONE
     if kind in ("EffectDone", "EffectFailed"):
         name, fields, last = raw
         effect: Effect = msgspec.json.decode(fields, type=_EFFECTS[_name(name)])

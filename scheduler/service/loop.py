@@ -16,7 +16,7 @@ from typing import Final
 from scheduler.core.machine import Machine
 from scheduler.model.decisions import Attempt, Placed
 from scheduler.model.effects import Bind, Effect
-from scheduler.model.events import Answered, EffectDone, EffectFailed, Event
+from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, changes_nothing
 from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
 from scheduler.observe.metrics.instruments import Histogram
@@ -152,7 +152,7 @@ class Loop:
         assert self._placed.keys() == self._machine.binding.keys()
 
     def outcome(self, event: Event) -> None:
-        """Pass the outcome of an effect to telemetry and to the machine."""
+        """Pass the outcome of an effect to telemetry, and to the machine if it matters to it."""
         if self._defect is not None:
             return
         try:
@@ -160,7 +160,9 @@ class Loop:
         except Exception as defect:  # noqa: BLE001 - `run` raises it
             self.fail(defect)
             return
-        self.observe((event,))
+        # Most of these are Events that were written, one for each pod.
+        if not changes_nothing(event):
+            self.observe((event,))
 
     def _record(self, event: Event) -> None:
         if isinstance(event, EffectDone | EffectFailed | Answered):
@@ -185,11 +187,13 @@ class Loop:
                 if self._defect is not None:
                     raise self._defect
                 self._flush()
-                await self._begin_segment()
+                if self._segment_is_due():
+                    await self._begin_segment()
                 while self._deciding and self._machine.ready():
                     self._slice()
                     await asyncio.sleep(0)
-                    await self._begin_segment()
+                    if self._segment_is_due():
+                        await self._begin_segment()
                 await self._pause()
         finally:
             heartbeat.cancel()
@@ -207,14 +211,16 @@ class Loop:
         if len(self._placed) > len(self._machine.binding):
             self._forget_placed()
 
+    def _segment_is_due(self) -> bool:
+        """Return whether a segment of the recording is to begin."""
+        return self._recording is not None and self._recording.is_due(self._machine)
+
     async def _begin_segment(self) -> None:
-        """Begin a segment of the recording, if it is time; events wait while it is copied."""
-        recording = self._recording
-        if recording is None or not recording.is_due(self._machine):
-            return
+        """Begin a segment of the recording; events wait while the machine is copied."""
+        assert self._recording is not None
         self._held = []
         try:
-            await recording.begin_segment(self._machine)
+            await self._recording.begin_segment(self._machine)
         finally:
             held, self._held = self._held, None
         if held:

@@ -16,13 +16,10 @@ from scheduler.model.api.storage import CSINode, PersistentVolumeClaim, StorageM
 from scheduler.model.effects import (
     Ask,
     Bind,
-    ClearNomination,
     Evict,
     PodRef,
     Question,
-    RecordEvent,
     SaveLedger,
-    SetCondition,
     Verb,
 )
 from scheduler.model.events import (
@@ -158,29 +155,6 @@ def test_what_is_no_event_is_refused(line):
 )
 def test_events_are_written_to_a_line_and_read_back_unchanged(event: Event):
     assert recording_lines.decode(line_of(event, 1.25)) == (event, 1.25)
-
-
-REF = PodRef("d", "p", "p")
-
-
-@pytest.mark.parametrize(
-    "effect",
-    [ClearNomination(REF), RecordEvent(REF, "Normal", "Scheduled", "Binding", "note", "ours")],
-    ids=lambda effect: type(effect).__name__,
-)
-def test_outcomes_without_a_consequence_take_no_place(effect):
-    for outcome in (EffectDone(effect), EffectFailed(effect, Failure(FailureKind.GONE, "no"))):
-        written = line_of(outcome, 1.5)
-
-        assert written == b'[1.5,"EffectDone"]'
-        back, at = recording_lines.decode(written)
-        assert (type(back), at) == (EffectDone, 1.5)
-
-
-def test_a_failed_condition_is_kept_because_it_is_written_again():
-    failed = EffectFailed(SetCondition(REF, "a", "b", 1), Failure(FailureKind.GONE, "no"))
-
-    assert recording_lines.decode(line_of(failed, 1.5)) == (failed, 1.5)
 
 
 def test_the_text_of_a_saved_ledger_is_left_out():

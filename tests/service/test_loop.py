@@ -3,7 +3,15 @@
 import asyncio
 
 from scheduler.core.machine import Reaction
-from scheduler.model.events import Event, NodeGone
+from scheduler.model.effects import Bind, PodRef, RecordEvent, SetCondition
+from scheduler.model.events import (
+    EffectDone,
+    EffectFailed,
+    Event,
+    Failure,
+    FailureKind,
+    NodeGone,
+)
 from scheduler.model.times import Seconds
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
@@ -144,3 +152,41 @@ async def test_it_prepares_a_decision_in_slices_with_io_in_between():
 
     assert machine.done == ["prepare"] * 5 + ["decide"]
     assert len(set(between)) > 3
+
+
+class Asked(Waiting):
+    """Keeps the events that it observes."""
+
+    def __init__(self) -> None:
+        super().__init__(PATIENCE)
+        self.events: list[Event] = []
+
+    def observe(self, event: Event, _: Seconds) -> Reaction:
+        self.events.append(event)
+        return Reaction()
+
+
+class Told(Silent):
+    """Keeps the outcomes that it is told."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Event] = []
+
+    def outcome(self, outcome: Event) -> None:
+        self.outcomes.append(outcome)
+
+
+def test_the_machine_gets_only_outcomes_that_matter_to_it():
+    ref, failure = PodRef("d", "p", "p"), Failure(FailureKind.GONE, "no")
+    event = RecordEvent(ref, "Normal", "Scheduled", "Binding", "note", "ours")
+    condition = SetCondition(ref, "a", "b", 1)
+    matter = [EffectDone(Bind(ref, "n", "ours")), EffectFailed(condition, failure)]
+    others = [EffectDone(event), EffectFailed(event, failure), EffectDone(condition)]
+    machine, told = Asked(), Told()
+    loop = Loop(machine, lambda _: None, CLOCK, told)
+
+    for outcome in (*others, *matter):
+        loop.outcome(outcome)
+
+    assert machine.events == matter
+    assert told.outcomes == [*others, *matter]

@@ -51,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--size", choices=("small", "full"), default="full")
     profile.set_defaults(command=_profile)
 
+    recorder = commands.add_parser("recorder", help="compare runs with and without the recorder")
+    recorder.add_argument("workload")
+    recorder.add_argument("--size", choices=("small", "full"), default="full")
+    recorder.add_argument("--rounds", type=int, default=5)
+    recorder.set_defaults(command=_recorder)
+
     listing = commands.add_parser("list", help="show the workloads")
     listing.set_defaults(command=_list)
     return parser
@@ -84,6 +90,12 @@ def _profile(options: argparse.Namespace) -> int:
     target = FOLDER / "profile" / f"{name}-{options.size}.svg"
     print(summary.line(campaign.profile(name, options.size, target)))
     print(target)
+    return 0
+
+
+def _recorder(options: argparse.Namespace) -> int:
+    (name,) = cases.chosen(options.workload, options.size)
+    campaign.recorder(name, options.size, options.rounds, _tell)
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.tools.bench import cases, snapshots, summary
+from deploy.tools.bench import cases, snapshots, statistics, summary
 from deploy.tools.bench.cases import Size
 from deploy.tools.bench.contenders import CONTENDERS, ROOT, contenders_for
 from deploy.tools.bench.results import Result, Store
@@ -17,7 +17,7 @@ from deploy.tools.bench.workloads import Workload
 from deploy.tools.controlplane.bootstrap import new_folder
 from deploy.tools.controlplane.processes import Processes
 
-__all__ = ["missing", "profile", "run_missing"]
+__all__ = ["missing", "profile", "recorder", "run_missing"]
 
 
 def run_missing(
@@ -57,6 +57,36 @@ def profile(name: str, size: Size, target: Path) -> Result:
     with _workspace() as folder:
         snapshots.create(workload, folder / name)
         return play(Plan(workload, size, sampled, 0, _copied(folder)), folder / name)
+
+
+def recorder(name: str, size: Size, rounds: int, report: Callable[[str], None]) -> None:
+    """Run the scheduler on a workload without and with its recorder, in turns; keep no records.
+
+    Args:
+        name: name of the workload.
+        size: its size.
+        rounds: number of runs of each.
+        report: is called with the figures of each round, then with the middle of their ratios.
+    """
+    workload, ratios = cases.workload(name, size), []
+    ours = CONTENDERS["preemptive-scheduler"]
+    with _workspace() as folder:
+        code = _copied(folder)
+        snapshots.create(workload, folder / name)
+        for number in range(1, rounds + 1):
+            # The one that runs first changes, because the speed of the machine may.
+            pair = {}
+            for records in (False, True) if number % 2 else (True, False):
+                contender = dataclasses.replace(ours, records=records)
+                result = play(Plan(workload, size, contender, number, code), folder / name)
+                for problem in result.problems:
+                    report(f"  DOES NOT COUNT: {problem}")
+                pair[records] = summary.figures(result)
+                report(f"{'recorder' if records else 'without':<9}{summary.line(result)}")
+            cpu = pair[True].cpu["scheduler"] / pair[False].cpu["scheduler"]
+            ratios.append((cpu, pair[True].rate / pair[False].rate))
+    cpu, rate = (statistics.middle(sorted(each)) for each in zip(*ratios, strict=True))
+    report(f"the recorder changes CPU per pod by {cpu - 1:+.1%}, the rate by {rate - 1:+.1%}")
 
 
 def missing(workload: Workload, store: Store, runs: int, code: Path) -> list[Plan]:

@@ -52,6 +52,8 @@ class Contender:
     keeps_rules: bool = True
     #: The file for its flame graph; for this scheduler only.
     profile: Path | None = None
+    #: Whether the flight recorder is on; for this scheduler only.
+    records: bool = False
 
     def start(self, cluster: ControlPlane, workload: Workload, code: Path) -> int:
         """Start it; return its process id.
@@ -141,6 +143,8 @@ class Contender:
         config = folder / f"{self.name}.yaml"
         config.write_text(yaml.safe_dump(self.configuration(kubeconfig)))
         flags = [f"--config={config}", "--secure-port=0"]
+        if self.records:
+            flags.append(f"--recording-dir={folder / 'recording'}")
         if self.name == "preemptive-scheduler":
             return [sys.executable, "-m", "scheduler.cli.main", "run", *flags]
         return [binaries.find("kube-scheduler", kube_scheduler_version()), *flags]
