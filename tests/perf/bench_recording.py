@@ -103,8 +103,7 @@ class Bench:
         recording.begin(load.defaults(), evict_only=False)
         logs = Logs(io.BytesIO(), clock.wall)
         telemetry = Telemetry(Metrics(CollectorRegistry()), logs)
-        self._machine = machine(nodes)
-        self.loop = Loop(self._machine, self._submit, clock, telemetry, recording)
+        self.loop = Loop(machine(nodes), self._submit, clock, telemetry, recording)
         self._record = self.loop._write_down
         self._sent: deque[Effect] = deque()
         self._decoder = WatchDecoder(Pod)

@@ -9,7 +9,7 @@ from scheduler.core.snapshot.copying import MachineCopy, copying
 from scheduler.core.snapshot.encoding import encoded
 from scheduler.model import recording_lines
 from scheduler.model.decisions import Attempt, Placed
-from scheduler.model.effects import Bind, RecordEvent
+from scheduler.model.effects import Bind
 from scheduler.model.events import EffectDone, Event, PodObserved
 from scheduler.observe.recorder.frames import FrameWriter
 from tests.perf.core_cases import Case, machine, pod
@@ -26,11 +26,8 @@ def _life(number: int) -> tuple[Happened, ...]:
     bound = replace(waiting, spec=replace(waiting.spec, node_name=node))
     bind = Bind(waiting.ref, node, "preemptive-scheduler")
     placed = Attempt(waiting.ref, "preemptive-scheduler", 0, Placed(node), (bind,), 1, 5000, 5000)
-    note = f"Successfully assigned {waiting.key} to {node}"
-    told = RecordEvent(waiting.ref, "Normal", "Scheduled", "Binding", note, "preemptive-scheduler")
     return (
         PodObserved(waiting), None, placed, EffectDone(bind), None, PodObserved(bound), None,
-        EffectDone(told), None,
     )  # fmt: skip
 
 

@@ -68,14 +68,15 @@ def recorder(name: str, size: Size, rounds: int, report: Callable[[str], None]) 
         rounds: number of runs of each.
         report: is called with the figures of each round, then with the middle of their ratios.
     """
-    workload, ratios = cases.workload(name, size), []
+    workload = cases.workload(name, size)
+    ratios: list[tuple[float, float]] = []
     ours = CONTENDERS["preemptive-scheduler"]
     with _workspace() as folder:
         code = _copied(folder)
         snapshots.create(workload, folder / name)
         for number in range(1, rounds + 1):
             # The one that runs first changes, because the speed of the machine may.
-            pair = {}
+            pair: dict[bool, summary.Figures] = {}
             for records in (False, True) if number % 2 else (True, False):
                 contender = dataclasses.replace(ours, records=records)
                 result = play(Plan(workload, size, contender, number, code), folder / name)
@@ -83,8 +84,11 @@ def recorder(name: str, size: Size, rounds: int, report: Callable[[str], None]) 
                     report(f"  DOES NOT COUNT: {problem}")
                 pair[records] = summary.figures(result)
                 report(f"{'recorder' if records else 'without':<9}{summary.line(result)}")
-            cpu = pair[True].cpu["scheduler"] / pair[False].cpu["scheduler"]
-            ratios.append((cpu, pair[True].rate / pair[False].rate))
+            # By the speed of the processor, which other work changes.
+            cpu = pair[True].cpu_iterations / pair[False].cpu_iterations
+            rate = pair[True].binding_by_iterations / pair[False].binding_by_iterations
+            report(f"round {number}: CPU {cpu - 1:+.1%}, rate {rate - 1:+.1%}")
+            ratios.append((cpu, rate))
     cpu, rate = (statistics.middle(sorted(each)) for each in zip(*ratios, strict=True))
     report(f"the recorder changes CPU per pod by {cpu - 1:+.1%}, the rate by {rate - 1:+.1%}")
 

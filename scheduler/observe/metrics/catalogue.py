@@ -144,7 +144,8 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("event",), _exponential(0.0001, 2, 12),
         note="`event`: the kind of object and what happened, for example `PodObserved` (the pod "
         "exists in this state) or `NodeGone`; kube-scheduler has values such as "
-        "`AssignedPodAdd`. Outcomes of effects are events as well: `EffectDone`, `EffectFailed`.",
+        "`AssignedPodAdd`. Outcomes of effects are events, too: `EffectDone`, `EffectFailed`; "
+        "except those that change nothing.",
     ),
     Row(
         "scheduler_wasted_wakeups_total", _COUNTER, _ALPHA, _OURS,
