@@ -278,6 +278,7 @@ profile: setup $(BENCH_VENV)/.ready ## draw a flame graph of the scheduler; WORK
 
 .PHONY: bench-recorder
 bench-recorder: setup $(BENCH_VENV)/.ready ## compare with and without the recorder in turns; WORKLOAD=name, SIZE=small|full, ROUNDS=5
+	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver > /dev/null
 	@$(BENCH) recorder '$(or $(WORKLOAD),Basic)' --size '$(SIZE)' --rounds '$(or $(ROUNDS),5)'
 
 .PHONY: bench-core
