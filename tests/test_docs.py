@@ -277,6 +277,7 @@ def test_the_page_about_recordings_shows_what_the_commands_print(
     (policy,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "careful.yaml").write_text(policy)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")  # as in a terminal
 
     shown = re.findall(r"```console\n\$ preemptive-scheduler (.*?)\n(.*?)```", text, re.DOTALL)
 

@@ -1,7 +1,8 @@
 """The results of `plan` as a table for people."""
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console
@@ -18,6 +19,9 @@ _STYLES = {
     "Error": "bold red",
 }
 
+#: Wider than any table.
+_PIPE_WIDTH: Final = 10_000
+
 
 def show(
     results: Sequence[Mapping[str, Any]],
@@ -25,16 +29,26 @@ def show(
     console: Console | None = None,
 ) -> None:
     """Print the results, the verdict on each node if it is given, and the final placements."""
-    console = console or Console(highlight=False)
+    console = console or _standard()
     if not results:
         console.print("no pending pods")
     else:
         console.print(_results(results))
     for result in results:
         if result.get("nodes"):
+            # Not the title of the table, which would be wrapped at the width of the table.
+            console.print(Text(f"{result['pod']}, node by node", "italic"))
             console.print(_nodes(result))
     if final is not None:
         console.print(_final(final))
+
+
+def _standard() -> Console:
+    """Return the console for standard output; in a pipe only `COLUMNS` breaks names."""
+    found = Console(highlight=False)
+    if found.is_terminal or os.environ.get("COLUMNS"):
+        return found
+    return Console(highlight=False, width=_PIPE_WIDTH)
 
 
 def _table(*columns: str, title: str = "") -> Table:
@@ -62,7 +76,7 @@ def _results(results: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _nodes(result: Mapping[str, Any]) -> Table:
-    table = _table("NODE", "VERDICT", "SCORES", "TOTAL", title=f"{result['pod']}, node by node")
+    table = _table("NODE", "VERDICT", "SCORES", "TOTAL")
     for node in result["nodes"]:
         scores = ", ".join(f"{plugin} {score}" for plugin, score in node["scores"].items())
         rejected = node["filter"]

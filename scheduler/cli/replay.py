@@ -83,6 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.at is not None and not arguments.explain:
         print("--at needs --explain", file=sys.stderr)
         return 2
+    if arguments.explain and "/" not in arguments.explain:
+        show(f"--explain {arguments.explain}: name the pod as NAMESPACE/NAME", is_problem=True)
+        return 2
     try:
         if arguments.explain:
             return _explain(arguments)
@@ -94,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
                 restarted=_has_other_settings(arguments),
             )
         return _compare(arguments)
+    except BrokenPipeError:
+        raise  # of standard output, not of the recording
     except OSError as error:
         show(f"{error.filename or arguments.file}: {error.strerror or error}", is_problem=True)
     except (ConfigError, ManifestError, RecordingError) as error:
@@ -185,10 +190,11 @@ def _compare(arguments: argparse.Namespace) -> int:
     from scheduler.observe.recorder.reading import Notice, recording
     from scheduler.sim.replay import Replayer
 
-    total = different = uncertain = 0
+    total = different = uncertain = missing = 0
     for part in Replayer(recording(Path(arguments.file)), _Machines(arguments)).run():
         if isinstance(part, Notice):
             show(f"warning: {part.place}: {part.text}", is_problem=True)
+            missing += 1
             continue
         total += 1
         if part.now != part.then:
@@ -197,6 +203,9 @@ def _compare(arguments: argparse.Namespace) -> int:
             show(_difference(part))
     tail = f", {uncertain} of them not certain" if uncertain else ""
     print(f"{total} decisions, {different} different{tail}")
+    if missing and not total:
+        show(f"{arguments.file}: no decision can be read", is_problem=True)
+        return 2
     return 1 if different else 0
 
 

@@ -4,7 +4,6 @@ It is drawn from documents of `/api/v1`, which may hide names. `render` is pure 
 of any size; the sections share its height.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +15,7 @@ from scheduler.console import sections as parts
 from scheduler.console.layout import Section, stacked
 from scheduler.console.sections import ACCENT, BAD, BUSY, GOOD, MUTED, fitted
 from scheduler.model import times
+from scheduler.model.messages import without_preamble
 from scheduler.model.rest.cluster import NodeView, PendingPodView, ResourceUse, Summary
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView
@@ -27,8 +27,6 @@ __all__ = ["TopPicture", "TopSnapshot"]
 _NOTHING: Final = ResourceUse()
 #: Short names of the priority classes of Kubernetes.
 _SYSTEM: Final = {2_000_000_000: "cluster-critical", 2_000_001_000: "node-critical"}
-#: How messages of kube-scheduler begin.
-_PREAMBLE: Final = re.compile(r"^0/[0-9]+ nodes are available: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def _sections(snapshot: TopSnapshot, width: int) -> list[Section]:
     nodes = snapshot.nodes
     return [
         Section("Why pods wait", len(reasons), 3, lambda count: reasons[:count]),
-        Section("Waiting pods", len(pending), 4, lambda count: pending[:count]),
+        Section("Waiting pods", len(pending), 4, lambda count: pending[:count], _shared(snapshot)),
         Section("Nodes", len(nodes), 4, lambda count: _nodes(nodes, width, count), _legend()),
         Section("Preemptions", len(preemptions), 4, lambda count: preemptions[:count]),
     ]
@@ -127,7 +125,7 @@ def _pending(each: PendingPodView, snapshot: TopSnapshot, width: int) -> Text:
     if each.nominated_node:
         line.append(f"nominated to {escape.printable(each.nominated_node)}", BUSY)
     else:
-        line.append(escape.printable(_PREAMBLE.sub("", each.message)), MUTED)
+        line.append(escape.printable(without_preamble(each.message)), MUTED)
     return fitted(line, width)
 
 
@@ -201,12 +199,28 @@ def _fullness(node: NodeView) -> float:
 
 def _fitted_name(pod: PodView, snapshot: TopSnapshot, width: int) -> Text:
     """Return the name of a pod in a column; a namespace that all pods share is left out."""
-    shown = [each.pod for each in snapshot.pending] + [
-        each.preemptor for each in snapshot.preemptions
-    ]
-    shared = len({each.namespace for each in shown if not each.hidden}) == 1
+    shown = _pods(snapshot)
+    shared = bool(_shared_namespace(snapshot))
     longest = max(len(_name(each, shared=shared)) for each in shown)
     return fitted(Text(_name(pod, shared=shared)), min(longest, max(12, width * 2 // 5)))
+
+
+def _pods(snapshot: TopSnapshot) -> list[PodView]:
+    """Return the pods whose names are shown."""
+    waiting = [each.pod for each in snapshot.pending]
+    return waiting + [each.preemptor for each in snapshot.preemptions]
+
+
+def _shared_namespace(snapshot: TopSnapshot) -> str:
+    """Return the namespace that all pods share; empty if they have several."""
+    found = {each.namespace for each in _pods(snapshot) if not each.hidden}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _shared(snapshot: TopSnapshot) -> Text | None:
+    """Return what the title of the pods says about their namespace."""
+    name = _shared_namespace(snapshot)
+    return Text(f"namespace {escape.printable(name)}", MUTED) if name else None
 
 
 def _name(pod: PodView, *, shared: bool) -> str:

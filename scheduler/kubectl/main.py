@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ INTERRUPTED: Final = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; return the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack the characters of a frame
+        sys.stdout.reconfigure(errors="replace")
     try:
         if given[:1] == ["replay"]:  # argparse would take its flags for ours
             return _replay(given[1:])

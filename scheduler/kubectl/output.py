@@ -62,7 +62,8 @@ class Output:
     def document(self, content: Any, form: str) -> None:
         """Write a document as `json` or `yaml`."""
         if form == "json":
-            shown = json.dumps(content, indent=2, ensure_ascii=False)
+            escapes = (self.stream.encoding or "utf-8").lower() not in {"utf-8", "utf8"}
+            shown = json.dumps(content, indent=2, ensure_ascii=escapes)
             self.stream.write("\n".join(map(escape.json_text, shown.split("\n"))) + "\n")
             return
         self.stream.write(yaml.safe_dump(content, sort_keys=False))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli import run
+from scheduler.cli import plan_table, run
 from scheduler.cli.main import main, parser
 from scheduler.service.options import ProcessOptions
 
@@ -331,3 +331,19 @@ def test_run_serves_the_protocols_that_flags_name(flags, oldest, ciphers):
     listen = parsed(["run", *flags]).listen
 
     assert (listen.min_version, listen.ciphers) == (oldest, ciphers)
+
+
+def test_in_a_pipe_no_name_is_broken_at_a_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    node = {"name": "a", "filter": "full", "scores": {}, "total": 0}
+    name = "namespace-of-a-team/" + "a-long-name-of-a-pod-" * 3
+    result = {"pod": name, "decision": "Unschedulable", "node": None, "victims": [],
+              "pdbViolations": 0, "message": "no " * 60, "nodes": [node]}  # fmt: skip
+
+    plan_table.show([result], {name: None})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(name in line for line in lines) == 3
+    assert f"{name}, node by node" in lines

@@ -172,3 +172,8 @@ def test_a_pod_that_was_not_decided_is_no_success(
     longer: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
 ):
     assert replayed(capsys, longer, *arguments) == (2, "", f"{longer}: {problem}\n")
+
+
+def test_a_pod_without_its_namespace_is_asked_for(longer: Path, capsys: pytest.CaptureFixture[str]):
+    problem = "--explain high: name the pod as NAMESPACE/NAME\n"
+    assert replayed(capsys, longer, "--explain", "high") == (2, "", problem)

@@ -1,5 +1,8 @@
 """What is no recording, or a damaged one: one clear line, and never a trace."""
 
+import os
+import subprocess
+import sys
 import tracemalloc
 from io import BytesIO
 from pathlib import Path
@@ -78,6 +81,33 @@ def test_after_damage_the_next_segment_is_read(longer: Path, capsys: pytest.Capt
     assert (code, shown) == (0, "4 decisions, 0 different\n")
     assert warned.count("\n") == 1
     assert "a checksum is wrong" in warned
+
+
+def test_a_recording_without_a_readable_decision_is_no_success(
+    incident: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = bytearray(incident.read_bytes())
+    data[200] ^= 1
+    incident.write_bytes(data)
+
+    code, shown, warned = replayed(capsys, incident)
+
+    assert (code, shown) == (2, "0 decisions, 0 different\n")
+    assert warned.endswith(f"{incident}: no decision can be read\n")
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error_of_the_recording(incident: Path):
+    """`head -1` closes it; nothing is said about the recording."""
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "scheduler.cli.main", "replay", incident],
+            env={**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=closed, stderr=subprocess.PIPE,
+            check=False,
+        )  # fmt: skip
+
+    assert (ended.returncode, ended.stderr) == (1, b"")
 
 
 @pytest.mark.parametrize("seed", range(40))

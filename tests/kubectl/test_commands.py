@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -184,8 +185,63 @@ async def test_preemptions_of_one_namespace_are_those_that_concern_it(run: Run, 
     everything = await run("preemptions", "-n", "team-z", "-A", "--server", url)
 
     assert len(concerned.text.splitlines()) == 12
-    assert other.text == "No preemptions within the last 24 hours.\n"
+    assert other.text == "No preemptions within the last 24 hours in namespace team-z.\n"
     assert everything.text == concerned.text
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param([], "No preemptions within the last 24 hours.\n", id="all"),
+        pytest.param(["--active"], "No preemptions are under way.\n", id="active"),
+        pytest.param(
+            ["--past"], "No preemptions that ended within the last 24 hours.\n", id="past"
+        ),
+    ],
+)
+async def test_an_empty_list_says_what_was_asked_for(
+    run: Run, url: str, scheduler: StandIn, flags: list[str], said: str
+):
+    scheduler.world.preemptions = []
+
+    assert (await run("preemptions", *flags, "--server", url)).text == said
+
+
+async def test_a_document_has_the_preemptions_that_the_table_has(run: Run, url: str):
+    named = await run("preemptions", "api-5", "-o", "json", "--server", url)
+    concerned = await run("preemptions", "-n", "batch", "-o", "yaml", "--server", url)
+    other = await run("preemptions", "-n", "team-z", "-o", "json", "--server", url)
+
+    assert [each["preemptor"]["name"] for each in json.loads(named.text)["items"]] == ["api-5"]
+    assert len(yaml.safe_load(concerned.text)["items"]) == 11
+    assert json.loads(other.text)["items"] == []
+
+
+async def test_a_preemption_without_a_comparison_says_why(run: Run, url: str, scheduler: StandIn):
+    found = scheduler.world.preemptions
+    scheduler.world.preemptions = [
+        msgspec.structs.replace(each, candidates=(), candidates_total=0, criterion="")
+        for each in found
+    ]
+
+    printed = await run("preemptions", "api-5", "--server", url)
+
+    assert "How its candidates compared is not known" in printed.text
+
+
+async def test_reasons_are_shown_and_not_how_the_message_begins(run: Run, url: str, manifest: str):
+    printed = await run("plan", "-f", manifest, "--server", url)
+
+    assert " 12 Insufficient cpu" in printed.text
+    assert "nodes are available" not in printed.text
+
+
+async def test_without_policies_the_bounds_are_not_denied(run: Run, url: str, scheduler: StandIn):
+    scheduler.world.policies = msgspec.structs.replace(scheduler.world.policies, items=())
+
+    printed = await run("policies", "--server", url)
+
+    assert printed.text.startswith("No preemption policies are in force.\n\nBounds on")
 
 
 async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, scheduler: StandIn):
@@ -201,8 +257,6 @@ async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, s
 async def test_text_of_the_server_cannot_control_the_terminal(
     run: Run, url: str, scheduler: StandIn
 ):
-    import msgspec
-
     pending = scheduler.world.pending["prod/api-0"]
     hostile = "\x1b]0;evil\x07 \u202e\r\nx"
     scheduler.world.pending["prod/api-0"] = msgspec.structs.replace(pending, message=hostile)

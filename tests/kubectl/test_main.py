@@ -1,6 +1,8 @@
 """The program: errors, exit codes, the demonstration, completion."""
 
 import contextlib
+import io
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from scheduler import __version__
-from scheduler.kubectl import completion, main, parsing
+from scheduler.kubectl import completion, connection, main, parsing
+from scheduler.kubectl.output import Output
+from scheduler.service.clock import Clock
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +47,40 @@ def test_an_error_is_one_line_and_says_what_to_do(capsys: pytest.CaptureFixture[
 def test_flags_may_stand_before_the_command(server: str, capsys: pytest.CaptureFixture[str]):
     assert main.main(["--server", server, "-n", "prod", "why", "api-0"]) == 0
     assert capsys.readouterr().out.startswith("Pod prod/api-0 is unschedulable.")
+
+
+def test_a_locale_without_the_characters_of_a_frame_is_no_error(server: str):
+    ended = subprocess.run(
+        [sys.executable, "-m", "scheduler.kubectl.main", "top", "--server", server],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"node-0003 cpu ????" in ended.stdout
+
+
+def test_a_document_stays_whole_in_a_locale_without_its_characters():
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+
+    Output(stream, None, color=False).document({"name": "größe"}, "json")
+
+    stream.seek(0)
+    assert json.loads(stream.read()) == {"name": "größe"}
+
+
+def test_the_note_on_the_demonstration_fits_into_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = connection.demo_file({"XDG_CACHE_HOME": str(tmp_path)})
+    path.parent.mkdir(parents=True)
+    path.write_text("https://127.0.0.1:46001\n")
+    arguments = parsing.parser().parse_args(["top"])
+
+    connection.reach(arguments, {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}, Clock())
+
+    said = capsys.readouterr().err
+    assert "https://127.0.0.1:46001" in said
+    assert len(said) <= 80
 
 
 def test_a_wrong_flag_ends_with_2():

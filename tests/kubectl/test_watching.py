@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.console.top import TopSnapshot
 from scheduler.kubectl import client as client_module
 from scheduler.kubectl import parsing
 from scheduler.kubectl.client import SchedulerClient
-from scheduler.kubectl.commands import preemptions
+from scheduler.kubectl.commands import preemptions, top
 from scheduler.kubectl.connection import Reach
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
-from scheduler.model.rest.cluster import NodesDocument
+from scheduler.model.rest.cluster import NodesDocument, Summary
 from tests.support.api_stand_in import StandIn
 from tests.support.stand_in_documents import NOW
 
 ROOT = Path(__file__).parents[2]
+SUMMARY = Summary("2026-01-01T00:00:00Z", "v1.37", leader=True, revision=1, queue={})
 
 
 @pytest.fixture(autouse=True)
@@ -126,10 +128,10 @@ async def test_preemptions_that_change_are_printed_below_the_table(
 
 
 @contextlib.contextmanager
-def terminal(*command: str):
+def terminal(*command: str, kind: str = "xterm"):
     """Run a command at a terminal of 80 by 24."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    environment = {**os.environ, "TERM": kind, "COLUMNS": "80", "LINES": "24"}
     with subprocess.Popen(
         command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     ) as process:
@@ -163,4 +165,36 @@ async def test_top_fills_a_terminal_and_ends_with_q(url: str, scheduler: StandIn
     assert "\x1b[?1049h" in first
     assert "Waiting pods" in problem
     assert "Traceback" not in first + problem + last
+    assert code == 0
+
+
+async def test_top_ends_with_q_while_the_scheduler_is_silent(url: str, scheduler: StandIn):
+    command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--interval", "0.5"]
+    with terminal(*command, "--server", url) as (process, descriptor):
+        await read_until(descriptor, "Preemptions")
+        scheduler.switches.delay_seconds = 60.0
+        asked = scheduler.requests.count("GET /api/v1/summary")
+        await until(lambda: scheduler.requests.count("GET /api/v1/summary") > asked)
+        os.write(descriptor, b"q")
+        await read_until(descriptor, "\x1b[?1049l")
+        code = await asyncio.to_thread(process.wait, 5)
+
+    assert code == 0
+
+
+async def test_top_says_for_how_long_the_scheduler_has_been_silent():
+    frames = top._Frames(TopSnapshot(SUMMARY), asked_at=asyncio.get_running_loop().time() - 10)
+    answered = top._Frames(TopSnapshot(SUMMARY))
+
+    assert frames.current().problem == "no answer from the scheduler for 10 s"
+    assert answered.current().problem == ""
+
+
+async def test_top_prints_one_frame_where_frames_cannot_replace_each_other(url: str):
+    command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--server", url]
+    with terminal(*command, kind="dumb") as (process, descriptor):
+        frame = await read_until(descriptor, "batch/worker-9")
+        code = await asyncio.to_thread(process.wait, 5)
+
+    assert "\x1b" not in frame
     assert code == 0

@@ -13,6 +13,7 @@ from scheduler.kubectl.commands import candidates, plan_diff
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
+from scheduler.model.messages import without_preamble
 from scheduler.model.rest.plans import PlanAnswer, PlannedPod, PlanRequest
 
 __all__ = ["EVICTS", "run"]
@@ -122,7 +123,7 @@ def show(out: Output, answer: PlanAnswer, warnings: Sequence[str], *, wide: bool
         out.line()
         out.line("Pending pods that would be decided otherwise:", "bold")
         out.table(["POD", "DECISION", "NODE", "VICTIMS", "WHY"],
-                  [_row(each, wide=False) for each in answer.others], wide=wide)  # fmt: skip
+                  [_row(each, wide=wide)[:5] for each in answer.others], wide=wide)  # fmt: skip
     for warning in warnings:
         out.paragraph(f"warning: {warning}")
     if answer.items or answer.displaced or warnings:
@@ -135,7 +136,8 @@ def _row(each: PlannedPod, *, wide: bool) -> list[str]:
     node = each.node or "-"
     if each.final_node not in {"", each.node}:
         node = f"{node}, then {each.final_node}"
-    row = [text.pod_name(each.pod), each.decision, node, str(victims or "-"), each.message or "-"]
+    why = each.message if wide else without_preamble(each.message)
+    row = [text.pod_name(each.pod), each.decision, node, str(victims or "-"), why or "-"]
     return [*row, each.source or "-"] if wide else row
 
 

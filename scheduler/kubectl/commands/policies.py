@@ -26,7 +26,7 @@ def show(out: Output, found: PoliciesDocument, now: float, *, wide: bool) -> Non
             wide=wide,
         )
     else:
-        out.line("No preemption policies are in force: only disruption budgets limit preemption.")
+        out.line("No preemption policies are in force.")
     for each in found.items:
         if each.message:
             out.line()

@@ -1,6 +1,8 @@
 """`preemptions`: those under way and past; with a name, one of them and why there."""
 
+import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -16,6 +18,10 @@ from scheduler.model.rest.preemptions import PreemptionsDocument, PreemptionView
 __all__ = ["run"]
 
 _HEAD: Final = ["AGE", "PREEMPTOR", "NODE", "VICTIMS", "STATE"]
+_NOT_COMPARED: Final = (
+    "How its candidates compared is not known: another preemption was decided within 10 ms before,"
+    " or another replica decided this one."
+)
 _WIDE: Final = [*_HEAD, "BUDGETS", "CANDIDATES", "CRITERION", "COST", "ID"]
 
 
@@ -27,17 +33,27 @@ async def run(session: Session) -> int:
     state = "active" if arguments.active else "past" if arguments.past else None
     answer = await session.client.pages("/preemptions", PreemptionsDocument, state=state)
     found: PreemptionsDocument = answer.document
-    shown = [each for each in found.items if _asked(session, each)]
-    if arguments.name:
-        _details(session, [each for each in shown if _named(each, arguments.name)])
+    asked = [_asked(session, each) for each in found.items]
+    shown = list(itertools.compress(found.items, asked))
+    if arguments.name and not shown:
+        raise PluginError(
+            f"there is no preemption of {arguments.name}",
+            "kubectl preemptive preemptions -o wide shows the names and IDs",
+        )
+    items = list(itertools.compress(answer.content.get("items", ()), asked))
+    if session.printed(replace(answer, content={**answer.content, "items": items})):
         return 0
-    if not session.printed(answer):
+    if arguments.name:
+        _details(session, shown)
+    else:
         _table(session, shown, found.hidden)
     return 0
 
 
 def _asked(session: Session, each: PreemptionView) -> bool:
-    """Return whether a preemption concerns the namespace of the flag, if there is one."""
+    """Return whether a preemption has the given name, and concerns the given namespace."""
+    if session.arguments.name and not _named(each, session.arguments.name):
+        return False
     namespace = "" if session.arguments.all_namespaces else session.arguments.namespace
     pods = (each.preemptor, *(victim.pod for victim in each.victims))
     return not namespace or any(pod.namespace == namespace for pod in pods)
@@ -56,9 +72,20 @@ def _table(session: Session, shown: Sequence[PreemptionView], hidden: int) -> No
     if shown:
         out.table(_WIDE if session.wide else _HEAD, _rows(session, shown), wide=session.wide)
     elif not hidden:
-        out.line("No preemptions within the last 24 hours.")
+        out.line(f"No preemptions {_filter(session)}.")
     if hidden:
         out.line(f"and {text.count(hidden, 'preemption')} of pods that you may not see")
+
+
+def _filter(session: Session) -> str:
+    """Return in words which preemptions were asked for."""
+    arguments = session.arguments
+    words = "are under way" if arguments.active else "within the last 24 hours"
+    if arguments.past:
+        words = f"that ended {words}"
+    if arguments.namespace and not arguments.all_namespaces:
+        words += f" in namespace {text.clean(arguments.namespace)}"
+    return words
 
 
 def _rows(session: Session, shown: Iterable[PreemptionView]) -> list[list[str]]:
@@ -97,11 +124,6 @@ def _cost(each: PreemptionView) -> str:
 
 
 def _details(session: Session, found: Sequence[PreemptionView]) -> None:
-    if not found:
-        raise PluginError(
-            f"there is no preemption of {session.arguments.name}",
-            "kubectl preemptive preemptions -o wide shows the names and IDs",
-        )
     for number, each in enumerate(found):
         if number:
             session.out.line()
@@ -132,6 +154,9 @@ def _detail(out: Output, each: PreemptionView, now: float, *, wide: bool) -> Non
         out.line()
         out.line(f"Node {node} was chosen by: {meaning or 'it was the only one'}")
         candidates.compared(out, each.candidates, each.candidates_total, wide=wide)
+    else:
+        out.line()
+        out.paragraph(_NOT_COMPARED)
 
 
 async def _watch(session: Session) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 import termios
 import tty
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rich.console import Console
@@ -26,6 +27,10 @@ ROWS: Final = 100
 #: The size of the frame that a pipe gets.
 PIPE_WIDTH, PIPE_HEIGHT = 80, 40
 _QUIT: Final = frozenset("qQ\x03\x04")
+#: A frame is drawn at least so often, for a terminal whose size has changed.
+FRAME_SECONDS: Final = 1.0
+#: When a scheduler that does not answer is mentioned.
+SILENCE_SECONDS: Final = 4.0
 
 
 @dataclass
@@ -55,26 +60,62 @@ class _Nodes:
             self.by_name.pop(name, None)
 
 
+@dataclass
+class _Frames:
+    """What is shown: the last answers, and for how long the next one is awaited."""
+
+    snapshot: TopSnapshot
+    asked_at: float | None = None
+
+    async def follow(self, session: Session, nodes: _Nodes, draw: Callable[[], None]) -> None:
+        """Ask once per interval, and draw what is answered."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(session.arguments.interval)
+            self.asked_at = loop.time()
+            self.snapshot = await _refreshed(session, nodes, self.snapshot)
+            self.asked_at = None
+            draw()
+
+    def current(self) -> TopSnapshot:
+        """Return the last answers, with a problem if the scheduler is silent."""
+        if self.asked_at is None:
+            return self.snapshot
+        silent = asyncio.get_running_loop().time() - self.asked_at
+        if silent < SILENCE_SECONDS:
+            return self.snapshot
+        return replace(self.snapshot, problem=f"no answer from the scheduler for {silent:.0f} s")
+
+
 async def run(session: Session) -> int:
     """Show the view until the user ends it; return the exit code."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or session.arguments.once:
+    if session.arguments.once or not _redraws():
         await _once(session)
         return 0
     nodes = _Nodes()
-    snapshot = await _read(session, nodes)  # before the screen changes: errors are printed
-    watching = asyncio.create_task(nodes.follow(session))
+    frames = _Frames(await _read(session, nodes))  # before the screen changes: errors are printed
+    tasks = [asyncio.create_task(nodes.follow(session))]
     try:
         with _keys() as quits, view.live(Console(highlight=False)) as live:
+
+            def draw() -> None:
+                live.update(TopPicture(frames.current(), "q quits"), refresh=True)
+
+            tasks.append(asyncio.create_task(frames.follow(session, nodes, draw)))
             while not quits.is_set():
-                live.update(TopPicture(snapshot, "q quits"), refresh=True)
+                draw()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(quits.wait(), session.arguments.interval)
-                if not quits.is_set():
-                    snapshot = await _refreshed(session, nodes, snapshot)
+                    await asyncio.wait_for(quits.wait(), FRAME_SECONDS)
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     return 0
+
+
+def _redraws() -> bool:
+    """Return whether there are keys, and a terminal on which a frame can replace another."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 async def _once(session: Session) -> None:

@@ -9,6 +9,7 @@ from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session, name_of_pod
 from scheduler.model import times
+from scheduler.model.messages import without_preamble
 from scheduler.model.rest.cluster import PendingPodsDocument
 from scheduler.model.rest.explanations import PodExplanation
 
@@ -136,7 +137,7 @@ def _history(out: Output, found: PodExplanation) -> None:
             text.since(each.at, now),
             each.decision + (f" (x{each.repeated + 1})" if each.repeated else ""),
             each.node or "-",
-            each.message or "-",
+            without_preamble(each.message) or "-",
         ]
         for each in found.history
     ]
