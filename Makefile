@@ -82,8 +82,9 @@ sbom: setup ## write the bill of materials without the base image (CycloneDX): b
 # The image is not part of it: it needs an engine and the digest of its base. The release workflow
 # builds, signs and publishes everything. TAG=v0.1.0 refuses a version that is not that of the tag.
 .PHONY: release
-release: setup ## build wheel, sdist, charts, bill of materials, checksums in build/release; TAG=, REGISTRY=
-	@$(BIN)/python -m deploy.tools.release.build --tag='$(TAG)' --registry='$(REGISTRY)'
+release: setup ## build wheel, sdist, kubectl plugin, charts, bill of materials, checksums in build/release; TAG=, REGISTRY=, REPOSITORY=
+	@$(BIN)/python -m deploy.tools.release.build --tag='$(TAG)' --registry='$(REGISTRY)' \
+		--repository='$(REPOSITORY)'
 
 ##@ Check
 

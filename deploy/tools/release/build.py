@@ -1,9 +1,10 @@
 """`python -m deploy.tools.release.build`: build the parts of a release that need no registry.
 
-These are wheel, sdist, packaged charts, bill of materials, release notes and checksums. The same
-commit gives the same bytes in any folder, for any user and at any time: archives are built from a
-copy of the tracked files, and rewritten by `archives` with the time of the commit. The bill of
-materials describes the environment that it runs in, so it also needs the same Python.
+These are wheel, sdist, the archive of the kubectl plugin, packaged charts, bill of materials,
+release notes and checksums. The same commit gives the same bytes in any folder, for any user and
+at any time: archives are built from a copy of the tracked files, and rewritten by `archives` with
+the time of the commit. The bill of materials describes the environment that it runs in, so it also
+needs the same Python.
 
 The image needs a container engine and the digest of its base; `.github/workflows/release.yaml`
 builds it.
@@ -26,6 +27,7 @@ from typing import Final
 
 from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.building import BuildError
+from deploy.tools.release import krew
 from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
 
 __all__ = ["ReleaseError", "Sources", "build", "check_version", "main", "notes"]
@@ -62,7 +64,7 @@ class Sources:
         return sorted(path.parent for path in self.folder.glob("charts/*/Chart.yaml"))
 
 
-def build(sources: Sources, target: Path, registry: str = "") -> list[Path]:
+def build(sources: Sources, target: Path, registry: str = "", repository: str = "") -> list[Path]:
     """Build everything into an empty folder, and return the files, the checksums last.
 
     Args:
@@ -70,9 +72,12 @@ def build(sources: Sources, target: Path, registry: str = "") -> list[Path]:
         target: The folder.
         registry: Where images are published, as `registry.example/owner`: the charts then pull
             from there by default. Empty: the charts stay as they are.
+        repository: The address of the repository, as `https://git.example/owner/name`, whose
+            releases have the files. Empty: there is no manifest for krew, which needs an address.
     """
     target.mkdir(parents=True, exist_ok=True)
     _python_packages(sources, target)
+    _plugin(sources, target, repository)
     for chart in sources.charts:
         if registry:
             _publish_to(chart, registry)
@@ -136,6 +141,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--target", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--tag", default="", help="fail unless everything has this version")
     parser.add_argument("--registry", default="", help="where the charts pull from by default")
+    parser.add_argument("--repository", default="", help="whose releases have the files, for krew")
     options = parser.parse_args(argv)
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +149,8 @@ def main(argv: list[str] | None = None) -> int:
             if options.tag:
                 check_version(sources, options.tag)
             shutil.rmtree(options.target, ignore_errors=True)
-            build(sources, options.target, options.registry.rstrip("/"))
+            addresses = options.registry.rstrip("/"), options.repository.rstrip("/")
+            build(sources, options.target, *addresses)
     except (ReleaseError, BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -166,6 +173,15 @@ def _python_packages(sources: Sources, target: Path) -> None:
         normalize_tar_gz(path, sources.epoch)
     for path in target.glob("*.whl"):
         normalize_wheel(path, sources.epoch)
+
+
+def _plugin(sources: Sources, target: Path, repository: str) -> None:
+    """Write the archive of the kubectl plugin, and the manifest for krew."""
+    (wheel,) = target.glob("*.whl")
+    packed = krew.archive(sources.folder, wheel, sources.version, sources.epoch)
+    if repository:
+        text = krew.manifest(sources.folder, packed, wheel, sources.version, repository)
+        (target / krew.MANIFEST).write_text(text)
 
 
 def _package(chart: Path, target: Path, epoch: int) -> None:

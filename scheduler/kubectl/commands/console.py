@@ -100,7 +100,7 @@ async def run(session: Session) -> int:
     if "/index.html" not in files:
         raise PluginError(
             "the page of the console is missing in this installation",
-            "install a released version: pipx install preemptive-scheduler",
+            "install the wheel of a release, or from a clone: pipx install .",
         )
     await session.client.get("", ApiIndex)  # so that errors are printed, not shown in the browser
     server = ConsoleServer(PluginBackend(session), files)

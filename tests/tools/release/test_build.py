@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.tools.release import build, pin
+from deploy.tools.release import build, krew, pin
 from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
 from deploy.tools.release.build import ReleaseError, Sources
 
@@ -29,7 +29,7 @@ from deploy.tools.release import build
 os.umask(int(sys.argv[3], 8))
 folder = Path(sys.argv[1])
 sources = build.copy_tracked(build.ROOT, folder)
-build.build(sources, Path(sys.argv[2]), "registry.example/owner")
+build.build(sources, Path(sys.argv[2]), "registry.example/owner", "https://git.example/owner/name")
 """
 
 
@@ -78,6 +78,8 @@ def test_a_release_has_everything_that_needs_no_registry_and_its_checksums(relea
         f"preemptive_scheduler-{version}.tar.gz",
         f"preemptive-scheduler-{version}.tgz",
         f"preemptive-scheduler-crds-{version}.tgz",
+        f"kubectl-preemptive-{version}.tar.gz",
+        krew.MANIFEST,
         build.NOTES,
         build.SBOM,
         build.CHECKSUMS,
@@ -103,6 +105,42 @@ def test_the_wheel_holds_the_package_and_its_record_is_right(released: Path):
     assert tracked <= set(names)
     assert sorted(name for name, *_ in rows) == sorted(names)
     assert names[-1] == record
+
+
+#: In place of uvx: it runs the command of the wheel, which need not be unpacked for that.
+UVX = f"""\
+#!/bin/sh
+test "$1 $2 $4" = '--quiet --from kubectl-preemptive' || exit 9
+export PYTHONPATH="$3"
+shift 4
+exec {sys.executable} -c '
+import sys
+import scheduler
+from scheduler.kubectl.main import main
+assert ".whl" in scheduler.__file__
+sys.exit(main())' "$@"
+"""
+
+
+@pytest.mark.chart
+def test_what_the_manifest_for_krew_points_to_runs(released: Path, tmp_path: Path):
+    (platform,) = yaml.safe_load((released / krew.MANIFEST).read_text())["spec"]["platforms"]
+    packed = released / platform["uri"].rpartition("/")[2]
+    assert hashlib.sha256(packed.read_bytes()).hexdigest() == platform["sha256"]
+    with tarfile.open(packed) as content:
+        assert {each["from"] for each in platform["files"]} == set(content.getnames())
+        content.extractall(tmp_path / "store", filter="data")
+    (tmp_path / "uvx").write_text(UVX)
+    (tmp_path / "uvx").chmod(0o755)
+
+    ended = subprocess.run(
+        [tmp_path / "store" / platform["bin"], "--help"],
+        cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("usage: kubectl preemptive")
 
 
 @pytest.mark.chart
