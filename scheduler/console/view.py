@@ -27,9 +27,9 @@ _SEPARATOR: Final = " │ "
 _SUMMARY_ROWS: Final = 40
 
 
-def render(snapshot: ViewSnapshot) -> RenderableType:
-    """Return a renderable that fills the console it is printed on."""
-    return _Picture(snapshot)
+def render(snapshot: ViewSnapshot, footer: str = "") -> RenderableType:
+    """Return a renderable that fills the console it is printed on; the footer is its last line."""
+    return _Picture(snapshot, footer)
 
 
 def live(console: Console) -> Live:
@@ -41,15 +41,18 @@ def live(console: Console) -> Live:
 
 
 class _Picture:
-    def __init__(self, snapshot: ViewSnapshot) -> None:
+    def __init__(self, snapshot: ViewSnapshot, footer: str) -> None:
         self._snapshot = snapshot
+        self._footer = footer
         self._palette = Palette(snapshot)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
         width = options.max_width
-        lines = [view_lines.header(self._snapshot, width), *self._body(width, height - 1)]
-        return iter(lines[:height])
+        footer = [Text(self._footer, view_lines.MUTED)] if self._footer else []
+        above = height - len(footer)
+        lines = [view_lines.header(self._snapshot, width), *self._body(width, above - 1)]
+        return iter(lines[:above] + [view_lines.fitted(each, width) for each in footer])
 
     def _body(self, width: int, height: int) -> list[Text]:
         if width < _WIDE:

@@ -62,7 +62,8 @@ def scheduler_error(error: KubeError, verb: str, path: str) -> PluginError:
         return PluginError("the scheduler does not accept the credentials", advice, 401)
     if isinstance(error, Forbidden):
         return PluginError(
-            error.message, f"a ClusterRole with this rule is missing:\n{_rule(verb)}"
+            error.message,
+            f"bind the ClusterRole {_VIEWER} to this user, or one with this rule:\n{_rule(verb)}",
         )
     if isinstance(error, TooManyRequests):
         seconds = error.retry_after or 1.0
@@ -78,6 +79,8 @@ def scheduler_error(error: KubeError, verb: str, path: str) -> PluginError:
     return PluginError(str(error))
 
 
+#: It comes with the chart and the manifests.
+_VIEWER = "preemptive-scheduler-viewer"
 _ADVICE = {
     413: "plan fewer objects at once",
     503: "try again in some seconds; the log of the scheduler says why it is not ready",

@@ -118,6 +118,7 @@ def _where(place: Place) -> str:
         "if it is in another namespace, name it with --scheduler-namespace or in the environment\n"
         "variable PREEMPTIVE_SCHEDULER_NAMESPACE; this shows where its pods are:\n"
         f"  kubectl get pods -A -l {SELECTOR}\n"
+        "if it runs outside of the cluster, name its address with --server URL\n"
         "to install it:\n"
         f"  helm install {NAME} charts/{NAME} --namespace {place.namespace} --create-namespace"
     )

@@ -94,6 +94,15 @@ def test_a_picture_fills_the_terminal_exactly(snapshot, width, height):
     assert {cell_len(line) for line in lines} == {width}
 
 
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_footer_is_the_last_line(width: int):
+    lines = shown(view.render(SNAPSHOT, "ask it: " + "a" * 60), width, 24)
+
+    assert len(lines) == 24
+    assert lines[-1].startswith("ask it: aaa")
+    assert max(map(len, lines)) <= width
+
+
 @tiny
 @snapshots
 def test_a_tiny_terminal_gets_what_fits(snapshot, width, height):

@@ -334,6 +334,7 @@ async def test_a_plan_that_is_forbidden_names_the_verb(
     with pytest.raises(PluginError) as error:
         await run("plan", "-f", manifest, "--server", url)
     assert 'verbs: ["post"]' in error.value.advice
+    assert "bind the ClusterRole preemptive-scheduler-viewer" in error.value.advice
 
 
 async def test_a_pod_that_is_not_in_the_queue_is_said(run: Run, url: str):

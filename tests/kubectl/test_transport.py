@@ -206,8 +206,45 @@ async def test_it_is_said_where_to_look_if_it_is_not_installed(
 ):
     api.leases = {}
 
-    with refused("is not installed in namespace", "helm install", "--scheduler-namespace"):
+    with refused(
+        "is not installed in namespace", "helm install", "--scheduler-namespace", "--server"
+    ):
         await run("version", KUBECONFIG=config)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        pytest.param({"spec": {"nodeName": "n"}}, "it is on node n already", id="bound"),
+        pytest.param(
+            {"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}},
+            "it has ended, as Succeeded", id="ended",
+        ),
+        pytest.param({"spec": {}}, "spec.schedulerName is default-scheduler", id="another"),
+        pytest.param({"spec": {"schedulerName": NAME}}, "try again", id="new"),
+        pytest.param(
+            {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "deleted", id="deleted"
+        ),
+        pytest.param(None, "it does not exist", id="none"),
+    ],
+)  # fmt: skip
+async def test_it_is_said_why_a_pod_is_not_in_the_queue(
+    run: Run, api: ApiServerStandIn, config: str, found: dict | None, reason: str
+):
+    if found is not None:
+        api.pods = [{**found, "metadata": {"name": "web", **found.get("metadata", {})}}]
+
+    with refused(reason):
+        await run("why", "web", KUBECONFIG=config)
+
+
+async def test_a_pod_that_the_user_may_not_get_may_be_anything(
+    run: Run, api: ApiServerStandIn, config: str
+):
+    api.refused["pods"] = 403
+
+    with refused("pod prod/web is not in the queue", "you may not get it"):
+        await run("why", "web", KUBECONFIG=config)
 
 
 async def test_it_is_said_if_no_replica_leads(run: Run, api: ApiServerStandIn, config: str):

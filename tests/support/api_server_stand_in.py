@@ -55,6 +55,7 @@ class ApiServerStandIn:
         app.router.add_get(LEASES, self._leases)
         app.router.add_get(LEASES + "/{name}", self._lease)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
+        app.router.add_get("/api/v1/namespaces/{namespace}/pods/{name}", self._pod)
         app.router.add_get(PRIORITY_CLASSES, self._priority_classes)
         path = "/api/v1/namespaces/{namespace}/pods/{name}/portforward"
         app.router.add_get(path, self._port_forward)
@@ -123,6 +124,13 @@ class ApiServerStandIn:
 
     async def _pods(self, request: web.Request) -> web.Response:
         return web.json_response({"items": self.pods})
+
+    async def _pod(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        for each in self.pods:
+            if each["metadata"]["name"] == name:
+                return web.json_response(each)
+        return refusal(404, "NotFound", f'pods "{name}" not found')
 
     async def _priority_classes(self, _request: web.Request) -> web.Response:
         return web.json_response({"items": self.priority_classes})

@@ -18,6 +18,8 @@ from deploy.tools.demo.player import DemoError, Pace, Player
 from scheduler.console import view
 
 NODES = 4
+#: The plugin, as `make setup` installs it.
+COMMAND = ".venv/bin/kubectl-preemptive"
 SHAPE = NodeShape(cpu="4", memory="16Gi", zones=("a", "b"))
 
 DESCRIPTION = """\
@@ -79,13 +81,13 @@ def _play(options: argparse.Namespace) -> int:
     version = binaries.pinned_version("kube-apiserver")
     print(f"starting a control plane, Kubernetes {version}, with {NODES} nodes", flush=True)
     port = address.free_port()
-    if not options.once:
-        print("to ask the scheduler, from another terminal:", flush=True)
-        print(f"  .venv/bin/kubectl-preemptive --server {address.url(port)} top", flush=True)
+    hint = "" if options.once else f"ask it: {COMMAND} --server {address.url(port)} top"
+    if hint:
+        print(f"from another terminal {hint}", flush=True)
     told = contextlib.nullcontext() if options.once else address.announced(port)
     with ControlPlane() as cluster, told:
         cluster.create_nodes(NODES, SHAPE)
-        with screens.screen(console) as screen:
+        with screens.screen(console, hint) as screen:
             player = Player(cluster, story, pace, screen, port)
             ended = player.play()
             if not options.once:

@@ -78,7 +78,7 @@ class Player:
 
     def linger(self) -> None:
         """Show the cluster until Ctrl-C."""
-        self._caption = "settled; Ctrl-C ends; kubectl-preemptive asks it"
+        self._caption = "settled; Ctrl-C ends"
         self._watch_for(float("inf"))
 
     def _snapshot(self) -> ViewSnapshot:

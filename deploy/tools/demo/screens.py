@@ -39,9 +39,15 @@ class Screen(Protocol):
 
 
 class LiveView:
-    """The live view, on the whole terminal."""
+    """The live view, on the whole terminal.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: The terminal.
+        footer: Its last line.
+    """
+
+    def __init__(self, console: Console, footer: str = "") -> None:
+        self._footer = footer
         self._live = view.live(console)
         self._shown_at = 0.0
 
@@ -57,7 +63,7 @@ class LiveView:
         now = time.monotonic()
         if now - self._shown_at >= FRAME_SECONDS:
             self._shown_at = now
-            self._live.update(view.render(snapshot), refresh=True)
+            self._live.update(view.render(snapshot, self._footer), refresh=True)
 
 
 class Lines:
@@ -90,8 +96,8 @@ def console() -> Console:
     return found if found.is_terminal else Console(width=PAGE_WIDTH)
 
 
-def screen(console: Console) -> contextlib.AbstractContextManager[Screen]:
-    """Return the kind of output for a console."""
+def screen(console: Console, footer: str) -> contextlib.AbstractContextManager[Screen]:
+    """Return the kind of output for a console; lines have no footer."""
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveView(console)
+        return LiveView(console, footer)
     return Lines(console)

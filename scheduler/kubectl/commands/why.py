@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import quote
 
-from scheduler.kubectl import text
+from scheduler.kubectl import text, unqueued_pods
 from scheduler.kubectl.commands import candidates
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
@@ -45,6 +45,9 @@ async def _not_found(session: Session, namespace: str, name: str) -> PluginError
     if places:
         advice = f"a pod of that name waits in namespace {places[0]}: add -n {places[0]}"
         return PluginError(problem, advice, NOT_FOUND)
+    reason = await unqueued_pods.reason(session, namespace, name)
+    if reason:
+        return PluginError(f"{problem}: {reason}", "", NOT_FOUND)
     return PluginError(
         problem,
         "it may run already, not exist, be of another scheduler (spec.schedulerName), or you may"

@@ -91,6 +91,7 @@ def test_the_shipped_example_has_two_steps_of_ascending_priority(shipped: exampl
         "PriorityClass",
         "Deployment",
         "PodDisruptionBudget",
+        "PreemptionPolicy",
     }
 
 
