@@ -39,6 +39,9 @@ class TopSnapshot:
     pending: Sequence[PendingPodView] = ()
     #: Newest first.
     preemptions: Sequence[PreemptionView] = ()
+    #: How many more of both there are whose names the user may not see.
+    hidden_pending: int = 0
+    hidden_preemptions: int = 0
     #: Why it is not up to date; empty if it is.
     problem: str = ""
 
@@ -64,7 +67,9 @@ class TopPicture:
 def _sections(snapshot: TopSnapshot, width: int) -> list[Section]:
     reasons = _reasons(snapshot, width)
     pending = [_pending(each, snapshot, width) for each in snapshot.pending]
+    pending += _hidden(snapshot.hidden_pending, "waiting pods", width)
     preemptions = [_preemption(each, snapshot, width) for each in snapshot.preemptions]
+    preemptions += _hidden(snapshot.hidden_preemptions, "preemptions", width)
     nodes = snapshot.nodes
     return [
         Section("Why pods wait", len(reasons), 3, lambda count: reasons[:count]),
@@ -140,6 +145,12 @@ def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> Text
     if wasted:
         line.append(f", {wasted} in vain", BAD)
     return fitted(line, width)
+
+
+def _hidden(count: int, what: str, width: int) -> list[Text]:
+    """Return a line on what the user may not see, if there is any."""
+    text = Text(f"and {count} {what} of namespaces in which you may not get pods", MUTED)
+    return [fitted(text, width)] if count else []
 
 
 def _nodes(nodes: Sequence[NodeView], width: int, limit: int) -> list[Text]:

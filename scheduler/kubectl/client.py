@@ -70,10 +70,16 @@ class Update(Generic[_Document]):
 
 
 class SchedulerClient:
-    """Use it in one event loop, as a context."""
+    """Use it in one event loop, as a context.
 
-    def __init__(self, open_route: Callable[[], Awaitable[Route]]) -> None:
+    Args:
+        open_route: Finds the scheduler.
+        direct: Whether the user has given its address; errors then advise otherwise.
+    """
+
+    def __init__(self, open_route: Callable[[], Awaitable[Route]], *, direct: bool = False) -> None:
         self._open_route = open_route
+        self._direct = direct
         self._route: Route | None = None
         self._opening = asyncio.Lock()
 
@@ -97,7 +103,7 @@ class SchedulerClient:
             PluginError: There is none.
         """
         reply = await self.send("GET", ROOT + path + _query(query))
-        return _answer(reply, kind, "get", ROOT + path)
+        return self._answer(reply, kind, "get", ROOT + path)
 
     async def pages(self, path: str, kind: type[_Document], **query: str | int | None) -> Any:
         """Return a document with the items of all pages.
@@ -130,7 +136,7 @@ class SchedulerClient:
         headers = {"Content-Type": "application/json"}
         body = msgspec.json.encode(request)
         reply = await self.send("POST", path, headers, body)
-        return _answer(reply, kind, "post", path)
+        return self._answer(reply, kind, "post", path)
 
     async def follow(
         self, path: str, kind: type[_Document], **query: str | int | None
@@ -222,7 +228,7 @@ class SchedulerClient:
             incoming.close()
         plain = path.partition("?")[0]
         error = refusal(incoming.status, incoming.headers, body, "get", plain)
-        raise scheduler_error(error, "get", plain)
+        raise scheduler_error(error, "get", plain, direct=self._direct)
 
     async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
         """Begin to read an answer of any status; the caller closes it.
@@ -250,7 +256,7 @@ class SchedulerClient:
                 await self._close()
                 sent = not isinstance(error, Unreachable) or error.sent
                 if last or (sent and not repeatable):
-                    raise _unreachable(error) from error
+                    raise _unreachable(error, direct=self._direct) from error
             else:
                 refused = answer.status == 401
                 if not refused or last or not route.credentials.on_unauthorized(login):
@@ -258,6 +264,14 @@ class SchedulerClient:
                 if isinstance(answer, Incoming):
                     answer.close()
         raise AssertionError("the last attempt returns or raises")
+
+    def _answer(
+        self, reply: Reply, kind: type[_Document], verb: str, path: str
+    ) -> Answer[_Document]:
+        if reply.status >= 300:
+            error = refusal(reply.status, reply.headers, reply.body, verb, path)
+            raise scheduler_error(error, verb, path, direct=self._direct)
+        return Answer(_decoded(reply.body, kind), msgspec.json.decode(reply.body))
 
     async def _routed(self) -> Route:
         async with self._opening:
@@ -282,13 +296,6 @@ def _query(query: Mapping[str, str | int | None]) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def _answer(reply: Reply, kind: type[_Document], verb: str, path: str) -> Answer[_Document]:
-    if reply.status >= 300:
-        error = refusal(reply.status, reply.headers, reply.body, verb, path)
-        raise scheduler_error(error, verb, path)
-    return Answer(_decoded(reply.body, kind), msgspec.json.decode(reply.body))
-
-
 def _decoded(body: bytes, kind: type[_Document]) -> _Document:
     try:
         return msgspec.json.decode(body, type=kind)
@@ -300,10 +307,12 @@ def _decoded(body: bytes, kind: type[_Document]) -> _Document:
         ) from error
 
 
-def _unreachable(error: Exception) -> PluginError:
+def _unreachable(error: Exception, *, direct: bool) -> PluginError:
     reason = str(error) or f"no answer within {ANSWER_SECONDS:g} s"
-    return PluginError(
-        f"the scheduler cannot be reached: {reason}",
+    pods = (
         "look at its pods, and try again when they are ready:\n"
-        "  kubectl get pods -A -l app.kubernetes.io/name=preemptive-scheduler",
+        "  kubectl get pods -A -l app.kubernetes.io/name=preemptive-scheduler\n"
+        "if it runs outside of the cluster, name its address with --server URL"
     )
+    address = "check that it runs, and that it serves https at that address"
+    return PluginError(f"the scheduler cannot be reached: {reason}", address if direct else pods)

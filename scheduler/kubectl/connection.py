@@ -77,7 +77,7 @@ class Reach:
         try:
             return self._direct() if self.server else await self._forwarded(self.selection())
         except ConnectionSettingsError as error:
-            raise PluginError(str(error), LOG_IN) from error
+            raise PluginError(str(error), "" if self.server else LOG_IN) from error
 
     def _direct(self) -> Route:
         url = urlsplit(self.server)

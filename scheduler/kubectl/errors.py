@@ -46,25 +46,27 @@ def api_server_error(error: KubeError, rule: str) -> PluginError:
     )
 
 
-def scheduler_error(error: KubeError, verb: str, path: str) -> PluginError:
+def scheduler_error(error: KubeError, verb: str, path: str, *, direct: bool = False) -> PluginError:
     """Return the error for an answer of the scheduler that is not a success.
 
     Args:
         error: The answer.
         verb: `get`, or `post` for plans.
         path: The path without the query.
+        direct: Whether it was asked at an address, with nothing of the kubeconfig.
     """
     if isinstance(error, Unauthorized):
         advice = (
-            f"{LOG_IN}\nThe scheduler accepts bearer tokens, and client certificates that the"
-            " cluster's client CA signed."
+            _TOKEN
+            if direct
+            else (
+                f"{LOG_IN}\nThe scheduler accepts bearer tokens, and client certificates that the"
+                " cluster's client CA signed."
+            )
         )
         return PluginError("the scheduler does not accept the credentials", advice, 401)
     if isinstance(error, Forbidden):
-        return PluginError(
-            error.message,
-            f"bind the ClusterRole {_VIEWER} to this user, or one with this rule:\n{_rule(verb)}",
-        )
+        return PluginError(error.message, _missing(error.message, verb, path))
     if isinstance(error, TooManyRequests):
         seconds = error.retry_after or 1.0
         return PluginError(error.message, f"try again in {seconds:.0f} s", 429)
@@ -79,12 +81,24 @@ def scheduler_error(error: KubeError, verb: str, path: str) -> PluginError:
     return PluginError(str(error))
 
 
+_TOKEN = """\
+--token-file FILE names a file with a token that is sent, for example of a ServiceAccount:
+  kubectl create token SERVICE_ACCOUNT -n NAMESPACE > FILE"""
+_PODS = '  - apiGroups: [""]\n    resources: ["pods"]\n    verbs: ["get"]'
 #: It comes with the chart and the manifests.
 _VIEWER = "preemptive-scheduler-viewer"
 _ADVICE = {
     413: "plan fewer objects at once",
     503: "try again in some seconds; the log of the scheduler says why it is not ready",
 }
+
+
+def _missing(message: str, verb: str, path: str) -> str:
+    """Return which rule is missing: on the path, or on pods, as for a pod or a recording."""
+    if f"{verb} path" in message or not path.startswith(("/api/v1/pods/", "/api/v1/recording")):
+        return f"bind the ClusterRole {_VIEWER} to this user, or one with this rule:\n{_rule(verb)}"
+    where = "in all namespaces" if path == "/api/v1/recording" else "in that namespace"
+    return f"this rule is missing {where}:\n{_PODS}"
 
 
 def _rule(verb: str) -> str:

@@ -66,7 +66,7 @@ async def _asked(arguments: argparse.Namespace) -> int:
     way = connection.reach(arguments, os.environ, clock)
     command = importlib.import_module(f"scheduler.kubectl.commands.{arguments.command}")
     out = Output.standard()
-    async with SchedulerClient(way.open) as client:
+    async with SchedulerClient(way.open, direct=bool(way.server)) as client:
         session = Session(arguments, client, out, clock.wall, way.selection)
         code: int = await command.run(session)
         out.flush()

@@ -112,7 +112,7 @@ class PortForward:
 
     def _refused(self, error: KubeError) -> KubeError | PluginError:
         if isinstance(error, NotFound):  # the leader may have changed
-            return Unreachable(f"pod {self._pod} does not exist", sent=False)
+            return Unreachable(f"pod {self._pod}, which leads, does not exist", sent=False)
         if isinstance(error, Forbidden):
             return api_server_error(error, RULE)
         return PluginError(

@@ -52,7 +52,7 @@ def run(tmp_path: Path) -> Run:
         text = io.StringIO()
         out = Output(text, width, color=color)
         command = import_module(f"scheduler.kubectl.commands.{arguments.command}")
-        async with SchedulerClient(way.open) as client:
+        async with SchedulerClient(way.open, direct=bool(way.server)) as client:
             session = Session(arguments, client, out, lambda: NOW, way.selection)
             code = await command.run(session)
         return Printed(code, text.getvalue())

@@ -100,6 +100,7 @@ async def test_pods_of_drained_nodes_are_planned(run: Run, url: str):
 
     assert printed.code == 3
     assert "Pods that would be evicted, and what becomes of them:" in printed.text
+    assert re.search(r"\n\n\d+ pods? would be evicted\.\n$", printed.text)
 
 
 async def test_a_plan_reads_standard_input_and_lists(
@@ -119,7 +120,7 @@ async def test_a_plan_reads_standard_input_and_lists(
         pytest.param("a: [", "is not YAML", id="not YAML"),
         pytest.param("- 1\n- 2\n", "not an object of Kubernetes", id="a list"),
         pytest.param("metadata: {}\n", "not an object of Kubernetes", id="no kind"),
-        pytest.param("", "nothing to plan", id="nothing"),
+        pytest.param("", r"bad\.yaml: nothing to plan, there are no objects", id="nothing"),
     ],
 )
 async def test_a_bad_file_is_refused_before_anything_is_asked(
@@ -252,6 +253,39 @@ async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, s
 
     assert printed.text == "and 11 preemptions of pods that you may not see\n"
     assert "api-" not in top.text
+    assert "and 11 preemptions of namespaces in which you may not get pods" in top.text
+
+
+async def test_victims_without_names_are_counted_once(
+    run: Run, url: str, scheduler: StandIn, manifest: str
+):
+    scheduler.switches.hide_names = True
+
+    printed = await run("plan", "-f", manifest, "--server", url)
+
+    assert "would evict 2 pods on node node-0001" in printed.text
+    assert "  and 2 pods that you may not see\n" in printed.text
+    assert printed.text.endswith("; 3 pods would be evicted.\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "path", "where"),
+    [
+        pytest.param(["why", "api-0"], "/api/v1/pods/", "in that namespace", id="a pod"),
+        pytest.param(
+            ["record", "-o", "x"], "/api/v1/recording", "in all namespaces", id="a recording"
+        ),
+    ],
+)
+async def test_a_missing_right_on_pods_is_said_as_such(
+    run: Run, url: str, scheduler: StandIn, argv: list[str], path: str, where: str
+):
+    scheduler.switches.forbidden[path] = 'this needs the right to verb "get", resource "pods"'
+
+    with pytest.raises(PluginError) as error:
+        await run(*argv, "--server", url)
+    assert error.value.advice.startswith(f"this rule is missing {where}:")
+    assert 'resources: ["pods"]' in error.value.advice
 
 
 async def test_text_of_the_server_cannot_control_the_terminal(
@@ -269,7 +303,7 @@ async def test_text_of_the_server_cannot_control_the_terminal(
 @pytest.mark.parametrize(
     ("code", "problem", "advice"),
     [
-        pytest.param(401, "does not accept the credentials", "log in again", id="401"),
+        pytest.param(401, "does not accept the credentials", "--token-file FILE", id="401"),
         pytest.param(
             403,
             'User "jane" cannot get path "/preemptive-scheduler/api/v1/policies"',
@@ -387,8 +421,9 @@ async def test_another_server_is_noticed(run: Run, url: str, scheduler: StandIn)
 
 
 async def test_a_server_that_is_gone_is_said(run: Run):
-    with pytest.raises(PluginError, match="cannot be reached"):
+    with pytest.raises(PluginError, match="cannot be reached") as error:
         await run("policies", "--server", "http://127.0.0.1:1")
+    assert "at that address" in error.value.advice
 
 
 async def test_a_recording_that_is_refused_leaves_no_file(

@@ -64,6 +64,8 @@ class Switches:
 
     #: The status of answers by the beginning of the path; the longest one counts.
     failures: dict[str, int] = field(default_factory=dict)
+    #: What a refusal says, by the beginning of the path, in place of a message for its status.
+    forbidden: dict[str, str] = field(default_factory=dict)
     #: How long each answer takes.
     delay_seconds: float = 0.0
     #: Whether names of pods are hidden, as from a caller who may not `get` pods.
@@ -131,6 +133,9 @@ class StandIn:
         await asyncio.sleep(switches.delay_seconds)
         if switches.token and self.authorizations[-1] != f"Bearer {switches.token}":
             return refusal(401, "Unauthorized")
+        for path, message in switches.forbidden.items():
+            if request.path.startswith(path):
+                return refusal(403, f"forbidden: {message}")
         failing = [path for path in switches.failures if request.path.startswith(path)]
         if failing:
             code = switches.failures[max(failing, key=len)]

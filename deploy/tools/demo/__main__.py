@@ -83,7 +83,7 @@ def _play(options: argparse.Namespace) -> int:
     port = address.free_port()
     hint = "" if options.once else f"ask it: {COMMAND} --server {address.url(port)} top"
     if hint:
-        print(f"from another terminal {hint}", flush=True)
+        print(hint, flush=True)
     told = contextlib.nullcontext() if options.once else address.announced(port)
     with ControlPlane() as cluster, told:
         cluster.create_nodes(NODES, SHAPE)

@@ -29,6 +29,8 @@ async def run(session: Session) -> int:
     """Print a plan; return the exit code."""
     arguments = session.arguments
     found = list(read(arguments.files))
+    if arguments.files and not found:
+        raise PluginError(f"{', '.join(arguments.files)}: nothing to plan, there are no objects")
     if not found and not arguments.drain:
         raise PluginError("nothing to plan", "name files with -f FILE, or nodes with --drain NODE")
     places = [place for place, _ in found]
@@ -194,7 +196,9 @@ def closing(answer: PlanAnswer) -> str:
     end = (
         f"{text.count(evicted, 'pod')} would be evicted" if answer.evicts else "nothing is evicted"
     )
-    return f"{text.count(len(answer.items), 'pod')}: {decided or 'none'}; {end}."
+    if not answer.items:  # only nodes are drained
+        return f"{end[0].upper()}{end[1:]}."
+    return f"{text.count(len(answer.items), 'pod')}: {decided}; {end}."
 
 
 def evictions(items: Sequence[PlannedPod], displaced: int) -> int:

@@ -140,6 +140,8 @@ async def _read(session: Session, nodes: _Nodes) -> TopSnapshot:
         list(nodes.by_name.values()),
         pending.document.items,
         preemptions.document.items,
+        pending.document.hidden,
+        preemptions.document.hidden,
         str(nodes.problem or ""),
     )
 
@@ -149,7 +151,7 @@ async def _refreshed(session: Session, nodes: _Nodes, old: TopSnapshot) -> TopSn
     try:
         return await _read(session, nodes)
     except PluginError as error:
-        return TopSnapshot(old.summary, old.nodes, old.pending, old.preemptions, str(error))
+        return replace(old, problem=str(error))
 
 
 @contextlib.contextmanager
