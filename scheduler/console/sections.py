@@ -122,7 +122,8 @@ def title(name: str, width: int, more: Text | None = None) -> Text:
 def header(snapshot: ViewSnapshot, width: int) -> Text:
     """Return the first line: the time, the totals and, if there is space, the title."""
     totals = snapshot.totals
-    line = Text(f"{snapshot.elapsed:.1f} s", "bold")
+    elapsed = snapshot.elapsed
+    line = Text(f"{elapsed:.1f} s" if elapsed < 100 else f"{int(elapsed)} s", "bold")
     for count, word, style in (
         (f"{totals.placed}/{totals.pods}", "placed", GOOD),
         (totals.waiting, "waiting", ""),
@@ -132,7 +133,7 @@ def header(snapshot: ViewSnapshot, width: int) -> Text:
         line.append(f"  {count}", f"bold {style}").append(f" {word}")
     name = escape.printable(snapshot.title)
     space = width - line.cell_len - len(name)
-    if space > 2:
+    if space >= 2:
         line.append(" " * space + name, MUTED)
     return fitted(line, width)
 

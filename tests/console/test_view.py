@@ -94,6 +94,18 @@ def test_a_picture_fills_the_terminal_exactly(snapshot, width, height):
     assert {cell_len(line) for line in lines} == {width}
 
 
+def test_the_caption_has_space_for_a_quarter_of_an_hour_and_more():
+    totals = Totals(pods=19, placed=13, waiting=6, preemptions=3, evicted=6)
+    settled = dataclasses.replace(
+        SNAPSHOT, totals=totals, elapsed=1_234.5, title="settled; Ctrl-C ends"
+    )
+
+    first = shown(view.render(settled), 80, 24)[0]
+
+    assert first.startswith("1234 s  13/19 placed  6 waiting  3 preemptions  6 evicted")
+    assert first.endswith("  settled; Ctrl-C ends")
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_footer_is_the_last_line(width: int):
     lines = shown(view.render(SNAPSHOT, "ask it: " + "a" * 60), width, 24)
