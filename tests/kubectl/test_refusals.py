@@ -1,0 +1,97 @@
+"""What a command says when the scheduler refuses, does not know a pod, or does not answer."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.kubectl.errors import PluginError
+from tests.kubectl.conftest import Run
+from tests.support.api_stand_in import StandIn
+
+
+@pytest.mark.parametrize(
+    ("argv", "path", "where"),
+    [
+        pytest.param(["why", "api-0"], "/api/v1/pods/", "in that namespace", id="a pod"),
+        pytest.param(
+            ["record", "-o", "x"], "/api/v1/recording", "in all namespaces", id="a recording"
+        ),
+    ],
+)
+async def test_a_missing_right_on_pods_is_said_as_such(
+    run: Run, url: str, scheduler: StandIn, argv: list[str], path: str, where: str
+):
+    scheduler.switches.forbidden[path] = 'this needs the right to verb "get", resource "pods"'
+
+    with pytest.raises(PluginError) as error:
+        await run(*argv, "--server", url)
+    assert error.value.advice.startswith(f"this rule is missing {where}:")
+    assert 'resources: ["pods"]' in error.value.advice
+
+
+@pytest.mark.parametrize(
+    ("code", "problem", "advice"),
+    [
+        pytest.param(401, "does not accept the credentials", "--token-file FILE", id="401"),
+        pytest.param(
+            403,
+            'User "jane" cannot get path "/preemptive-scheduler/api/v1/policies"',
+            '"/preemptive-scheduler/api/v1/*"]\n    verbs: ["get"]',
+            id="403",
+        ),
+        pytest.param(429, "too many plans at once", "try again in 1 s", id="429"),
+        pytest.param(503, "not synced: pods", "try again", id="503"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(
+    run: Run, url: str, scheduler: StandIn, code: int, problem: str, advice: str
+):
+    scheduler.switches.failures["/api/v1"] = code
+
+    with pytest.raises(PluginError) as error:
+        await run("policies", "--server", url)
+
+    assert problem in str(error.value)
+    assert advice in error.value.advice
+
+
+async def test_a_plan_that_is_forbidden_names_the_verb(run: Run, url: str, scheduler: StandIn):
+    scheduler.switches.failures["/api/v1/plan"] = 403
+
+    with pytest.raises(PluginError) as error:
+        await run("plan", "--drain", "node-0002", "--server", url)
+    assert 'verbs: ["post"]' in error.value.advice
+    assert "bind the ClusterRole preemptive-scheduler-viewer" in error.value.advice
+
+
+async def test_a_pod_that_is_not_in_the_queue_is_said(run: Run, url: str):
+    with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
+        await run("why", "web", "-n", "prod", "--server", url)
+    assert "kubectl get pod web -n prod" in error.value.advice
+
+
+async def test_an_argument_that_is_not_a_pod_is_refused(run: Run, url: str):
+    with pytest.raises(PluginError, match="not a pod"):
+        await run("why", "deployment/web", "--server", url)
+
+
+async def test_another_server_is_noticed(run: Run, url: str, scheduler: StandIn):
+    with pytest.raises(PluginError, match="the server does not know") as error:
+        await run("policies", "--server", f"{url}/elsewhere")
+    assert "older than the plugin" in error.value.advice
+
+
+async def test_a_server_that_is_gone_is_said(run: Run):
+    with pytest.raises(PluginError, match="cannot be reached") as error:
+        await run("policies", "--server", "http://127.0.0.1:1")
+    assert "at that address" in error.value.advice
+
+
+async def test_a_recording_that_is_refused_leaves_no_file(
+    run: Run, url: str, scheduler: StandIn, tmp_path: Path
+):
+    scheduler.switches.failures["/api/v1/recording"] = 503
+
+    with pytest.raises(PluginError, match="not synced"):
+        await run("record", "-o", str(tmp_path / "x.rec"), "--server", url)
+    assert [each.name for each in tmp_path.iterdir()] == []
