@@ -1,6 +1,5 @@
 """What is remembered is bounded, and follows the plans of preemptions."""
 
-
 from scheduler.core.eviction.plan import Victim
 from scheduler.model.effects import Evict, Nominate, PodRef
 from scheduler.observe.api import history
