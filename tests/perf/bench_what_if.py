@@ -154,7 +154,8 @@ async def ask(port: int) -> None:
                         await response.read()
                         code = response.status
                 codes[code] = codes.get(code, 0) + 1
-    sys.stdout.write(f"{'':15} answers by status: {dict(sorted(codes.items()))}\n")
+    found = ", ".join(f"{code}: {number}" for code, number in sorted(codes.items()))
+    sys.stdout.write(f"{'':15} answers by status: {found}\n")
     sys.stdout.flush()
 
 
@@ -181,6 +182,13 @@ async def told(name: str, scheduling: Scheduling) -> float:
     await asyncio.sleep(0.05)  # the pause that this function has caused is over
     scheduling.clear()
     return held[-1]
+
+
+def check(answers: str) -> None:
+    """Print the answers of a round; without a plan among them it says nothing."""
+    sys.stdout.write(answers)
+    if " 200:" not in answers:
+        raise SystemExit("no plan was answered: is the package installed in this environment?")
 
 
 async def measure() -> float:
@@ -219,7 +227,7 @@ async def measure() -> float:
         client.stdin.write(b"go\n")
         answers = await client.stdout.readline()
         longest.append(await told("with plans", scheduling))
-        sys.stdout.write(answers.decode())
+        check(answers.decode())
         await killing
     client.stdin.close()
     await client.wait()

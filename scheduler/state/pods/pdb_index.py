@@ -147,6 +147,11 @@ class PdbIndex:
         matching.update(key for key, pdb in known.items() if _selects_all(pdb))
         return tuple(sorted(matching))
 
+    def protects_unlabelled(self, key: str) -> bool:
+        """Return whether the API server checks a PDB before it evicts a pod without labels."""
+        selector = self._selectors.get(key)
+        return self.selects_all(key) or (selector is not None and selector.matches({}))
+
     def selects_all(self, key: str) -> bool:
         """Return whether a PDB selects every pod of its namespace, by the API server's rules."""
         return _selects_all(self.get(key))

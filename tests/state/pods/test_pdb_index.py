@@ -1,8 +1,10 @@
 """Which disruption budgets protect a pod."""
 
+import pytest
+
 from scheduler.model.api.objects import PodDisruptionBudget
 from scheduler.state.pods.pdb_index import UNPROTECTED, PdbIndex
-from tests.support.builders import pdb, pod, requirement
+from tests.support.builders import PdbBuilder, pdb, pod, requirement
 
 WEB = pod("web-0").label("app", "web").build()
 
@@ -60,6 +62,26 @@ def test_a_pod_without_labels_is_not_protected():
     pdbs = holding(pdb("b").selects(requirement("app", "DoesNotExist")))
 
     assert pdbs.code(pod("bare").build()) == UNPROTECTED
+
+
+@pytest.mark.parametrize(
+    ("budget", "want"),
+    [
+        (pdb("a").selects(), True),
+        (pdb("a").selects(requirement("app", "DoesNotExist")), True),
+        (pdb("a").selects(app="web"), False),
+        (pdb("a"), False),
+        (pdb("a").selects(requirement("app", "Odd")), False),
+    ],
+)
+def test_some_budgets_are_checked_before_a_pod_without_labels_is_evicted(
+    budget: PdbBuilder, want: bool
+):
+    index = PdbIndex()
+    index.write(budget.build())
+
+    assert index.protects_unlabelled("default/a") is want
+    assert (index.protecting(pod("p").build()) == ("default/a",)) is want
 
 
 def test_a_new_budget_may_protect_other_pods():

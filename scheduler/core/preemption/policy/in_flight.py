@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from scheduler.core.preemption.policy.victim_matrix import PdbStanding
-from scheduler.model.api.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
+from scheduler.model.api.objects import LabelSelector, Pod, PodDisruptionBudget
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.row_cursor import RowCursor
@@ -157,9 +157,8 @@ class InFlightEvictions:
             self._charge(uid)
 
     def _update_broad(self, pdb: PodDisruptionBudget, key: str) -> None:
-        bare = Pod(metadata=ObjectMeta(namespace=pdb.metadata.namespace))
         broad = self._broad.setdefault(pdb.metadata.namespace, set())
-        if key in self._cluster.pdbs.protecting(bare):
+        if self._cluster.pdbs.protects_unlabelled(key):
             broad.add(key)
         else:
             broad.discard(key)
