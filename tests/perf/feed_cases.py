@@ -1,7 +1,7 @@
-"""What a plan on the live state costs the scheduler's loop, at 5,000 nodes and 30,000 pods.
+"""What a plan on the live state, and a watch of nodes, cost the loop at 5,000 nodes.
 
-The loop takes references to all objects at once, and encodes them in parts. It does nothing else
-between two parts of either kind, so both bound the pause that a plan causes.
+For a plan the loop takes references to all objects at once, and encodes them in parts. It does
+nothing else between two parts of either kind, so both bound the pause that a plan causes.
 """
 
 import asyncio
@@ -12,15 +12,19 @@ from typing import Final
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
+from scheduler.observe.api.node_feed import NodeFeed, _Change
+from scheduler.observe.api.nodes import NodeViews
 from scheduler.service import what_if_feed
 from scheduler.state.preemption.ledger import MAX_ENTRIES, EvictionEntry
 from tests.perf.core_cases import Case
 from tests.perf.policy_cases import NOW
 from tests.perf.waiting_cases import full
+from tests.support.api_documents import Documents
 
 __all__ = ["CASES", "full_state"]
 
 SETTINGS: Final = load.defaults()
+MISSED: Final = 25_000
 
 
 def full_state() -> Machine:
@@ -63,7 +67,26 @@ def _other_parts() -> Callable[[int], None]:
     return lambda count: asyncio.run(take(count))
 
 
+def _missed_changes() -> Callable[[int], None]:
+    cluster = Documents().cluster.machine.cluster
+    feed = NodeFeed(cluster, NodeViews(cluster), 1.0)
+    first = feed.revision()
+    for number in range(MISSED):
+        names = frozenset({f"n{2 * number % 5000}", f"n{(2 * number + 1) % 5000}"})
+        feed._changes.append(_Change(first + 1 + number, names, frozenset()))
+    feed._revision = first + MISSED
+
+    def add_up(count: int) -> None:
+        for _ in range(count):
+            change = feed._since(first)
+            assert change is not None
+            assert len(change.changed) == 5000
+
+    return add_up
+
+
 CASES: Final[Mapping[str, Case]] = {
+    "25000 changes of nodes that a watch has missed": Case(_missed_changes, 5),
     "the references of a plan, 5000 nodes and 30000 pods": Case(_first_part, 20),
     "a part of the state for a plan, 5000 nodes and 30000 pods": Case(_other_parts, 400),
 }
