@@ -213,7 +213,7 @@ class Recorder:
     # The thread -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        for message in iter(self._messages.get, None):
+        while (message := self._messages.get()) is not None:
             self._handle(message)
         self._folder.close()
 
