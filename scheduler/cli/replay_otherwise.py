@@ -83,7 +83,7 @@ class _Sums:
         """Add decisions up, in their order."""
         sums = cls()
         for decision in decisions:
-            placed = decision.decision == "Placed"
+            placed = decision.decision == "Scheduled"
             (sums.placed if placed else sums.waiting).add(decision.pod)
             (sums.waiting if placed else sums.placed).discard(decision.pod)
             sums.victims.update(decision.victims)

@@ -19,7 +19,7 @@ from scheduler.model import events
 from scheduler.model.api.devices import DeviceObject
 from scheduler.model.api.objects import Workload
 from scheduler.model.api.storage import Storage
-from scheduler.model.decisions import Attempt, Placed, Preempting, Waiting
+from scheduler.model.decisions import Attempt, Preempting, summary
 from scheduler.model.effects import Effect, SaveLedger
 from scheduler.model.events import EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
@@ -62,7 +62,7 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
 
     #: Key of the pod.
     pod: str
-    #: Name of the decision's type.
+    #: As in `DecisionSummary`.
     decision: str
     node: str = ""
     #: Keys of the victims.
@@ -79,14 +79,12 @@ _FLUSHED: Final = Flushed()
 
 def decided(attempt: Attempt) -> Decided:
     """Return the record of an attempt."""
-    decision, key = attempt.decision, attempt.pod.key
-    name = type(decision).__name__
-    if isinstance(decision, Placed):
-        return Decided(key, name, decision.node)
+    decision = attempt.decision
+    word, node, message = summary(decision)
+    victims: tuple[str, ...] = ()
     if isinstance(decision, Preempting):
         victims = tuple(victim.key for victim in decision.victims)
-        return Decided(key, name, decision.node, victims, decision.message)
-    return Decided(key, name, message="" if isinstance(decision, Waiting) else decision.message)
+    return Decided(attempt.pod.key, word, node, victims, message)
 
 
 def encode_into(happened: Event | Attempt | None, at: Seconds, lines: bytearray) -> None:

@@ -85,7 +85,7 @@ def test_a_decision_that_differs_is_shown(tmp_path: Path, capsys: pytest.Capture
 
     assert code == 1
     assert shown.startswith(
-        "2026-01-01T00:00:01Z default/a: recorded Gone; replayed Placed on n1 ("
+        "2026-01-01T00:00:01Z default/a: recorded Gone; replayed Scheduled on n1 ("
     )
     assert shown.endswith("1 decisions, 1 different\n")
 

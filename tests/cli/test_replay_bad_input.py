@@ -179,7 +179,9 @@ def test_names_in_a_recording_do_not_control_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], otherwise: bool
 ):
     path, policy = tmp_path / "odd.rec", tmp_path / "policy.yaml"
-    decision = b'[1,"Decided",{"pod":"d/\\u001b[2Jx","decision":"Placed","node":"\\u001b[31mn"}]\n'
+    decision = (
+        b'[1,"Decided",{"pod":"d/\\u001b[2Jx","decision":"Scheduled","node":"\\u001b[31mn"}]\n'
+    )
     path.write_bytes(FrameWriter().frame(HEADER % b',"fresh":true' + decision, starts_segment=True))
     policy.write_text(
         "apiVersion: preemptive-scheduler.io/v1alpha1\nkind: PreemptionPolicy\n"

@@ -106,7 +106,7 @@ def test_the_own_simulation_evicts_and_goes_on(
     assert code == 1
     assert "otherwise Preempting on n1 evicting default/low" in lines[0]
     assert lines[2] == (
-        "2026-01-01T00:00:10Z default/high: otherwise Placed on n1; recorded "
+        "2026-01-01T00:00:10Z default/high: otherwise Scheduled on n1; recorded "
         f"{lines[0].partition('recorded ')[2].partition('; otherwise')[0]} "
         "at 2026-01-01T00:00:01Z (own simulation)"
     )

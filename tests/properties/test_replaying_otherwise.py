@@ -6,7 +6,6 @@ import pytest
 from hypothesis import settings
 
 from scheduler.model import recording_lines
-from scheduler.model.decisions import Placed
 from scheduler.model.policies import Budget, PreemptionPolicy
 from scheduler.observe.recorder.header import SegmentHeader
 from scheduler.observe.recorder.reading import Entry, SegmentStart
@@ -91,5 +90,5 @@ def test_another_history_places_pods_on_nodes_that_it_knows(seed: int):
     for first in range(len(machine.snapshots)):
         alternative, found = otherwise(machine, first, MANY_VICTIMS, restarted=True)
         assert alternative.machine is not None
-        placed = [each.now for each in found if each.now and each.now.decision == Placed.__name__]
+        placed = [each.now for each in found if each.now and each.now.decision == "Scheduled"]
         assert all(each.node for each in placed)
