@@ -19,8 +19,8 @@ __all__ = ["run"]
 
 _HEAD: Final = ["AGE", "PREEMPTOR", "NODE", "VICTIMS", "STATE"]
 _NOT_COMPARED: Final = (
-    "How its candidates compared is not known: another preemption was decided within 10 ms before,"
-    " or another replica decided this one."
+    "How its candidates compared is not known: more than 100 preemptions a second were decided"
+    " then, or another replica decided this one."
 )
 _WIDE: Final = [*_HEAD, "BUDGETS", "CANDIDATES", "CRITERION", "COST", "ID"]
 

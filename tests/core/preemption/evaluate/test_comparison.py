@@ -1,9 +1,11 @@
 """How candidates compared: the same order as kube-scheduler's, and what decided against each."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.attempt import scheduling_attempt
 from scheduler.core.preemption.evaluate.candidate_cache import Criteria
 from scheduler.core.preemption.evaluate.comparison import compared
 from scheduler.model.comparisons import MAX_COMPARED
@@ -115,7 +117,11 @@ def test_comparing_changes_no_decision():
     assert decided(compares=True) == decided(compares=False)
 
 
-def test_at_most_a_hundred_comparisons_a_second_are_made():
+@pytest.mark.parametrize(("at_once", "want"), [(1, [True, False, True]), (2, [True] * 3)])
+def test_a_hundred_comparisons_a_second_are_made_and_some_more_at_once(
+    at_once: int, want: list[bool], monkeypatch
+):
+    monkeypatch.setattr(scheduling_attempt, "COMPARED_AT_ONCE", at_once)
     cluster = Cluster(
         *(node(f"n{i}").cpu("4") for i in range(3)),
         *(on(f"p{i}", f"n{i}") for i in range(3)),
@@ -128,7 +134,7 @@ def test_at_most_a_hundred_comparisons_a_second_are_made():
 
     known = [each.comparison is not None for each in cluster.attempts]
 
-    assert known == [True, False, True]
+    assert known == want
 
 
 def test_the_victims_against_a_disruption_budget_are_known():
