@@ -45,9 +45,13 @@ class Child:
     def returncode(self) -> int | None:
         """The exit code, negative for a signal; `None` while it runs."""
         if self._code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                # It has ended. How is not known where SIGCHLD is ignored, as some parents leave it.
+                self._code = 0
+            else:
+                self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
     async def kill(self) -> None:
@@ -73,13 +77,16 @@ async def start(
         OSError: It cannot be started.
     """
     ours, theirs = socket.socketpair()
-    try:
-        with theirs:
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        # Nothing is awaited from here on: a caller that is cancelled would never wait for it.
+        try:
             pid = _spawn(program, environment, theirs.fileno(), errors)
-    except OSError:
-        ours.close()
-        raise
-    return Child(pid, *await asyncio.open_connection(sock=ours))
+        except OSError:
+            writer.close()
+            await writer.wait_closed()
+            raise
+    return Child(pid, reader, writer)
 
 
 def _spawn(

@@ -1,5 +1,6 @@
 """Processes are started while other threads go on, with nothing of ours, and are waited for."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -79,3 +80,35 @@ async def test_a_process_that_runs_is_killed():
     await child.kill()
 
     assert child.returncode == -signal.SIGKILL
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process(monkeypatch: pytest.MonkeyPatch):
+    started: list[int] = []
+    spawned = spawn._spawn
+
+    def noted(*arguments: object) -> int:
+        started.append(spawned(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(spawn, "_spawn", noted)
+    start = asyncio.ensure_future(spawn.start(python("input()"), {}))
+    await asyncio.sleep(0)
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+
+    # One that is started belongs to a caller, or is a zombie for ever.
+    assert started == []
+
+
+async def test_a_process_ends_where_the_parent_has_left_its_signal_ignored():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        child = await spawn.start(python("input()"), {})
+        assert child.returncode is None
+
+        await child.kill()
+
+        assert child.returncode is not None
+    finally:
+        signal.signal(signal.SIGCHLD, before)
