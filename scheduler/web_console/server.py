@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, Protocol, TypeAlias
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -233,8 +234,9 @@ class ConsoleServer:
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         # Of another type, a form may be of any size, or text that cannot be decoded.
         is_form = request.content_type == "application/x-www-form-urlencoded"
-        bounded = request.clone(client_max_size=FORM_BYTES)
-        given = str((await bounded.post()).get("key", "")).strip() if is_form else ""
+        body = await request.clone(client_max_size=FORM_BYTES).read() if is_form else b""
+        # Not in the encoding that the client names: it may be one that cannot be read.
+        given = dict(parse_qsl(body.decode(errors="replace"))).get("key", "").strip()
         if not hmac.compare_digest(_bytes(given), self.key.encode()):
             return _form(WRONG, 403)
         response = web.Response(text=OPENED, content_type="text/html")

@@ -111,6 +111,23 @@ async def test_bytes_that_are_no_text_are_a_refusal(unknown: Page):
     writer.close()
 
 
+@pytest.mark.parametrize(
+    ("charset", "body"),
+    [
+        ("nope", b"key=a"),
+        ("zlib", b"key=a"),
+        ("unicode_escape", b"key=\\ud800"),
+        ("utf-8", b"key=\xff"),
+        ("utf-8", b"&".join(b"key" for _ in range(1000))),
+    ],
+)
+async def test_a_form_in_any_encoding_is_a_refusal(unknown: Page, charset: str, body: bytes):
+    """Another process of the machine would fill the user's terminal with traces."""
+    form = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
+
+    assert (await unknown.post("/session", body, **form))[0] == 403
+
+
 async def test_wrong_keys_do_not_keep_the_user_out(unknown: Page):
     """Each process of the machine can send wrong keys, so they must have no consequence."""
     wrong = [await unknown.sign_in("x") for _ in range(50)]
