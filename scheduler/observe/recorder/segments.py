@@ -127,17 +127,19 @@ class SegmentFolder:
         Raises:
             OSError: The folder cannot be read, or a segment cannot be deleted.
         """
-        found = segments(self._folder)
+        # Those of earlier processes come first, also where their clocks were ahead.
+        found = sorted(segments(self._folder), key=self._is_own)
         self._others = sum(each.size for each in found if each.path != self._path)
         # A segment ends where the next one begins.
         ends = [*(each.at for each in found[1:]), now]
         for segment, end in zip(found, ends, strict=False):
-            if segment.path == self._path:
-                continue
-            if self.total <= self.max_bytes and end >= now - self._retention:
-                return
-            segment.path.unlink(missing_ok=True)
-            self._others -= segment.size
+            too_large, too_old = self.total > self.max_bytes, end < now - self._retention
+            if segment.path != self._path and (too_large or too_old):
+                segment.path.unlink(missing_ok=True)
+                self._others -= segment.size
+
+    def _is_own(self, segment: SegmentFile) -> bool:
+        return f"-{self._process}-" in segment.path.name
 
     def end(self) -> None:
         """End the current segment, if there is one.

@@ -68,6 +68,38 @@ def test_what_an_earlier_process_has_recorded_counts_and_is_kept(tmp_path: Path)
     assert len(segments(tmp_path)) == 2
 
 
+def recorded_ahead(folder: Path) -> SegmentFolder:
+    """Return the folder of a process; one before it had a clock that was a day ahead."""
+    before = opened(folder)
+    for number in range(4):
+        write(before, 86_400.0 + number, number, 200)
+    before.close()
+    made = SegmentFolder(folder, 1000, 600.0, "ffff0000")
+    made.open()
+    return made
+
+
+def test_segments_from_the_future_go_before_those_of_now(tmp_path: Path):
+    folder = recorded_ahead(tmp_path)
+    for number in range(4):
+        write(folder, 10.0 * number, number)
+        folder.trim(T + 10.0 * number)
+
+    assert [each.at - T for each in segments(tmp_path)] == [
+        0.0, 10.0, 20.0, 30.0, 86_401.0, 86_402.0, 86_403.0,
+    ]  # fmt: skip
+
+
+def test_segments_from_the_future_become_too_old(tmp_path: Path):
+    folder = recorded_ahead(tmp_path)
+    for number, at in enumerate((0.0, 601.0, 1300.0)):
+        write(folder, at, number)
+        for _ in range(4):
+            folder.trim(T + at)
+
+    assert [each.at - T for each in segments(tmp_path)] == [601.0, 1300.0]
+
+
 def test_a_second_process_is_refused(tmp_path: Path):
     folder = opened(tmp_path)
 
