@@ -297,12 +297,14 @@ class CandidateVetoes:
         for positions, ranked in self._cluster.pods.ranked(rows):
             lower = self._cluster.pods.priorities(ranked) < self._pod.priority
             slots: Int = np.where(lower, ranked, -1)
+            rules: list[RuleVetoes] = []
             for refusal, spared, ends in self.rules.spared_by_rule(slots):
                 columns = spared.any(axis=0)
                 if columns.any():
                     end = float(ends[columns].min())
                     until = None if np.isinf(end) else end
                     self.tally.add(refusal, until, int(np.count_nonzero(columns)))
-                    if self.explain is Explain.IN_BULK:
-                        rule = RuleVetoes((refusal,), np.asarray(columns, dtype=np.int64), ends)
-                        self.explain_by_sheet(VetoSheet(rows.take(positions), (rule,)))
+                    rules.append(RuleVetoes((refusal,), np.asarray(columns, dtype=np.int64), ends))
+            if rules and self.explain is Explain.IN_BULK:
+                # One sheet for all rules: each sheet is looked through for each row.
+                self.explain_by_sheet(VetoSheet(rows.take(positions), rules))
