@@ -207,10 +207,9 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
 
 def _policies(findings: Findings, result: AttemptResult) -> tuple[PolicyVeto, ...]:
     """Return what forbids preemptions, with the number of nodes; no pod is named."""
-    counts = findings.vetoes
     for refusal in result.refusals:
-        counts.setdefault(veto_text(refusal), 0)
-    return tuple(PolicyVeto(*key, count) for key, count in sorted(counts.items()))
+        findings.objections.add(refusal, nodes=0)
+    return findings.objections.views()
 
 
 def _node(found: NodeResult) -> NodeVerdict:
@@ -221,5 +220,5 @@ def _node(found: NodeResult) -> NodeVerdict:
         plugin="" if verdict is None else verdict.plugin or verdict.shown_as,
         scores=found.scores,
         total=sum(found.scores.values()),
-        objections=tuple(veto_text(veto)[2] for veto in found.vetoes),
+        objections=tuple(veto_text(veto) for veto in found.vetoes),
     )

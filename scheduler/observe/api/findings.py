@@ -13,12 +13,14 @@ from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.framework.verdicts import Verdict
 from scheduler.model.api.objects import Node
-from scheduler.model.policy_refusals import PolicyRefusal, ending
+from scheduler.model.policy_refusals import PolicyRefusal, earliest, ending
 from scheduler.model.rest import explanations
+from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.model.times import Seconds
 from scheduler.observe.api.lists import slices
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Findings", "collected", "nodes_by_name", "veto_text"]
+__all__ = ["Findings", "Objections", "collected", "nodes_by_name", "veto_text"]
 
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200
@@ -26,13 +28,36 @@ _SLICE: Final = 200
 _EXAMPLES: Final = 5
 
 
+class Objections:
+    """On how many nodes each veto forbids evictions, and when the first of these ends.
+
+    Vetoes on many nodes often differ in nothing but their ends.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str], tuple[int, Seconds | None]] = {}
+
+    def add(self, veto: object, nodes: int = 1) -> None:
+        """Add a veto on some nodes."""
+        until = veto.until if isinstance(veto, PolicyRefusal) else None
+        key = _without_end(veto)
+        count, known = self._found.get(key, (0, None))
+        self._found[key] = count + nodes, earliest((known, until))
+
+    def views(self) -> tuple[PolicyVeto, ...]:
+        """Return them by policy, rule and text."""
+        return tuple(
+            PolicyVeto(policy, rule, f"{text}{ending(until)}", nodes)
+            for (policy, rule, text), (nodes, until) in sorted(self._found.items())
+        )
+
+
 class Findings(NamedTuple):
     """What was found about all nodes."""
 
     #: The names of the nodes with each verdict that rejects the pod, in order.
     names: dict[Verdict, list[str]]
-    #: On how many nodes each veto forbids evictions, by policy, rule and text.
-    vetoes: Counter[tuple[str, str, str]]
+    objections: Objections
 
     async def verdicts(self) -> tuple[explanations.Verdict, ...]:
         """Return why nodes reject the pod, by plugin and reason, the most frequent ones first."""
@@ -107,25 +132,29 @@ def nodes_by_name(cluster: Cluster) -> dict[str, Node]:
 async def collected(result: AttemptResult) -> Findings:
     """Collect what an attempt found."""
     names: dict[Verdict, list[str]] = {}
-    vetoes: Counter[tuple[str, str, str]] = Counter()
+    objections = Objections()
     for part in slices(result.results, _SLICE):
         for each in part:
-            _collect(each, names, vetoes)
+            _collect(each, names, objections)
         await asyncio.sleep(0)
-    return Findings(names, vetoes)
+    return Findings(names, objections)
 
 
-def _collect(
-    each: NodeResult, names: dict[Verdict, list[str]], vetoes: Counter[tuple[str, str, str]]
-) -> None:
+def _collect(each: NodeResult, names: dict[Verdict, list[str]], objections: Objections) -> None:
     if each.verdict is not None:
         names.setdefault(each.verdict, []).append(each.name)
-    if each.vetoes:
-        vetoes.update({veto_text(veto): 1 for veto in each.vetoes})
+    for veto in each.vetoes:
+        objections.add(veto)
 
 
-def veto_text(veto: object) -> tuple[str, str, str]:
-    """Return policy, rule and message; failed preemptions of the past are no policy's."""
+def veto_text(veto: object) -> str:
+    """Return why a veto forbids evictions, and until when."""
+    end = ending(veto.until) if isinstance(veto, PolicyRefusal) else ""
+    return f"{_without_end(veto)[2]}{end}"
+
+
+def _without_end(veto: object) -> tuple[str, str, str]:
+    """Return policy, rule and text; failed preemptions of the past are no policy's."""
     if isinstance(veto, PolicyRefusal):
-        return veto.policy, veto.rule.value, f"{veto.text}{ending(veto.until)}"
+        return veto.policy, veto.rule.value, veto.text
     return "", "failedPreemptions", str(getattr(veto, "text", ""))

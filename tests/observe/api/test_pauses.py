@@ -8,7 +8,7 @@ from scheduler.core.preemption.policy.veto_sheet import VetoSheet
 from scheduler.model.api import selectors
 from scheduler.model.policies import PreemptionPolicy
 from tests.support.api_documents import Documents
-from tests.support.builders import node, pod
+from tests.support.builders import at, node, pod
 
 NODES = 1000
 MOST = 400
@@ -108,3 +108,20 @@ async def test_the_vetoes_of_many_policies_are_looked_up_together(monkeypatch):
     assert [each["count"] for each in found["policies"]] == [2] * 9
     # Each of them is looked through for each node.
     assert len(sheets) == 1
+
+
+async def test_vetoes_that_differ_in_their_ends_are_one():
+    """Else each node could have one of its own, for each policy."""
+    docs = Documents(PreemptionPolicy("p", victim_min_runtime=3600.0))
+    for number in range(3):
+        docs.cluster.add(node(f"n{number}").cpu("4"))
+        docs.cluster.add(pod(f"v{number}").on(f"n{number}").cpu("4").started(500 + 100 * number))
+    docs.cluster.add(pod("p").cpu("4").priority(9))
+
+    found = await explained(docs, nodes="1")
+
+    text = 'PreemptionPolicy "p" refuses: victims have run for less than 1h (until'
+    assert found["policies"] == [
+        {"policy": "p", "rule": "victimMinRuntime", "message": f"{text} {at(4100)})", "count": 3}
+    ]
+    assert found["nodes"][2]["objections"] == [f"{text} {at(4300)})"]
