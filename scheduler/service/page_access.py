@@ -70,6 +70,9 @@ _RIGHTS_OF_ONE: Final = RateLimit(per_second=10, burst=100)
 #: and how often for one request. What is not asked about is hidden.
 _NAMES_OF_ONE: Final = RateLimit(per_second=20, burst=100)
 _NAMES_AT_ONCE: Final = 50
+#: For how long an answer counts in a watch where the limits prevent that it is asked for again.
+_REMEMBERED_SECONDS: Final = 30.0
+_NEVER: Final = (False, 0.0)
 
 #: The users of service accounts are named so, followed by namespace and name.
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
@@ -124,7 +127,8 @@ class ReviewedNames:
     """The namespaces in which a user may see the names of pods.
 
     The user may `get` pods in all namespaces, or in some of them. The namespaces about which the
-    API server cannot be asked because of the limits are hidden.
+    API server cannot be asked because of the limits are hidden, unless it was asked lately: a watch
+    asks again and again, and must not take pods from its reader because others ask as well.
 
     Args:
         reviews: Authorizes users.
@@ -140,6 +144,8 @@ class ReviewedNames:
         self._user = user
         self._rate = rate
         self._report = report
+        #: The last answer about each namespace, and when it was asked for.
+        self._answers: dict[str, tuple[bool, Seconds]] = {}
 
     async def visible(self, namespaces: Collection[str]) -> Container[str]:
         """Return those of some namespaces in which the user may get pods.
@@ -162,20 +168,29 @@ class ReviewedNames:
         for namespace in sorted(namespaces, key=lambda name: (not self._is_own(name), name)):
             cached = self._reviews.knows_pods(self._user, namespace)
             (known if cached else unknown).append(namespace)
+        # Those that were never asked for first, then those of long ago.
+        unknown.sort(key=lambda name: self._answers.get(name, _NEVER)[1])
         asked = [name for name in known + unknown[:_NAMES_AT_ONCE] if name]
         answers = await asyncio.gather(*map(self._may_get, asked))
-        return frozenset(name for name, allowed in zip(asked, answers, strict=True) if allowed)
+        allowed = {name for name, allowed in zip(asked, answers, strict=True) if allowed}
+        return frozenset(allowed.union(filter(self._was_allowed, unknown[_NAMES_AT_ONCE:])))
 
     def _is_own(self, namespace: str) -> bool:
         """Return whether the user is a service account of a namespace."""
         return self._user.username.startswith(f"{_SERVICE_ACCOUNT}{namespace}:")
 
     async def _may_get(self, namespace: str) -> bool:
-        if not self._reviews.knows_pods(self._user, namespace):
-            now = asyncio.get_running_loop().time()
-            if not self._rate.take(now):
-                return False
-        return await self._reviews.may_get_pods(self._user, namespace)
+        now = asyncio.get_running_loop().time()
+        if not self._reviews.knows_pods(self._user, namespace) and not self._rate.take(now):
+            return self._was_allowed(namespace)
+        allowed = await self._reviews.may_get_pods(self._user, namespace)
+        self._answers[namespace] = allowed, now
+        return allowed
+
+    def _was_allowed(self, namespace: str) -> bool:
+        """Return whether the last answer about a namespace was yes, and is not old."""
+        allowed, at = self._answers.get(namespace, _NEVER)
+        return allowed and asyncio.get_running_loop().time() - at < _REMEMBERED_SECONDS
 
 
 class PageAuthorizer:

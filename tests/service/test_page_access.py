@@ -15,6 +15,8 @@ from scheduler.observe.server.access import (
     Caller,
     ClientIdentity,
 )
+from scheduler.observe.server.rates import Rate
+from scheduler.service import page_access
 from scheduler.service.options import ProcessOptions
 from scheduler.service.page_access import OpenPaths, PageAuthorizer, page_authorizer
 
@@ -255,6 +257,33 @@ async def test_namespaces_beyond_the_limits_are_hidden(judge, reviews):
 
     assert len(first) == 50
     assert 50 < len(second) <= 101
+
+
+@pytest.mark.parametrize("readable", ["", "a"])
+async def test_a_watch_keeps_its_names_while_others_use_up_the_limits(
+    judge, reviews, monkeypatch, readable
+):
+    reviews.readable = {readable}
+    watching = (await judge(caller(authorization="Bearer good"))).names
+    assert "a" in await watching.visible(["a"])
+    reviews.known.clear()
+    monkeypatch.setattr(Rate, "take", lambda _rate, _now: False)
+
+    assert "a" in await watching.visible(["a"])
+
+    monkeypatch.setattr(page_access, "_REMEMBERED_SECONDS", 0.0)
+    assert "a" not in await watching.visible(["a"])
+
+
+async def test_a_watch_asks_for_all_namespaces_in_turns(judge, reviews):
+    reviews.readable = {f"n{number:02}" for number in range(80)}
+    watching = (await judge(caller(authorization="Bearer good"))).names
+    numbers = []
+    for _ in range(2):
+        numbers.append(len(await watching.visible(sorted(reviews.readable))))
+        reviews.known.clear()
+
+    assert numbers == [50, 80]
 
 
 async def test_names_cannot_be_shown_while_the_api_server_is_unavailable(judge, reviews, problems):
