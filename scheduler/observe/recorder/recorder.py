@@ -236,12 +236,11 @@ class Recorder:
 
     def _begin(self, begin: _Begin) -> None:
         """Begin a segment; whatever happens next is in it."""
-        if self._segment is not None:
-            if begin.continues:
-                self._write(self._writer.frame(CONTINUED + b"\n"), begin.segment.header.at)
-            self._end_segment()
+        # A failure from here on ends the new segment, to which the loop adds already.
+        before, self._segment = self._segment, begin.segment
         header = begin.segment.header
-        self._segment = begin.segment
+        if before is not None and begin.continues:
+            self._write(self._writer.frame(CONTINUED + b"\n"), header.at)
         self._folder.begin(header.at, header.number)
         self._write(self._writer.frame(_encode(header) + b"\n", starts_segment=True), header.at)
         if begin.snapshot is not None:

@@ -157,6 +157,22 @@ def test_when_the_disk_is_full_recording_pauses_and_goes_on(
     assert last.line == NodeGone("n3")
 
 
+def test_nothing_is_encoded_for_a_segment_that_could_not_begin(
+    recorder: Recorder, folder: SegmentFolder, monkeypatch: pytest.MonkeyPatch
+):
+    def full(_frame: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    recorder.begin(header(1, fresh=True), None)
+    until(lambda: folder.size > 0)
+    monkeypatch.setattr(folder, "write", full)
+    recorder.begin(header(2, 1.0), copied(machine()))
+    until(lambda: recorder.gap_counts["disk"] == 1)
+
+    recorder.record(PodObserved(pod("a").build()), T + 2)
+    assert not recorder._lines
+
+
 def test_what_the_thread_cannot_keep_up_with_is_left_out(
     folder: SegmentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
