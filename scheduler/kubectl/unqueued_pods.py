@@ -15,7 +15,7 @@ _DEFAULT: Final = "default-scheduler"
 
 
 async def reason(session: Session, namespace: str, name: str) -> str:
-    """Return it as half a sentence; empty where it is not known.
+    """Return the reason, to be put after a colon; empty if it is not known.
 
     With an address of the scheduler, the kubeconfig may be that of another cluster.
 

@@ -62,7 +62,7 @@ __all__ = [
     "changes_nothing",
 ]
 
-#: Effects whose success changes nothing for the machine, and those whose failure does not either.
+#: Effects whose outcomes change nothing for the machine, and those whose success does not.
 _BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent, ReleaseClaims})
 _DONE_FOR_OTHERS: Final = _BEST_EFFORT | {DeallocateClaim, SetCondition}
 

@@ -2,7 +2,7 @@
 
 `subprocess` and `os.posix_spawn` keep the interpreter lock until the new process runs its program:
 no thread of this process does anything until the kernel has found CPU time for the new one. A call
-by `ctypes` gives the lock up. Nothing of this process is copied, so its size does not matter.
+through `ctypes` releases the lock. Nothing of this process is copied, so its size does not matter.
 """
 
 import asyncio

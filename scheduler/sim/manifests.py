@@ -185,7 +185,7 @@ def flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]
     """Yield the objects of a document, each with its place; a list yields its items.
 
     Raises:
-        ManifestError: An object is none, or has no kind or version.
+        ManifestError: A document is not an object, or an object has no kind or version.
     """
     if document is None:
         return

@@ -59,7 +59,7 @@ class PluginBackend:
     async def _with_classes(self, body: bytes) -> tuple[bytes, str]:
         """Return a request for a plan with the PriorityClasses that it needs, or why without.
 
-        What is no request is left as it is: the scheduler says what is wrong with it.
+        A body that is not a request is left as it is: the scheduler says what is wrong with it.
         """
         try:
             request = msgspec.json.decode(body)

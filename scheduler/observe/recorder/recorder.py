@@ -179,7 +179,7 @@ class Recorder:
             self._hand_over(at)
 
     def tick(self, now: Seconds) -> None:
-        """Hand over what has happened, about every second; called more often."""
+        """Hand over what has happened if the last time was a second ago."""
         if now - self._handed_over_at >= _FRAME_SECONDS:
             self._hand_over(now)
 

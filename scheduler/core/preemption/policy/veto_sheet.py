@@ -99,7 +99,7 @@ class VetoSheet:
         return tuple(veto for rule in self._rules for veto in rule.at(column))
 
     def reader(self) -> Callable[[int], tuple[Veto, ...]]:
-        """Return what returns the vetoes against a row, now and later, as they are now."""
+        """Return a function from a row to its vetoes, which later changes do not affect."""
         rows, vetoed = self._rows, self._vetoed.copy()
 
         def against(row: int) -> tuple[Veto, ...]:

@@ -276,15 +276,15 @@ class CandidateVetoes:
         return self.rules.victim_refusals(lower)
 
     def explain_by(self, by_row: Mapping[int, tuple[Veto, ...]]) -> None:
-        """Let vetoes against rows explain the attempt."""
+        """Add vetoes, by row, to the explanation of the attempt."""
         self._listed.update(by_row)
 
     def explain_by_sheet(self, sheet: VetoSheet) -> None:
-        """Let the vetoes of a sheet, as they are now, explain the attempt."""
+        """Add the vetoes of a sheet to the explanation; its later changes do not count."""
         self._of_many.append(sheet.reader())
 
     def on_row(self, row: int) -> tuple[Veto, ...]:
-        """Return the vetoes against evicting pods from a row, if they explain the attempt."""
+        """Return the vetoes against evicting pods from a row that the explanation has."""
         listed = self._listed.get(row)
         if listed is not None:
             return listed
