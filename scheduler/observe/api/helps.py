@@ -95,7 +95,7 @@ async def _by_resources(pod: Pod, nodes: Sequence[Rejected], cluster: Cluster) -
                 best.add_missing(each.name, missing)
             best.add_allocatable(each.name, cluster)
         await asyncio.sleep(0)
-    return [*best.too_large(len(nodes), cluster), *best.least()]
+    return [*best.too_large(cluster), *best.least()]
 
 
 class _Best:
@@ -107,6 +107,8 @@ class _Best:
         #: For each resource, the least that a node lacks of it alone, and the node.
         self._least: dict[str, tuple[int, str]] = {}
         self._count: Counter[str] = Counter()
+        #: Nodes that are still there.
+        self._nodes = 0
 
     def add_missing(self, node: str, missing: Mapping[str, int]) -> None:
         """Add a node with all that it lacks."""
@@ -118,20 +120,21 @@ class _Best:
     def add_allocatable(self, node: str, cluster: Cluster) -> None:
         """Add what a node has when it is empty."""
         row, columns, largest = cluster.columns.row(node), cluster.columns, self._largest
+        self._nodes += row is not None
         for name in self._requests if row is not None else ():
             code = cluster.axis.code(name)
             if code != NOT_OFFERED and row is not None:
                 largest[name] = max(largest[name], columns.allocatable(code)[row])
 
-    def too_large(self, nodes: int, cluster: Cluster) -> Iterator[str]:
+    def too_large(self, cluster: Cluster) -> Iterator[str]:
         """Yield the resources of which no node has as much as is requested."""
         for name, wanted in sorted(self._requests.items()):
             largest = self._largest[name]
             if cluster.axis.code(name) == NOT_OFFERED:
                 yield f"No node offers {name}."
-            elif largest < wanted:
+            elif largest < wanted and self._nodes:
                 yield (
-                    f"None of the {nodes} nodes that lack resources is large enough: the pod "
+                    f"None of the {self._nodes} nodes that lack resources is large enough: the pod "
                     f"requests {_amount(name, wanted)} {name}, and the largest of them has "
                     f"{_amount(name, largest)}."
                 )

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from scheduler.core.attempt.node_results import NodeResults
 from scheduler.core.preemption.policy.veto_sheet import VetoSheet
 from scheduler.model.api import selectors
@@ -125,3 +127,26 @@ async def test_vetoes_that_differ_in_their_ends_are_one():
         {"policy": "p", "rule": "victimMinRuntime", "message": f"{text} {at(4100)})", "count": 3}
     ]
     assert found["nodes"][2]["objections"] == [f"{text} {at(4300)})"]
+
+
+@pytest.mark.parametrize(("gone", "helps"), [(2, 1), (3, 0)])
+async def test_no_help_is_derived_from_nodes_that_are_gone_meanwhile(monkeypatch, gone, helps):
+    docs = Documents(*(node(f"n{number}").cpu("4") for number in range(3)))
+    docs.cluster.add(pod("p").cpu("9"))
+    original, left = NodeResults._result, iter(range(gone))
+
+    def deleting(self, row):
+        for number in left:
+            docs.cluster.delete_node(f"n{number}")
+        return original(self, row)
+
+    monkeypatch.setattr(NodeResults, "_result", deleting)
+    found = (await explained(docs)).get("helps", [])
+
+    assert (
+        found
+        == [
+            "None of the 1 nodes that lack resources is large enough: the pod requests 9 cpu, and the"
+            " largest of them has 4."
+        ][:helps]
+    )
