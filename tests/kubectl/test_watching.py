@@ -198,3 +198,27 @@ async def test_top_prints_one_frame_where_frames_cannot_replace_each_other(url: 
 
     assert "\x1b" not in frame
     assert code == 0
+
+
+class Screen:
+    """Shows nothing."""
+
+    def update(self, *_: object, **__: object) -> None:
+        pass
+
+
+async def test_a_defect_ends_top(client: SchedulerClient, monkeypatch: pytest.MonkeyPatch):
+    async def broken(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(top, "_redraws", lambda: True)
+    monkeypatch.setattr(top, "_keys", lambda: contextlib.nullcontext(asyncio.Event()))
+    monkeypatch.setattr(top.view, "live", lambda _: contextlib.nullcontext(Screen()))
+    monkeypatch.setattr(top._Frames, "follow", broken)
+    arguments = parsing.parser().parse_args(["top"])
+    out = Output(io.StringIO(), 80, color=False)
+    session = Session(arguments, client, out, lambda: NOW, Reach((), float).selection)
+
+    async with asyncio.timeout(5):
+        with pytest.raises(ValueError, match="a defect"):
+            await top.run(session)

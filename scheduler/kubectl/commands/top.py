@@ -103,6 +103,8 @@ async def run(session: Session) -> int:
 
             tasks.append(asyncio.create_task(frames.follow(session, nodes, draw)))
             while not quits.is_set():
+                for task in filter(asyncio.Task.done, tasks):
+                    task.result()  # it ends by a defect alone
                 draw()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(quits.wait(), FRAME_SECONDS)

@@ -167,7 +167,7 @@ class PendingPodsDocument(Document, frozen=True):
     #: Matching pods that the caller may not see; they are not in `items`. In a watch only of all
     #: pods.
     hidden: int = 0
-    #: Total requests of the matching pods; not in a watch.
+    #: Total requests of the matching pods that the caller may see. Not in a watch.
     requests: Mapping[str, int] = {}
     continue_: str = msgspec.field(default="", name="continue")
     remaining: int = 0

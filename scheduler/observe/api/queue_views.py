@@ -119,7 +119,7 @@ class QueueViews:
             first = bisect.bisect_right(seen, after, key=lambda queued: queued.sequence)
         page, remaining = seen[first : first + limit], max(0, len(seen) - first - limit)
         async with self._turn:
-            requests = await self._requests(wanted, visible)
+            requests = await self._requests(seen)
 
         def views(part: Sequence[QueuedPod]) -> list[PendingPodView]:
             alive = (queued for queued in part if queued.phase is not QueuePhase.REMOVED)
@@ -171,20 +171,12 @@ class QueueViews:
             await asyncio.sleep(0)
         return seen
 
-    async def _requests(self, pods: Sequence[QueuedPod], visible: Container[str]) -> dict[str, int]:
-        """Return the total requests of some pods.
-
-        A pod may request resources of any name. Of pods that the caller may not see, only those
-        count that a node offers.
-        """
+    async def _requests(self, pods: Sequence[QueuedPod]) -> dict[str, int]:
+        """Return the total requests of some pods."""
         total: Counter[str] = Counter()
-        offered = self._machine.cluster.axis.offered()
         for part in lists.slices(pods, 50):
             for queued in part:
-                found = pending_view(queued.pod, self._machine.cluster).requests
-                is_seen = queued.pod.metadata.namespace in visible
-                shown = found if is_seen else offered & found.keys()
-                total.update({name: found[name] for name in shown})
+                total.update(pending_view(queued.pod, self._machine.cluster).requests)
             await asyncio.sleep(0)
         return dict(total)
 

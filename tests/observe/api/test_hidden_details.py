@@ -28,7 +28,7 @@ async def test_the_node_of_an_explanation_is_the_one_that_was_evaluated():
     assert found["preemption"]["node"] == "n1"
 
 
-async def test_totals_do_not_name_what_hidden_pods_request():
+async def test_totals_do_not_tell_what_hidden_pods_request():
     docs = Documents(node("n1").cpu("1"))
     for namespace in ("default", "secret"):
         odd = pod("p").namespace(namespace).requests({"cpu": "9", f"acme.example/{namespace}": "1"})
@@ -36,7 +36,7 @@ async def test_totals_do_not_name_what_hidden_pods_request():
 
     found = await docs.get("pods", Only("default"))
 
-    assert found["requests"] == {"cpu": 18000, "acme.example/default": 1}
+    assert found["requests"] == {"cpu": 9000, "acme.example/default": 1}
 
 
 async def test_hidden_pods_of_a_node_tell_their_priority_and_not_what_they_request():

@@ -143,10 +143,8 @@ async def test_no_help_is_derived_from_nodes_that_are_gone_meanwhile(monkeypatch
     monkeypatch.setattr(NodeResults, "_result", deleting)
     found = (await explained(docs)).get("helps", [])
 
-    assert (
-        found
-        == [
-            "None of the 1 nodes that lack resources is large enough: the pod requests 9 cpu, and the"
-            " largest of them has 4."
-        ][:helps]
+    text = (
+        "None of the 1 nodes that lack resources is large enough: the pod requests 9 cpu, and the"
+        " largest of them has 4."
     )
+    assert found == [text][:helps]
