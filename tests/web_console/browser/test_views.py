@@ -271,6 +271,7 @@ def test_policies_have_gauges_refusals_and_built_in_bounds(page: Page):
 
 
 DEPLOYMENT = """\
+apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
 spec:
