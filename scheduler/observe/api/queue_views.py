@@ -4,7 +4,7 @@ import asyncio
 import bisect
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.core.machine import Machine
@@ -20,7 +20,7 @@ from scheduler.observe.api.requests import (
     continued_number,
     limit_of,
 )
-from scheduler.observe.api.views import owner_view, pending_view
+from scheduler.observe.api.views import owner_view, pending_requests, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
@@ -109,8 +109,7 @@ class QueueViews:
         selection = selection_of(query)
         async with self._turn:
             wanted = [queued async for queued in self._matching(selection)]
-        visible = await self._visible(wanted, request.names)
-        seen = await self._seen(wanted, visible)
+        seen = await self._seen(wanted, request.names)
         if selection.namespace or selection.owner:
             wanted = seen  # a count would tell whether there are pods of that name
         # The queue is in the order of arrival.
@@ -154,17 +153,13 @@ class QueueViews:
         )
 
     @staticmethod
-    async def _visible(pods: Sequence[QueuedPod], names: NameAccess) -> Container[str]:
-        """Return those namespaces of some pods in which the caller may know names."""
+    async def _seen(pods: Sequence[QueuedPod], names: NameAccess) -> list[QueuedPod]:
+        """Return the pods that the caller may know by name."""
         namespaces: set[str] = set()
         for part in lists.slices(pods, _SCANNED):
             namespaces.update(queued.pod.metadata.namespace for queued in part)
             await asyncio.sleep(0)
-        return await names.visible(namespaces)
-
-    @staticmethod
-    async def _seen(pods: Sequence[QueuedPod], visible: Container[str]) -> list[QueuedPod]:
-        """Return the pods that the caller may know by name."""
+        visible = await names.visible(namespaces)
         seen: list[QueuedPod] = []
         for part in lists.slices(pods, _SCANNED):
             seen += [queued for queued in part if queued.pod.metadata.namespace in visible]
@@ -176,7 +171,7 @@ class QueueViews:
         total: Counter[str] = Counter()
         for part in lists.slices(pods, 50):
             for queued in part:
-                total.update(pending_view(queued.pod, self._machine.cluster).requests)
+                total.update(pending_requests(queued.pod, self._machine.cluster))
             await asyncio.sleep(0)
         return dict(total)
 

@@ -20,6 +20,7 @@ __all__ = [
     "candidate_views",
     "hidden",
     "owner_view",
+    "pending_requests",
     "pending_view",
     "placed_view",
     "seen_by",
@@ -47,10 +48,15 @@ def placed_view(pod: Pod, footprint: PodFootprint, cluster: Cluster) -> PodView:
 
 def pending_view(pod: Pod, cluster: Cluster) -> PodView:
     """Return the view of a pod that may request what no node offers, with its name."""
+    return _view(pod, pending_requests(pod, cluster))
+
+
+def pending_requests(pod: Pod, cluster: Cluster) -> Mapping[str, int]:
+    """Return what a pod requests that is on no node; nothing of one that is too large."""
     if is_too_large(pod) or resources.too_many(pod):
-        return _view(pod, _NO_REQUESTS)
+        return _NO_REQUESTS
     amounts = resources.pod_requests(pod, status_aware=True, reference=cluster.reference)
-    return _view(pod, {name: amount for name, amount in amounts.items() if amount})
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def _view(pod: Pod, requests: Mapping[str, int]) -> PodView:
