@@ -34,6 +34,13 @@ def type_key(page: Page, key: str) -> None:
     waiting.until(lambda driver: not driver.execute_script("return window.earlier"))
 
 
+def sign_in(page: Page) -> None:
+    """Open the page, and wait until it is live."""
+    page.driver.get(page.console.server.url)
+    type_key(page, page.console.server.key)
+    page.find("#connection.tone-good")
+
+
 def test_the_file_with_the_key_opens_the_page(page: Page):
     with file_with_key(page.console.server) as path:
         page.driver.get(path.as_uri())
@@ -58,9 +65,7 @@ def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page
 
 
 def test_a_reload_and_a_second_tab_need_no_key(page: Page):
-    page.driver.get(page.console.server.url)
-    type_key(page, page.console.server.key)
-    page.find("#connection.tone-good")
+    sign_in(page)
 
     page.driver.refresh()
     page.find("#connection.tone-good")
@@ -75,9 +80,7 @@ def test_a_reload_and_a_second_tab_need_no_key(page: Page):
 
 
 def test_after_a_restart_one_message_says_to_enter_the_new_key(page: Page, thread: LoopThread):
-    page.driver.get(page.console.server.url)
-    type_key(page, page.console.server.key)
-    page.find("#connection.tone-good")
+    sign_in(page)
 
     page.console.restart_server()
 
@@ -90,9 +93,7 @@ def test_after_a_restart_one_message_says_to_enter_the_new_key(page: Page, threa
 
 
 def test_when_the_server_has_ended_the_page_says_how_to_start_it(page: Page):
-    page.driver.get(page.console.server.url)
-    type_key(page, page.console.server.key)
-    page.find("#connection.tone-good")
+    sign_in(page)
 
     page.console.stop_server()
 
