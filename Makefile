@@ -283,7 +283,7 @@ bench-recorder: setup $(BENCH_VENV)/.ready ## compare with and without the recor
 	@$(BENCH) recorder '$(or $(WORKLOAD),Basic)' --size '$(SIZE)' --rounds '$(or $(ROUNDS),5)'
 
 .PHONY: bench-core
-bench-core: setup ## measure decisions without an API server
+bench-core: setup ## measure decisions without an API server; fails if one is above its budget
 	$(BIN)/python -m tests.perf.bench_core
 
 .PHONY: golden

@@ -1,12 +1,14 @@
-"""What the core is timed on, without an API server: cases, and a loop to compare them with.
+"""What the core is measured on, without an API server: cases, and a loop to compare them with.
 
 A figure of a case is CPU time per decision as a multiple of the CPU time of one round of a fixed
 loop, timed right before and after it in the same process: absolute times say more about the
-machine and what else it does. The smallest of several rounds counts.
+machine and what else it does. The smallest of several rounds counts. It still depends on the
+machine's caches, so only the benchmark looks at it; tests count calls, which are always the same.
 
 The file is longer than others because every case of the core is in one list.
 """
 
+import cProfile
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -95,6 +97,15 @@ def figure(case: Case) -> Figure:
         seconds = (time.process_time() - begun) / case.decisions
         rounds.append(Figure(seconds / ((before + comparison()) / 2), seconds))
     return min(rounds)
+
+
+def calls(case: Case) -> float:
+    """Return how many functions a decision calls, in Python and in C, on the thread of the loop."""
+    decide = case.make()
+    decide(case.decisions)
+    profile = cProfile.Profile()
+    profile.runcall(decide, case.decisions)
+    return sum(entry.callcount for entry in profile.getstats()) / case.decisions
 
 
 def node(index: int) -> Node:

@@ -1,4 +1,7 @@
-"""No case of the core costs more than its budget, as a multiple of a loop in the same process."""
+"""No case of the core calls more functions than its budget allows.
+
+Time is left to `make bench-core`: it depends on the machine, and calls do not.
+"""
 
 from pathlib import Path
 from typing import Final
@@ -14,27 +17,35 @@ from tests.perf import (
     recording_cases,
     waiting_cases,
 )
-from tests.perf.core_cases import Case, figure
+from tests.perf.core_cases import Case, calls
 
 
 class Budget(msgspec.Struct, forbid_unknown_fields=True):
-    """What a case may cost, and where the figure comes from."""
+    """What was measured of a case."""
+
+    #: CPU time in turns of the loop of comparison.
+    measured: float
+    #: Function calls.
+    calls: float
+    note: str = ""
+
+
+class Headroom(msgspec.Struct, forbid_unknown_fields=True):
+    """How often a case may cost what was measured."""
 
     turns: float
-    measured: float
-    note: str = ""
+    calls: float
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
     """`budgets.yaml`."""
 
     provenance: str
-    headroom: float
+    headroom: Headroom
     budgets: dict[str, Budget]
 
 
 FILE: Final = msgspec.yaml.decode(Path(__file__).with_name("budgets.yaml").read_bytes(), type=File)
-BUDGETS: Final = FILE.budgets
 CASES: Final[dict[str, Case]] = {
     **core_cases.CASES,
     **policy_cases.CASES,
@@ -47,12 +58,9 @@ CASES: Final[dict[str, Case]] = {
 
 def test_every_case_has_a_budget_that_was_measured():
     assert FILE.provenance
-    assert BUDGETS.keys() == CASES.keys()
-    assert {name: each.turns for name, each in BUDGETS.items()} == pytest.approx(
-        {name: each.measured * FILE.headroom for name, each in BUDGETS.items()}
-    )
+    assert FILE.budgets.keys() == CASES.keys()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_decision_stays_within_its_budget(name: str):
-    assert figure(CASES[name]).turns <= BUDGETS[name].turns
+def test_a_decision_calls_no_more_functions_than_its_budget_allows(name: str):
+    assert calls(CASES[name]) <= FILE.budgets[name].calls * FILE.headroom.calls
