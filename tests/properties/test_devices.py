@@ -124,7 +124,7 @@ def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
         for where in NODES:
             row = state.columns.row(where)
             try:
-                (found,) = kept.judge([wanted], np.array([row]), state.columns.nodes).outcomes
+                (found,) = kept.outcomes([wanted], np.array([row]), state.columns.nodes)
             except PluginError:
                 found = Outcome.ERROR
             assert found == slow(cluster, alone, wanted, where)

@@ -198,7 +198,10 @@ def run_on_survivors(nodes: NodeView, predicates: Sequence[CompiledFilter], code
         survivors: Int = np.flatnonzero(codes == 0)
         if not survivors.shape[0]:
             break
-        codes[survivors] = predicate.codes(nodes.take(survivors))
+        if survivors.shape[0] == len(nodes):
+            codes = predicate.codes(nodes)
+        else:
+            codes[survivors] = predicate.codes(nodes.take(survivors))
     return codes
 
 

@@ -7,7 +7,8 @@ need one byte together. The total of a pod is rounded up to column units once, a
 Source: component-helpers v0.36.3 resource.PodRequests, AggregateContainerRequests.
 """
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +28,7 @@ __all__ = [
     "device_class_resource",
     "is_extended",
     "may_be_devices",
+    "names",
     "non_zero_requests",
     "number_of_names",
     "pod_requests",
@@ -153,7 +155,12 @@ def too_many(pod: Pod) -> bool:
 
 def number_of_names(pod: Pod) -> int:
     """Return the number of resources that a pod names."""
-    return len(frozenset[str]().union(*_requests(pod)))
+    return len(frozenset(names(pod)))
+
+
+def names(pod: Pod) -> Iterator[str]:
+    """Yield the names of the resources of the containers and the overhead, some more than once."""
+    return itertools.chain.from_iterable(_requests(pod))
 
 
 def _requests(pod: Pod) -> list[Quantities]:

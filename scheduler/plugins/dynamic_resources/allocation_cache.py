@@ -33,7 +33,7 @@ from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import PoolError
 
-__all__ = ["AllocationCache", "Judged", "Outcome", "ToAllocate"]
+__all__ = ["AllocationCache", "Outcome", "ToAllocate"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -75,15 +75,6 @@ class ToAllocate(NamedTuple):
     def made(cls, label: str, uid: str, devices: DeviceRequests) -> "ToAllocate":
         """Return a claim that exists in memory only."""
         return cls(label, uid, devices, _encode(devices))
-
-
-class Judged(NamedTuple):
-    """The results for some nodes; (n,) each."""
-
-    #: Values of `Outcome`, never an error or an unknown one.
-    outcomes: Int
-    #: The sum over the choices that were taken: the earlier a choice, the more.
-    scores: Int
 
 
 class _Form:
@@ -132,10 +123,10 @@ class AllocationCache:
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
         self._expressions.begin()
 
-    def judge(
+    def outcomes(
         self, claims: Sequence[ToAllocate], rows: Rows, nodes: Sequence[Node | None]
-    ) -> Judged:
-        """Return whether the claims can be allocated on some rows.
+    ) -> Int:
+        """Return, (n,), values of `Outcome`, never an error or an unknown one.
 
         Args:
             claims: The claims, in their order.
@@ -148,20 +139,38 @@ class AllocationCache:
         signatures = self._devices.signatures()[rows]
         form = self._form(claims)
         form.grow(self._devices.signature_space[1])
-        unknown = np.flatnonzero(form.outcomes[signatures] == Outcome.UNKNOWN)
-        different, first = np.unique(signatures[unknown], return_index=True)
-        rows_of = rows[unknown[first]].tolist()
-        for signature, row in zip(different.tolist(), rows_of, strict=True):
-            node = nodes[row]
-            if node is not None:
-                self._search(form, claims, signature, node)
-        outcomes = form.outcomes[signatures]
-        failed = np.flatnonzero(outcomes == Outcome.ERROR)
+        outcomes: Int = form.outcomes[signatures]
+        unknown = (outcomes == Outcome.UNKNOWN).nonzero()[0]
+        if unknown.shape[0]:
+            missing = signatures[unknown]
+            different, first = np.unique(missing, return_index=True)
+            rows_of = rows[unknown[first]].tolist()
+            for signature, row in zip(different.tolist(), rows_of, strict=True):
+                node = nodes[row]
+                if node is not None:
+                    self._search(form, claims, signature, node)
+            outcomes[unknown] = form.outcomes[missing]
+        failed = (outcomes == Outcome.ERROR).nonzero()[0]
         if failed.shape[0]:
             node = nodes[int(rows[int(failed[0])])]
             if node is not None:
                 raise PluginError(self._error(claims, form, node))
-        return Judged(outcomes, form.scores[signatures])
+        return outcomes
+
+    def scores(self, claims: Sequence[ToAllocate], rows: Rows, nodes: Sequence[Node | None]) -> Int:
+        """Return, (n,), the sums over the choices that are taken: the earlier a choice, the more.
+
+        Args:
+            claims: The claims, in their order.
+            rows: (n,) the rows.
+            nodes: The node of each row of the cluster.
+
+        Raises:
+            PluginError: A search on one of the rows met an error.
+        """
+        self.outcomes(claims, rows, nodes)  # makes all of them known
+        scores: Int = self._form(claims).scores[self._devices.signatures()[rows]]
+        return scores
 
     def find(
         self, claims: Sequence[ToAllocate], node: Node

@@ -36,7 +36,7 @@ class _Needed:
 
 def requested_resources(pod: Pod) -> dict[str, int]:
     """Return the extended resources that a pod requests, by name, and that devices may provide."""
-    if resources.too_many(pod):
+    if resources.too_many(pod) or not any(map(resources.may_be_devices, resources.names(pod))):
         return {}
     requests = resources.pod_requests(pod)
     return {

@@ -28,7 +28,6 @@ from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import binding_conditions
 from scheduler.plugins.dynamic_resources.allocation_cache import (
     AllocationCache,
-    Judged,
     Outcome,
     ToAllocate,
 )
@@ -82,29 +81,44 @@ class Attempts:
         claims = self.claims
         return claims if claims is not None and claims.pod.uid == pod.uid else None
 
-    def judge(self, claims: ClaimsOfPod, nodes: NodeView) -> tuple[Judged, Bool]:
-        """Return whether what has to be allocated can be, and where that is anything at all.
+    def outcomes(self, claims: ClaimsOfPod, nodes: NodeView) -> Int:
+        """Return, (n,), values of `Outcome`: whether what has to be allocated can be.
 
         Raises:
             PluginError: A search met an error.
         """
-        size = len(nodes)
-        outcomes, scores = np.zeros((2, size), dtype=np.int64)
-        anything: Bool = np.zeros(size, dtype=np.bool_)
+        if not claims.resources and claims.to_allocate:
+            return self.allocation_cache.outcomes(
+                claims.to_allocate, nodes.rows, nodes.columns.nodes
+            )
+        outcomes: Int = np.full(len(nodes), Outcome.FITS, dtype=np.int64)
         for positions, wanted in self._wanted(claims, nodes):
-            if not wanted:
-                continue
-            rows = nodes.rows[positions]
-            judged = self.allocation_cache.judge(wanted, rows, nodes.columns.nodes)
-            outcomes[positions], scores[positions] = judged
-            anything[positions] = True
-        return Judged(outcomes, scores), anything
+            outcomes[positions] = self.allocation_cache.outcomes(
+                wanted, nodes.rows[positions], nodes.columns.nodes
+            )
+        return outcomes
+
+    def choice_scores(self, claims: ClaimsOfPod, nodes: NodeView) -> Scores:
+        """Return, (n,), the scores of the choices that are taken; 0 where nothing is allocated.
+
+        Raises:
+            PluginError: A search met an error.
+        """
+        earlier = sum(map(_earlier, claims.claims))
+        scores: Scores = np.zeros(len(nodes), dtype=np.int64)
+        for positions, wanted in self._wanted(claims, nodes):
+            scores[positions] = earlier + self.allocation_cache.scores(
+                wanted, nodes.rows[positions], nodes.columns.nodes
+            )
+        return scores
 
     def _wanted(self, claims: ClaimsOfPod, nodes: NodeView) -> list[tuple[Int, list[ToAllocate]]]:
-        """Return what has to be allocated, by the nodes that take the same from devices."""
-        everywhere = np.arange(len(nodes))
+        """Return what has to be allocated, by the nodes that take the same from devices.
+
+        Nodes where nothing has to be are left out.
+        """
         if not claims.resources:
-            return [(everywhere, claims.to_allocate)]
+            return [(np.arange(len(nodes)), claims.to_allocate)] if claims.to_allocate else []
         names = tuple(claims.resources)
         pattern = np.zeros(len(nodes), dtype=object)
         for position, name in enumerate(names):
@@ -112,9 +126,9 @@ class Attempts:
         wanted = []
         for bits in sorted(set(pattern.tolist())):
             chosen = tuple(name for position, name in enumerate(names) if bits >> position & 1)
-            more = self.extended(claims, chosen)
-            positions = np.flatnonzero(pattern == bits)
-            wanted.append((positions, [*claims.to_allocate, *more]))
+            everything = [*claims.to_allocate, *self.extended(claims, chosen)]
+            if everything:
+                wanted.append((np.flatnonzero(pattern == bits), everything))
         return wanted
 
     def extended(self, claims: ClaimsOfPod, names: tuple[str, ...]) -> list[ToAllocate]:
@@ -199,10 +213,11 @@ class DeviceFilter(CompiledFilter):
             lacking = passing & (codes == 0) & self._attempts.lacks(nodes, name)
             codes[lacking & _never_offered(nodes, name)] = self._code(NO_RESOURCE)
         remaining = np.flatnonzero(passing & (codes == 0))
+        judge = self._tried if isinstance(nodes, WhatIfView) else self._judged
+        if remaining.shape[0] == len(nodes):
+            return judge(claims, nodes)
         if remaining.shape[0]:
-            judged = nodes.take(remaining)
-            what_if = isinstance(nodes, WhatIfView)
-            codes[remaining] = (self._tried if what_if else self._judged)(claims, judged)
+            codes[remaining] = judge(claims, nodes.take(remaining))
         return codes
 
     def _tried(self, claims: ClaimsOfPod, nodes: NodeView) -> Codes:
@@ -217,10 +232,12 @@ class DeviceFilter(CompiledFilter):
         return np.concatenate([self._tried(claims, node) for node in each])
 
     def _judged(self, claims: ClaimsOfPod, nodes: NodeView) -> Codes:
-        outcomes = self._attempts.judge(claims, nodes)[0].outcomes
+        outcomes = self._attempts.outcomes(claims, nodes)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         codes[outcomes == Outcome.CANNOT] = self._code(CANNOT)
         codes[outcomes == Outcome.INVALID_POOLS] = self._code(INVALID)
+        if not self._where:
+            return codes
         fits = codes == 0
         for index, where in self._where.items():
             available = self._is_available(claims.claims[index], where, nodes)
@@ -269,9 +286,7 @@ class ChoiceScore(CompiledScore):
         claims = self._attempts.claims
         if claims is None:
             return np.zeros(len(nodes), dtype=np.int64)
-        judged, anything = self._attempts.judge(claims, nodes)
-        earlier = sum(map(_earlier, claims.claims))
-        return np.where(anything, judged.scores + earlier, 0)
+        return self._attempts.choice_scores(claims, nodes)
 
     def normalise(self, raw: Scores) -> Scores:
         return normalise_to_max(raw)
