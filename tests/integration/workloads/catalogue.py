@@ -34,7 +34,7 @@ WORKLOADS = (
     Workload(
         claiming.devices, (17, 5, 0), needs=("1.36", "older API servers drop taints of devices")
     ),
-    Workload(claiming.choices_of_devices, (7, 3, 0)),
+    Workload(claiming.choices_of_devices, (7, 3, 0), later=((6, claiming.share_claim),)),
     Workload(
         claiming.freed_devices,
         (7, 0, 0),

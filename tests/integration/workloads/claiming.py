@@ -11,6 +11,8 @@ SLICES, CLASSES = f"{GROUP}/resourceslices", f"{GROUP}/deviceclasses"
 TEMPLATES = f"{GROUP}/{{ns}}/resourceclaimtemplates"
 CLAIMS = f"{GROUP}/{{ns}}/resourceclaims"
 DRIVER = "gpu.example.com"
+#: What pods have that share a claim.
+SHARING = [{"name": "x", "resourceClaimName": "shared"}]
 
 
 def devices(stage: Stage) -> None:
@@ -44,7 +46,9 @@ def devices(stage: Stage) -> None:
 def choices_of_devices(stage: Stage) -> None:
     """The first choice of a claim is better than the second, and a shared claim ties its pods.
 
-    Two pods may use the claim that they share, the next ones find no room on its node.
+    Two pods may use the claim that they share, the next ones find no room on its node. They come
+    when the first one is bound: what is written about pods whose claim is being allocated depends
+    on how long that takes.
     """
     stage.nodes("new", 2)
     stage.nodes("old", 3)
@@ -56,9 +60,14 @@ def choices_of_devices(stage: Stage) -> None:
     choices = [{"name": model, **one(name, of_model(model))} for model in ("new", "old")]
     claiming(stage, "choosy", 6, {"name": "r", "firstAvailable": choices})
     stage.make(CLAIMS, claim("shared", exactly(name, of_model("shared"))))
-    stage.pods("sharing", 4, resourceClaims=[{"name": "x", "resourceClaimName": "shared"}])
+    stage.pods("first", 1, resourceClaims=SHARING)
     await_claims(stage, 7)
     compare_claims(stage)
+
+
+def share_claim(stage: Stage) -> None:
+    """Add pods that use the claim of another one."""
+    stage.pods("sharing", 3, resourceClaims=SHARING)
 
 
 def freed_devices(stage: Stage) -> None:
