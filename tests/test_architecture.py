@@ -40,7 +40,7 @@ RESERVED: Final = {
     "kopf": ("kube/policies/kopf_watcher.py",),
     "kubernetes": ("kube",),
     "prometheus_client": ("observe", "service/composition.py"),
-    "rich": ("cli", "console", "kubectl/commands/top.py"),
+    "rich": ("cli", "terminal", "kubectl/commands/top.py"),
     "random": (),
 }
 CLOCKS: Final = {

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.console.top import TopSnapshot
 from scheduler.kubectl import client as client_module
 from scheduler.kubectl import parsing
 from scheduler.kubectl.client import SchedulerClient
@@ -22,6 +21,7 @@ from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import NodesDocument, Summary
+from scheduler.terminal.top import TopSnapshot
 from tests.support.api_stand_in import StandIn
 from tests.support.stand_in_documents import NOW
 

@@ -2,6 +2,6 @@
 
 `player` applies the steps of an `example` to a control plane of `deploy.tools.controlplane`. `feed`
 watches the cluster and reads the scheduler's log, `history` collects the input of
-`scheduler.console.view`, `completion` decides when a step is done, and `screens` are the kinds of
+`scheduler.terminal.view`, `completion` decides when a step is done, and `screens` are the kinds of
 output.
 """

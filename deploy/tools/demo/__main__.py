@@ -15,7 +15,7 @@ from deploy.tools.controlplane.nodes import NodeShape
 from deploy.tools.controlplane.processes import ProcessError
 from deploy.tools.demo import address, example, screens
 from deploy.tools.demo.player import DemoError, Pace, Player
-from scheduler.console import view
+from scheduler.terminal import view
 
 NODES = 4
 #: The plugin, as `make setup` installs it.

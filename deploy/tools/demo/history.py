@@ -13,7 +13,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from scheduler.console.values import (
+from scheduler.model.api import resources
+from scheduler.model.api.objects import Node, Pod
+from scheduler.model.times import Seconds
+from scheduler.terminal.values import (
     AttemptResult,
     AttemptView,
     NodeView,
@@ -26,9 +29,6 @@ from scheduler.console.values import (
     VictimView,
     ViewSnapshot,
 )
-from scheduler.model.api import resources
-from scheduler.model.api.objects import Node, Pod
-from scheduler.model.times import Seconds
 
 __all__ = ["History", "SeenPod"]
 

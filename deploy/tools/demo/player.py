@@ -12,8 +12,8 @@ from deploy.tools.demo.example import Example
 from deploy.tools.demo.feed import Feed
 from deploy.tools.demo.history import History
 from deploy.tools.demo.screens import Screen
-from scheduler.console.values import ViewSnapshot
 from scheduler.model.times import Seconds
+from scheduler.terminal.values import ViewSnapshot
 
 __all__ = ["DemoError", "Pace", "Player"]
 

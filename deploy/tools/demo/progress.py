@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from scheduler.console.sections import Palette
-from scheduler.console.values import AttemptResult, AttemptView, ViewSnapshot
 from scheduler.observe.logs import escape
+from scheduler.terminal.sections import Palette
+from scheduler.terminal.values import AttemptResult, AttemptView, ViewSnapshot
 
 __all__ = ["lines"]
 

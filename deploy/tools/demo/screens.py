@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from rich.console import Console
 
 from deploy.tools.demo import progress
-from scheduler.console import view
-from scheduler.console.values import ViewSnapshot
+from scheduler.terminal import view
+from scheduler.terminal.values import ViewSnapshot
 
 __all__ = ["Lines", "LiveView", "Screen", "console", "screen"]
 

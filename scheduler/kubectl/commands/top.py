@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from scheduler.console import view
-from scheduler.console.top import TopPicture, TopSnapshot
 from scheduler.kubectl.client import PAUSE_SECONDS
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import NodesDocument, NodeView, PendingPodsDocument, Summary
 from scheduler.model.rest.preemptions import PreemptionsDocument
+from scheduler.terminal import view
+from scheduler.terminal.top import TopPicture, TopSnapshot
 
 __all__ = ["run"]
 

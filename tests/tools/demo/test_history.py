@@ -3,7 +3,7 @@
 import pytest
 
 from deploy.tools.demo.history import History
-from scheduler.console.values import (
+from scheduler.terminal.values import (
     AttemptResult,
     AttemptView,
     NodeView,

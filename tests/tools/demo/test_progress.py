@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from deploy.tools.demo import progress
-from scheduler.console.values import AttemptResult, AttemptView, VictimView, ViewSnapshot
+from scheduler.terminal.values import AttemptResult, AttemptView, VictimView, ViewSnapshot
 
 NOTHING = ViewSnapshot("", 0.0)
 PLACED = AttemptView(1.0, "demo/low", AttemptResult.PLACED, "n1")

@@ -2,9 +2,9 @@
 
 from rich.console import Console
 
-from scheduler.console.top import TopPicture, TopSnapshot
 from scheduler.model.rest.cluster import PendingPodView, Summary
 from scheduler.model.rest.common import PodView
+from scheduler.terminal.top import TopPicture, TopSnapshot
 
 NOW = "2026-01-01T00:00:00Z"
 SUMMARY = Summary(NOW, "v1.37", leader=True, revision=1, queue={})

@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from scheduler.console import view
-from scheduler.console.values import (
+from scheduler.terminal import view
+from scheduler.terminal.values import (
     AttemptResult,
     AttemptView,
     NodeView,

@@ -12,11 +12,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.console import sections as view_lines
-from scheduler.console.layout import Section, stacked
-from scheduler.console.sections import Palette
-from scheduler.console.values import ViewSnapshot
 from scheduler.observe.logs import escape
+from scheduler.terminal import sections as view_lines
+from scheduler.terminal.layout import Section, stacked
+from scheduler.terminal.sections import Palette
+from scheduler.terminal.values import ViewSnapshot
 
 __all__ = ["live", "render", "summary"]
 

@@ -11,9 +11,6 @@ from typing import Final
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from scheduler.console import sections as parts
-from scheduler.console.layout import Section, stacked
-from scheduler.console.sections import ACCENT, BAD, BUSY, GOOD, MUTED, fitted
 from scheduler.model import times
 from scheduler.model.messages import without_preamble
 from scheduler.model.rest.cluster import NodeView, PendingPodView, ResourceUse, Summary
@@ -21,6 +18,9 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView
 from scheduler.model.times import Seconds
 from scheduler.observe.logs import escape
+from scheduler.terminal import sections as parts
+from scheduler.terminal.layout import Section, stacked
+from scheduler.terminal.sections import ACCENT, BAD, BUSY, GOOD, MUTED, fitted
 
 __all__ = ["TopPicture", "TopSnapshot"]
 

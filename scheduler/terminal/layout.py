@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from scheduler.console import sections as view_lines
+from scheduler.terminal import sections as view_lines
 
 __all__ = ["Section", "stacked"]
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from rich.text import Text
 
-from scheduler.console.values import (
+from scheduler.observe.logs import escape
+from scheduler.terminal.values import (
     AttemptResult,
     AttemptView,
     NodeView,
@@ -24,7 +25,6 @@ from scheduler.console.values import (
     VictimView,
     ViewSnapshot,
 )
-from scheduler.observe.logs import escape
 
 __all__ = [
     "Palette",
