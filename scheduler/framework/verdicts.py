@@ -40,7 +40,8 @@ class Verdict:
     resolvable: bool
     #: The plugins to show when the framework combines the results of several plugins.
     shown_as: str = ""
-    #: Whether it is an error. It rejects the node in a what-if copy; elsewhere it ends the attempt.
+    #: Whether it is an error. It rejects the node in a hypothetical view; elsewhere it ends the
+    #: attempt.
     failed: bool = False
 
     def __str__(self) -> str:

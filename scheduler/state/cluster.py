@@ -29,7 +29,7 @@ from scheduler.state.pods.pod_table import NOWHERE, PodTable
 from scheduler.state.pods.workloads import Workloads
 from scheduler.state.preemption.policies import PoliciesInForce
 from scheduler.state.storage.volumes import Volumes
-from scheduler.state.views.node_view import NodeView, WhatIfView
+from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["Cluster"]
 
@@ -80,9 +80,9 @@ class Cluster:
         """Return the view of all rows."""
         return NodeView(self.columns)
 
-    def what_if_view(self, rows: Rows) -> WhatIfView:
-        """Return a what-if view of copies of some rows."""
-        return WhatIfView(self.columns, self.pods, self.footprints, rows)
+    def hypothetical_view(self, rows: Rows) -> HypotheticalView:
+        """Return a hypothetical view of copies of some rows."""
+        return HypotheticalView(self.columns, self.pods, self.footprints, rows)
 
     def may_have_resources(
         self,

@@ -140,7 +140,7 @@ def test_a_filter_of_the_simple_form_sees_the_pods_that_would_be_there():
     cluster.write_node(node("full").build())
     cluster.place(pod("q").build(), "full")
     compiled_filter = adapted(cluster, verdicts)
-    there = cluster.what_if_view(np.array([0]))
+    there = cluster.hypothetical_view(np.array([0]))
 
     there.change(np.array([cluster.pods.slot("uid:default/q")]), -1)
 

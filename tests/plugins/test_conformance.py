@@ -170,7 +170,7 @@ def test_a_filter_agrees_with_itself_on_a_hypothesis_without_changes(plugin, wan
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
     for compiled_filter in compiled_filters(plugin, wanted, state):
-        copy = state.what_if_view(rows)
+        copy = state.hypothetical_view(rows)
 
         assert (
             compiled_filter.codes(copy).tolist()
@@ -186,9 +186,9 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
     gone = [state.pods.slot(f"uid:default/{name}") for name in ("web", "shy")]
     for row, slot in zip(rows.tolist(), gone, strict=True):
         for compiled_filter in compiled_filters(plugin, wanted, state):
-            copy = state.what_if_view(np.array([row]))
+            copy = state.hypothetical_view(np.array([row]))
             copy.change(np.array([slot]), -1)
-            what_if = compiled_filter.codes(copy).tolist()
+            hypothetical = compiled_filter.codes(copy).tolist()
             break
         else:
             continue
@@ -196,10 +196,10 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
         other.remove(state.pods.pod(slot).uid)
         fresh = plugin.compile_filter(wanted.build(), other, Verdicts())
         if fresh.prepare() is SKIP:
-            assert what_if == [0]
+            assert hypothetical == [0]
         else:
             there = NodeView(other.columns, np.array([row]))
-            assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in what_if]
+            assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in hypothetical]
 
 
 @every_score

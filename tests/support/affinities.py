@@ -29,7 +29,7 @@ from scheduler.model.api.objects import (
     WeightedPodAffinityTerm,
 )
 from scheduler.state.cluster import Cluster
-from scheduler.state.views.node_view import WhatIfView
+from scheduler.state.views.node_view import HypotheticalView
 from tests.support.builders import PodBuilder, namespace, node, pod
 from tests.support.oracle_affinity import World
 
@@ -40,6 +40,7 @@ __all__ = [
     "away",
     "changes",
     "constraint",
+    "hypothetical_views",
     "labels",
     "near",
     "pods",
@@ -47,7 +48,6 @@ __all__ = [
     "service",
     "spread",
     "term",
-    "what_ifs",
 ]
 
 Builder = PodBuilder
@@ -176,14 +176,16 @@ def reasons(codes: Sequence[int], verdicts: Verdicts) -> list[str]:
 Judge = Callable[[Node, list[tuple[Pod, int]]], Any]
 
 
-def what_ifs(twin: Twin) -> Iterator[tuple[WhatIfView, list[list[tuple[Pod, int]]]]]:
+def hypothetical_views(
+    twin: Twin,
+) -> Iterator[tuple[HypotheticalView, list[list[tuple[Pod, int]]]]]:
     """Yield one hypothesis again and again as it grows, with the changes made to each row.
 
     On every row all pods are removed one by one, one nominated pod is added, and then the first
     pod again.
     """
     rows, cluster = twin.rows(), twin.cluster
-    there = cluster.what_if_view(rows)
+    there = cluster.hypothetical_view(rows)
     done: list[list[tuple[Pod, int]]] = [[] for _ in rows]
     leaving = [list(cluster.pods.on_row(int(row))) for row in rows]
     layers = [([slots[k] if k < len(slots) else -1 for slots in leaving], -1) for k in range(3)]

@@ -2,7 +2,7 @@
 
 Source: kube-scheduler v1.36.3 framework/runtime.RunFilterPluginsWithNominatedPods.
 
-Axes: N rows, n rows of a what-if copy.
+Axes: N rows, n rows of a hypothetical copy.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def expected(
         layers = layers_on(rows, pod, cluster)
     if not layers:
         return None
-    copy = cluster.what_if_view(rows)
+    copy = cluster.hypothetical_view(rows)
     for layer in layers:
         copy.change(layer, +1)
     return rows, run_filters(copy, predicates)

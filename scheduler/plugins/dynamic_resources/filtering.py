@@ -36,7 +36,7 @@ from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.node_affinity.node_terms import NodeTerms
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
-from scheduler.state.views.node_view import NodeView, WhatIfView
+from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["Attempts", "ChoiceScore", "DeviceFilter"]
 
@@ -211,7 +211,7 @@ class DeviceFilter(CompiledFilter):
         """Return, (n,), verdict codes; 0 on the nodes that do not pass so far.
 
         Raises:
-            PluginError: A search met an error; in a what-if view it is the reason of a rejection.
+            PluginError: A search met an error; in a hypothetical view it only rejects the node.
         """
         claims = self._claims
         codes = np.zeros(len(nodes), dtype=np.uint16)
@@ -224,7 +224,7 @@ class DeviceFilter(CompiledFilter):
             lacking = passing & (codes == 0) & self._attempts.lacks(nodes, name)
             codes[lacking & _never_offered(nodes, name)] = self._code(NO_RESOURCE)
         remaining = np.flatnonzero(passing & (codes == 0))
-        judge = self._tried if isinstance(nodes, WhatIfView) else self._judged
+        judge = self._tried if isinstance(nodes, HypotheticalView) else self._judged
         if remaining.shape[0] == len(nodes):
             return judge(claims, nodes)
         if remaining.shape[0]:
@@ -232,7 +232,7 @@ class DeviceFilter(CompiledFilter):
         return codes
 
     def _tried(self, claims: ClaimsOfPod, nodes: NodeView) -> Codes:
-        """Return, (n,), verdict codes for a what-if view: an error rejects its node alone."""
+        """Return, (n,), verdict codes for a hypothetical view: an error rejects its node alone."""
         try:
             return self._judged(claims, nodes)
         except PluginError as error:

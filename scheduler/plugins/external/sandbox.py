@@ -227,7 +227,7 @@ class _CheckedScore(CompiledScore):
 def _existing(nodes: NodeView) -> Int | None:
     """Return the positions in a view that have a node; `None` when all have one.
 
-    A what-if view never has a row without a node, so `take` never drops its changes.
+    A hypothetical view never has a row without a node, so `take` never drops its changes.
     """
     exists = nodes.columns.exists()[nodes.rows]
     return None if exists.all() else np.flatnonzero(exists)

@@ -168,7 +168,7 @@ class _Required(CompiledFilter):
         )
         if any_counter.shift(nodes) is None:
             return self._verdicts.take(self._first_rule(nodes))
-        return self._what_if_codes(nodes)
+        return self._hypothetical_codes(nodes)
 
     def _first_rule(self, nodes: NodeView) -> NDArray[np.uint8]:
         """Return, (n,), the first rule that rejects each node as it is now, found by domain."""
@@ -189,8 +189,8 @@ class _Required(CompiledFilter):
         rules = (table.take(nodes.label_codes(column)) for column, table in tables.items())
         return reduce(np.minimum, rules)
 
-    def _what_if_codes(self, nodes: NodeView) -> Codes:
-        """Return, (n,), the verdict codes of nodes in a what-if view."""
+    def _hypothetical_codes(self, nodes: NodeView) -> Codes:
+        """Return, (n,), the verdict codes of nodes in a hypothetical view."""
         rule = np.full(len(nodes), _NO_RULE, dtype=np.uint8)
         for number, counter in self._anti_counters:
             rule[_around(counter, nodes) > 0] = number
@@ -275,7 +275,7 @@ def _table(
 
 
 def _around(counter: TopologyCounter, nodes: NodeView) -> Int:
-    """Return, (n,), the sum in the domain of each node, now or in the what-if view."""
+    """Return, (n,), the sum in the domain of each node, now or in the hypothetical view."""
     sums, shift = counter.at(nodes), counter.shift(nodes)
     return sums if shift is None else sums + shift
 

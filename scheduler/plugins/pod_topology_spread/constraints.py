@@ -174,7 +174,7 @@ def counted_pods(
 def selected_pods(
     pod_index: PodIndex, namespace: str, selector: Selector | None
 ) -> PodWeights[LabelSet]:
-    """Return 1 for the pods that change a constraint's count when a what-if adds or removes them.
+    """Return 1 for the pods that change a constraint's count when a view adds or removes them.
 
     As upstream, this ignores the deletion timestamp, and an empty selector matches.
 

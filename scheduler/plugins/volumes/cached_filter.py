@@ -15,7 +15,7 @@ __all__ = ["PodIndependentFilter"]
 
 
 class PodIndependentFilter(CompiledFilter):
-    """Caches codes per row set; ignores what-if pods.
+    """Caches codes per row set; ignores pods that a view adds.
 
     Preemption evaluates the same rows again for each pod that it adds back, which changes nothing
     that these filters read.

@@ -20,12 +20,12 @@ from scheduler.framework.plugin import PASS, CompiledFilter, PluginError, Prepar
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.volumes import claims, node_volume_limits_hints
-from scheduler.plugins.volumes.what_if_counts import WhatIfCounts
+from scheduler.plugins.volumes.hypothetical_counts import HypotheticalCounts
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes
 from scheduler.state.storage.csi_counts import NO_LIMIT
 from scheduler.state.storage.csi_translation import CsiVolume, TranslationError, of_inline
-from scheduler.state.views.node_view import NodeView, WhatIfView
+from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["NodeVolumeLimits"]
 
@@ -77,13 +77,13 @@ class _Limited(CompiledFilter):
         self._new: frozenset[CsiVolume] = frozenset()
         self._missing = 0
         self._error = ""
-        self._what_if = WhatIfCounts(cluster, self._new)
+        self._hypothetical = HypotheticalCounts(cluster, self._new)
 
     def prepare(self) -> Prepared:
         """Find the volumes that the pod would bring to a node."""
         self._missing, self._error = 0, ""
         self._new = self._volumes()
-        self._what_if = WhatIfCounts(self._cluster, self._new)
+        self._hypothetical = HypotheticalCounts(self._cluster, self._new)
         return PASS
 
     def _volumes(self) -> frozenset[CsiVolume]:
@@ -153,8 +153,8 @@ class _Limited(CompiledFilter):
         for volume in self._new:
             if volume.driver == driver:
                 new -= np.isin(rows, self._counts.holders(volume))
-        if isinstance(nodes, WhatIfView):
+        if isinstance(nodes, HypotheticalView):
             limited = np.flatnonzero(limit != NO_LIMIT)
-            self._what_if.adjust(nodes, driver, limited, have, new)
+            self._hypothetical.adjust(nodes, driver, limited, have, new)
         exceeds: Bool = (new > 0) & (have + new > limit)
         return exceeds

@@ -1,4 +1,4 @@
-"""Weights of a few pods, summed by node, also in what-if views.
+"""Weights of a few pods, summed by node, also in hypothetical views.
 
 Axes: n rows of a view, N rows.
 """

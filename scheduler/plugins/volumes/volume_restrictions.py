@@ -88,7 +88,7 @@ class _Exclusive(CompiledFilter):
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 alone.add(name)
         self._used = sum(use.is_used(f"{self._namespace}/{name}") for name in alone)
-        # In a what-if, pods count by the name of the claim only; their namespace is ignored.
+        # In a hypothetical view, pods count by the name of the claim only, not by the namespace.
         users = use.naming(alone) if self._used or (self._disks.identities and alone) else {}
         conflicts = use.conflicting(self._disks)
         self._users = SlotWeights(users) if users else None

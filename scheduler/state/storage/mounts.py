@@ -1,7 +1,7 @@
 """The claims and disks that pods mount, with indices by claim and by disk.
 
-Every pod with a slot and a volume is included, also a nominated pod: plugins need it for what-if
-views.
+Every pod with a slot and a volume is included, also a nominated pod: plugins need it for
+hypothetical views.
 
 Axes: S slots of the pod table.
 """

@@ -1,1 +1,1 @@
-"""Views of node rows, of the present state and what-if, and counters over pods."""
+"""Views of node rows, present and hypothetical, and counters over pods."""

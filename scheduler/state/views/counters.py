@@ -244,7 +244,7 @@ class TopologyCounter:
         """Return, (n,), how the sum in each node's own domain differs from the present one.
 
         Args:
-            nodes: A what-if view, each row by itself.
+            nodes: A hypothetical view, each row by itself.
             weights: Of the pods that are added and removed, if other than those of the counter.
 
         Returns:

@@ -1,7 +1,7 @@
-"""Views of node rows: the present state, and what-if states.
+"""Views of node rows: the present state, and hypothetical states.
 
-Every plugin is written against `NodeView`. The live cluster, a few rows to refresh and the what-if
-copies of preemption are three kinds of it, so a plugin need not distinguish them.
+Every plugin is written against `NodeView`. The live cluster, a few rows to refresh and the
+hypothetical copies of preemption are three kinds of it, so a plugin need not distinguish them.
 
 Axes: n rows of the view.
 """
@@ -16,7 +16,7 @@ from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_footprints import HostPort, PodFootprints, WantedPorts
 from scheduler.state.pods.pod_table import PodTable
 
-__all__ = ["NodeView", "PerPod", "WhatIfView"]
+__all__ = ["HypotheticalView", "NodeView", "PerPod"]
 
 #: How much may be added to a number up to `MAX_NUMBER` within int64.
 _HEADROOM: Final = 2**62 - MAX_NUMBER
@@ -116,7 +116,7 @@ class NodeView:
         return column if self._rows is None else column[self._rows]
 
 
-class WhatIfView(NodeView):
+class HypotheticalView(NodeView):
     """Copies of rows with some pods removed and others added; each row by itself.
 
     Changes are logged, and applied to a value only when a plugin reads it, so the cost depends on

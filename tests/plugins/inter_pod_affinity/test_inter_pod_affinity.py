@@ -207,7 +207,7 @@ def if_nominated(twin: Twin, builder: PodBuilder, nominated: PodBuilder) -> tupl
     compiled_filter = InterPodAffinity().compile_filter(builder.build(), twin.cluster, verdicts)
     assert compiled_filter is not None
     compiled_filter.prepare()
-    there = twin.cluster.what_if_view(np.array([0]))
+    there = twin.cluster.hypothetical_view(np.array([0]))
     there.change(np.array([twin.cluster.pods.slot(nominated.build().uid)]), +1)
     return reasons(compiled_filter.codes(there).tolist(), verdicts)[0], compiled_filter.reads
 
@@ -248,7 +248,7 @@ def test_removing_the_last_matching_pod_of_a_zone_as_a_victim(
     compiled_filter = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
     assert compiled_filter is not None
     compiled_filter.prepare()
-    there = twin.cluster.what_if_view(np.array([0]))
+    there = twin.cluster.hypothetical_view(np.array([0]))
     assert reasons(compiled_filter.codes(there).tolist(), verdicts) == [FITS]
 
     there.change(np.array([twin.cluster.pods.slot(web.uid)]), -1)

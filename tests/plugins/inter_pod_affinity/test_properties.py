@@ -11,7 +11,7 @@ from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.inter_pod_affinity.inter_pod_affinity import InterPodAffinity
 from scheduler.state.views.node_view import NodeView
-from tests.support.affinities import Twin, changes, pods, reasons, what_ifs
+from tests.support.affinities import Twin, changes, hypothetical_views, pods, reasons
 from tests.support.oracle_affinity import Affinity, affinity_scores
 
 _INCOMING = st.lists(pods(uid="incoming"), min_size=1, max_size=3)
@@ -45,7 +45,7 @@ class Compiled:
 
         assert reasons(everywhere.tolist(), self.verdicts) == want
         assert reasons(backwards.tolist(), self.verdicts) == want[::-1]
-        for there, done in what_ifs(twin):
+        for there, done in hypothetical_views(twin):
             want = []
             for node, changed in zip(twin.nodes(rows.tolist()), done, strict=True):
                 state = Affinity(self.pod, twin.world)

@@ -199,7 +199,7 @@ def test_a_victim_that_terminates_already_lowers_the_count_once_more(twin: Twin)
     compiled_filter = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
     assert compiled_filter is not None
     compiled_filter.prepare()
-    there = twin.cluster.what_if_view(np.array([0]))
+    there = twin.cluster.hypothetical_view(np.array([0]))
 
     found = [reasons(compiled_filter.codes(there).tolist(), verdicts)]
     there.change(np.array([twin.cluster.pods.slot("terminating")]), -1)

@@ -16,12 +16,12 @@ from tests.support.affinities import (
     Twin,
     changes,
     constraint,
+    hypothetical_views,
     labels,
     pods,
     reasons,
     service,
     spread,
-    what_ifs,
 )
 from tests.support.builders import PodBuilder
 from tests.support.oracle_affinity import Spread, spread_scores
@@ -97,7 +97,7 @@ class Compiled:
 
         assert reasons(everywhere.tolist(), self.verdicts) == want
         assert reasons(backwards.tolist(), self.verdicts) == want[::-1]
-        for there, done in what_ifs(twin):
+        for there, done in hypothetical_views(twin):
             want = []
             for node, changed in zip(twin.nodes(rows.tolist()), done, strict=True):
                 state = Spread(self.pod, self.constraints, twin.world)

@@ -266,7 +266,7 @@ def test_nodes_with_hypothetical_pods_are_evaluated_as_by_the_oracle(drawn, rand
         if refused_by_others(name, world, incoming):
             continue
         rule, where = Rule(plugin, incoming, cluster), there.metadata.name
-        view = cluster.what_if_view(np.array([cluster.columns.row(where)]))
+        view = cluster.hypothetical_view(np.array([cluster.columns.row(where)]))
         for sign, changed, come in ((-1, gone, []), (+1, nominated, nominated)):
             for each in changed:
                 view.change(np.array([cluster.pods.slot(each.uid)]), sign)

@@ -174,13 +174,13 @@ def test_counters_outlive_any_number_of_pods_with_labels_of_their_own(cluster: C
     cluster.check()
 
 
-def test_a_what_if_view_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
+def test_a_hypothetical_view_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
     cluster.place(web("w0").build(), "n0")
     cluster.place(web("outside").build(), "n5")
     domains = by_zone(cluster)
     domains.refresh()
     slots = [cluster.pods.slot(web(name).build().uid) for name in ("w0", "outside")]
-    there = cluster.what_if_view(np.array([0, 1, 5]))
+    there = cluster.hypothetical_view(np.array([0, 1, 5]))
 
     there.change(np.array([slots[0], -1, slots[1]]), -1)
     first = domains.shift(there)

@@ -1,4 +1,4 @@
-"""Views of rows: the present state, and what-if states with other pods."""
+"""Views of rows: the present state, and hypothetical states with other pods."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.pod_footprints import HostPort, WantedPorts
-from scheduler.state.views.node_view import NodeView, WhatIfView
+from scheduler.state.views.node_view import HypotheticalView, NodeView
 from tests.support.builders import PodBuilder, node, pod
 
 CPU = 0
@@ -85,9 +85,9 @@ def test_an_unknown_resource_is_0_everywhere(cluster):
 
 
 @pytest.fixture
-def what_if(cluster) -> WhatIfView:
-    """Return a what-if view of the first and the third node."""
-    return cluster.what_if_view(np.array([0, 2]))
+def copies(cluster) -> HypotheticalView:
+    """Return a hypothetical view of the first and the third node."""
+    return cluster.hypothetical_view(np.array([0, 2]))
 
 
 def facts(nodes: NodeView) -> dict[str, list[int]]:
@@ -98,62 +98,62 @@ def facts(nodes: NodeView) -> dict[str, list[int]]:
     }
 
 
-def test_a_what_if_view_starts_with_the_present_state(what_if):
-    assert facts(what_if) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
+def test_a_hypothetical_view_starts_with_the_present_state(copies):
+    assert facts(copies) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
 
 
-def test_one_pod_can_be_removed_on_each_row(cluster, what_if):
-    what_if.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
+def test_one_pod_can_be_removed_on_each_row(cluster, copies):
+    copies.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
 
-    assert facts(what_if) == {"cpu": [100, 0], "pods": [1, 0], "ports": [0, 0]}
-
-
-def test_rows_without_a_change_stay_the_same(cluster, what_if):
-    what_if.change(np.array([slot(cluster, "a"), -1]), -1)
-
-    assert facts(what_if) == {"cpu": [200, 300], "pods": [1, 1], "ports": [1, 0]}
+    assert facts(copies) == {"cpu": [100, 0], "pods": [1, 0], "ports": [0, 0]}
 
 
-def test_removed_pods_can_be_added_again(cluster, what_if):
+def test_rows_without_a_change_stay_the_same(cluster, copies):
+    copies.change(np.array([slot(cluster, "a"), -1]), -1)
+
+    assert facts(copies) == {"cpu": [200, 300], "pods": [1, 1], "ports": [1, 0]}
+
+
+def test_removed_pods_can_be_added_again(cluster, copies):
     away = np.array([slot(cluster, "b"), -1])
-    what_if.change(away, -1)
-    facts(what_if)
+    copies.change(away, -1)
+    facts(copies)
 
-    what_if.change(away, +1)
+    copies.change(away, +1)
 
-    assert facts(what_if) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
-
-
-def test_pods_of_other_nodes_can_be_added(cluster, what_if):
-    what_if.change(np.array([-1, slot(cluster, "b")]), +1)
-
-    assert facts(what_if) == {"cpu": [300, 500], "pods": [2, 2], "ports": [1, 1]}
+    assert facts(copies) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
 
 
-def test_a_value_that_is_read_late_includes_all_changes(cluster, what_if):
-    what_if.change(np.array([slot(cluster, "a"), -1]), -1)
-    what_if.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
-    what_if.change(np.array([-1, slot(cluster, "c")]), +1)
+def test_pods_of_other_nodes_can_be_added(cluster, copies):
+    copies.change(np.array([-1, slot(cluster, "b")]), +1)
 
-    assert facts(what_if) == {"cpu": [0, 300], "pods": [0, 1], "ports": [0, 0]}
+    assert facts(copies) == {"cpu": [300, 500], "pods": [2, 2], "ports": [1, 1]}
 
 
-def test_the_pods_of_a_row_can_be_listed(cluster, what_if):
+def test_a_value_that_is_read_late_includes_all_changes(cluster, copies):
+    copies.change(np.array([slot(cluster, "a"), -1]), -1)
+    copies.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
+    copies.change(np.array([-1, slot(cluster, "c")]), +1)
+
+    assert facts(copies) == {"cpu": [0, 300], "pods": [0, 1], "ports": [0, 0]}
+
+
+def test_the_pods_of_a_row_can_be_listed(cluster, copies):
     a, b, c = (slot(cluster, name) for name in "abc")
-    what_if.change(np.array([a, -1]), -1)
-    what_if.change(np.array([c, -1]), +1)
+    copies.change(np.array([a, -1]), -1)
+    copies.change(np.array([c, -1]), +1)
 
-    assert what_if.slots(0, cluster.pods) == [b, c]
-    assert what_if.slots(1, cluster.pods) == [c]
+    assert copies.slots(0, cluster.pods) == [b, c]
+    assert copies.slots(1, cluster.pods) == [c]
 
 
-def test_the_cluster_itself_does_not_change(cluster, what_if):
-    what_if.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
-    facts(what_if)
+def test_the_cluster_itself_does_not_change(cluster, copies):
+    copies.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
+    facts(copies)
 
     assert facts(cluster.nodes()) == {"cpu": [300, 0, 300], "pods": [2, 0, 1], "ports": [1, 0, 0]}
 
 
-def test_allocatable_amounts_do_not_depend_on_pods(what_if):
-    assert what_if.allocatable(CPU).tolist() == [1000, 3000]
-    assert what_if.allowed_pods().tolist() == [1, 3]
+def test_allocatable_amounts_do_not_depend_on_pods(copies):
+    assert copies.allocatable(CPU).tolist() == [1000, 3000]
+    assert copies.allowed_pods().tolist() == [1, 3]

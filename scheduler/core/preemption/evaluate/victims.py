@@ -59,8 +59,8 @@ def dry_run_preemption(
             runs.append(_without_victims(at[~promising], no_victims))
             at, slots = at[promising], slots[:, promising]
         if at.shape[0]:
-            what_if = _WhatIf(pod, cluster, predicates, at)
-            runs.append(_select_victims(what_if, cluster, at, slots, rules))
+            copies = _HypotheticalRows(pod, cluster, predicates, at)
+            runs.append(_select_victims(copies, cluster, at, slots, rules))
     return runs
 
 
@@ -89,12 +89,12 @@ def still_needed(
         all of them, nominated pods included.
     """
     rows: Rows = np.array([row], dtype=np.int64)
-    what_if = _WhatIf(pod, cluster, predicates, rows)
+    copies = _HypotheticalRows(pod, cluster, predicates, rows)
     removable = victims | gone
     slots = [slot for slot in cluster.pods.on_row(row) if cluster.pods.pod(slot).uid in removable]
     for slot in slots:
-        what_if.change(np.array([slot], dtype=np.int64), -1)
-    if what_if.codes()[0] != 0:
+        copies.change(np.array([slot], dtype=np.int64), -1)
+    if copies.codes()[0] != 0:
         return None
     needed = set()
     for slot in sorted(slots, key=lambda slot: -cluster.pods.pod(slot).priority):
@@ -102,9 +102,9 @@ def still_needed(
         if victim.uid in gone or cluster.is_being_deleted(victim):
             continue
         given = np.array([slot], dtype=np.int64)
-        what_if.change(given, +1)
-        if not what_if.fits()[0]:
-            what_if.change(given, -1)
+        copies.change(given, +1)
+        if not copies.fits()[0]:
+            copies.change(given, -1)
             needed.add(victim.uid)
     return frozenset(needed)
 
@@ -123,7 +123,7 @@ def fits_without(
         row: The row of the node.
         victims: The uids of the pods that do not count.
     """
-    copy = cluster.what_if_view(np.array([row], dtype=np.int64))
+    copy = cluster.hypothetical_view(np.array([row], dtype=np.int64))
     for slot in cluster.pods.on_row(row):
         if cluster.pods.pod(slot).uid in victims:
             copy.change(np.array([slot], dtype=np.int64), -1)
@@ -146,28 +146,28 @@ def _without_victims(rows: Rows, no_victims: int) -> DryRunResult:
 
 
 def _select_victims(
-    what_if: "_WhatIf", cluster: Cluster, rows: Rows, slots: Int, rules: PolicyRules | None
+    copies: "_HypotheticalRows", cluster: Cluster, rows: Rows, slots: Int, rules: PolicyRules | None
 ) -> DryRunResult:
     for rank in slots:
-        what_if.change(rank, -1)
-    codes = what_if.codes()
+        copies.change(rank, -1)
+    codes = copies.codes()
     until = None
     spared = None if rules is None else rules.spared(slots)
     if spared is not None:
         mask, until = spared
         for rank in np.where(mask, slots, -1):
-            what_if.change(rank, +1)
+            copies.change(rank, +1)
         slots = np.where(mask, -1, slots)
-        codes = np.where((codes == 0) & ~what_if.fits(), VETOED, codes).astype(np.uint16)
+        codes = np.where((codes == 0) & ~copies.fits(), VETOED, codes).astype(np.uint16)
     candidates = codes == 0
     # A terminating pod is reprieved like any other: it is a victim if it is in the way.
     protected = pdb_violations(slots, cluster)
     chosen = np.zeros(slots.shape, dtype=np.bool_)
     for ranks, given in _reprieve_order(np.where(candidates, slots, -1), protected):
-        what_if.change(given, +1)
-        victims = (given >= 0) & ~what_if.fits()
+        copies.change(given, +1)
+        victims = (given >= 0) & ~copies.fits()
         if victims.any():
-            what_if.change(np.where(victims, given, -1), -1)
+            copies.change(np.where(victims, given, -1), -1)
             chosen[ranks, np.arange(rows.shape[0])] |= victims
     return DryRunResult(rows, codes, slots, chosen, protected, until)
 
@@ -189,8 +189,8 @@ def _reprieve_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, In
 # Rows as they would be ----------------------------------------------------------------------------
 
 
-class _WhatIf:
-    """What-if copies of the candidate rows: one with the nominated pods, and if needed one without.
+class _HypotheticalRows:
+    """Hypothetical copies of the candidate rows: with the nominated pods, and if needed without.
 
     Pods are removed and added back, and the filters say where the preemptor fits then.
     """
@@ -207,10 +207,10 @@ class _WhatIf:
             predicate for _, predicate in predicates if predicate.reads is not Reads.NODE
         ]
         self._nominated = nominated_pods.layers_on(rows, pod, cluster)
-        self._copies = [cluster.what_if_view(rows)]
+        self._copies = [cluster.hypothetical_view(rows)]
         if self._nominated and not all(predicate.monotone for predicate in self._changing):
             # A filter that more pods can satisfy must also pass if the nominated pods never come.
-            self._copies.append(cluster.what_if_view(rows))
+            self._copies.append(cluster.hypothetical_view(rows))
 
     def change(self, slots: Int, sign: int) -> None:
         """Add back (+1) or remove (-1) one pod per row; -1 for rows that do not change."""

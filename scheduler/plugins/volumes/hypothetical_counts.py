@@ -1,9 +1,9 @@
-"""Counts of attached volumes in what-if views.
+"""Counts of attached volumes in hypothetical views.
 
-Pods share volumes, so counts per pod cannot be added up. The volumes of pods that a what-if adds or
+Pods share volumes, so counts per pod cannot be added up. The volumes of pods that a view adds or
 removes are counted by volume, on the few nodes where such a pod uses one.
 
-Axes: n rows of a what-if view.
+Axes: n rows of a hypothetical view.
 """
 
 from collections import Counter
@@ -15,23 +15,23 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from scheduler.state.storage.csi_counts import AttachedVolumes
 from scheduler.state.storage.csi_translation import CsiVolume
-from scheduler.state.views.node_view import WhatIfView
+from scheduler.state.views.node_view import HypotheticalView
 
-__all__ = ["WhatIfCounts"]
+__all__ = ["HypotheticalCounts"]
 
 
 @dataclass(slots=True)
 class _Folded:
-    """The changes of one what-if view that were read so far."""
+    """The changes of one hypothetical view that were read so far."""
 
     #: Keeps the view alive, so that no other view gets the same id.
-    nodes: WhatIfView
+    nodes: HypotheticalView
     seen: int = 0
     #: By position: how many more, or fewer, uses each volume has.
     changes: dict[int, Counter[CsiVolume]] = field(default_factory=dict)
 
 
-class WhatIfCounts:
+class HypotheticalCounts:
     """Corrects the counts for one incoming pod with new volumes."""
 
     def __init__(self, cluster: Cluster, new: frozenset[CsiVolume]) -> None:
@@ -39,11 +39,13 @@ class WhatIfCounts:
         self._new = new
         self._folded: dict[int, _Folded] = {}
 
-    def adjust(self, nodes: WhatIfView, driver: str, positions: Int, have: Int, new: Int) -> None:
-        """Correct, in place, the counts of a driver by the pods that the what-if adds and removes.
+    def adjust(
+        self, nodes: HypotheticalView, driver: str, positions: Int, have: Int, new: Int
+    ) -> None:
+        """Correct, in place, the counts of a driver by the pods that the view adds and removes.
 
         Args:
-            nodes: The what-if view.
+            nodes: The hypothetical view.
             driver: Only volumes of this CSI driver count.
             positions: The positions to correct.
             have: (n,) how many volumes are attached.
@@ -66,8 +68,8 @@ class WhatIfCounts:
                     if volume in self._new:
                         new[position] -= would_be - pods
 
-    def _fold(self, nodes: WhatIfView) -> _Folded:
-        """Read the changes of a what-if view that were not read before."""
+    def _fold(self, nodes: HypotheticalView) -> _Folded:
+        """Read the changes of a hypothetical view that were not read before."""
         folded = self._folded.get(id(nodes))
         if folded is None:
             folded = self._folded[id(nodes)] = _Folded(nodes)
