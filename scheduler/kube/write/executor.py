@@ -1,6 +1,6 @@
 """Carries out effects: which calls, in which order, and what their answers mean.
 
-`bindings`, `volume_bindings`, `resource_claims`, `evictions` and `nominations` send what their
+`bindings`, `volume_bindings`, `resource_claims`, `evictions` and `pod_statuses` send what their
 names say; this module dispatches to them, and sends the rest.
 
 | effect | calls | done already | otherwise |
@@ -46,7 +46,7 @@ from scheduler.kube.write.bindings import Bindings
 from scheduler.kube.write.effect_queue import Job
 from scheduler.kube.write.event_recorder import EventRecorder, Series
 from scheduler.kube.write.evictions import Evictions
-from scheduler.kube.write.nominations import Nominations
+from scheduler.kube.write.pod_statuses import PodStatusWriter
 from scheduler.kube.write.resource_claims import Claims
 from scheduler.kube.write.retry import (
     TRANSIENT,
@@ -98,7 +98,7 @@ class EffectExecutor:
         self._bindings = Bindings(client, self._retry, settings.extenders)
         self._volumes = VolumeBindings(client, self._retry)
         self._evictions = Evictions(self._retry, clock, evict_only=settings.evict_only)
-        self._nominations = Nominations(self._retry, clock)
+        self._pod_statuses = PodStatusWriter(self._retry, clock)
         self._claims = Claims(client, self._retry, clock)
         self._defect = settings.defect
 
@@ -169,7 +169,7 @@ class EffectExecutor:
             case Nominate() | SaveLedger() | Evict() | ClearNomination() as effect:
                 await self._preempt(effect, attempt)
             case SetCondition() as effect:
-                await self._nominations.set_condition(effect, attempt)
+                await self._pod_statuses.set_condition(effect, attempt)
             case BindClaims() | ReleaseClaims() | DeallocateClaim() | DeleteClaim() as effect:
                 await self._claims.carry_out(effect, attempt)
             case RecordEvent() as effect:
@@ -183,13 +183,13 @@ class EffectExecutor:
         """Carry out one step of a preemption, or clear its nomination."""
         match effect:
             case Nominate():
-                await self._nominations.nominate(effect, attempt)
+                await self._pod_statuses.nominate(effect, attempt)
             case SaveLedger():
                 await self._save_ledger(effect, attempt)
             case Evict():
                 await self._evictions.evict(effect, attempt)
             case ClearNomination():
-                await self._nominations.clear(effect, attempt)
+                await self._pod_statuses.clear(effect, attempt)
 
     async def _ask(self, effect: Ask, attempt: RetryAttempt) -> None:
         """Ask extenders. It changes nothing in the cluster, so a shutdown does not wait for it."""

@@ -1,4 +1,4 @@
-"""Writes nominations and the condition `PodScheduled`, which share one request.
+"""Writes `nominatedNodeName` and the condition `PodScheduled`, which share one request.
 
 Source: kube-scheduler v1.36.3 schedule_one.go updatePod,
 framework/preemption.clearNominatedNodeName.
@@ -14,13 +14,13 @@ from scheduler.model import times
 from scheduler.model.effects import ClearNomination, Nominate, SetCondition
 from scheduler.model.times import Seconds
 
-__all__ = ["Nominations"]
+__all__ = ["PodStatusWriter"]
 
 #: Pods whose condition was written lately; a pod beyond them gets a new transition time.
 REMEMBERED_PODS: Final = 16_384
 
 
-class Nominations:
+class PodStatusWriter:
     """Carries out nominations, conditions, and the clearing of nominations."""
 
     def __init__(self, retry: RetryPolicy, clock: Callable[[], Seconds]) -> None:
