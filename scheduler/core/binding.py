@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.core.outbox import Bound, Outbox
-from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, StatusReporter
+from scheduler.core.pod_status import SCHEDULER_ERROR, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.extender_protocol import binder

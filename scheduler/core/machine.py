@@ -29,9 +29,9 @@ from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.outbox import Bound, Outbox
+from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.preemption.policy.vetoes import Explain
-from scheduler.core.requeue.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile

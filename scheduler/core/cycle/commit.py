@@ -9,7 +9,7 @@ from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.inherited_plans import ResumeResult
 from scheduler.core.eviction.plan_runner import PlanRunner
-from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
+from scheduler.core.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.model.api.objects import Pod

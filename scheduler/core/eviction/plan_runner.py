@@ -40,9 +40,9 @@ from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
 from scheduler.core.eviction.plan_validator import FitChecker, PlanValidator
 from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.outbox import Outbox
+from scheduler.core.pod_status import UNSCHEDULABLE, StatusReporter, not_evicted
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.requeue.pod_status import UNSCHEDULABLE, StatusReporter, not_evicted
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.profile import Profile
 from scheduler.model.api.objects import Pod

@@ -29,9 +29,9 @@ from scheduler.core.eviction.phases import (
 )
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan, victims_of_others
 from scheduler.core.eviction.plan_validator import PlanValidator
+from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.preemption.policy.loop_breaker import waste_veto
-from scheduler.core.requeue.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner

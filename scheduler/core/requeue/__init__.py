@@ -1,1 +1,1 @@
-"""Which waiting pods are tried again, and what is reported about them."""
+"""Which waiting pods are tried again."""
