@@ -106,7 +106,7 @@ class Bindings:
             Replaced: It is another pod of the same name.
             Conflict: It is bound to another node.
         """
-        finishing = RetryAttempt(attempt.job, self._retry.backoff(), None, finishing=True)
+        finishing = RetryAttempt(attempt.entry, self._retry.backoff(), None, finishing=True)
         placement = await self._placement(requests.get_pod(effect.pod), finishing)
         if placement.metadata.uid != effect.pod.uid:
             raise Replaced(f"pod {effect.pod} is another one than was placed")

@@ -1,6 +1,6 @@
 """The queue of effects: lanes by importance, and first in, first out for every pod.
 
-The writer puts effects in and takes jobs out; nothing here waits or does I/O.
+The writer puts effects in and takes them out; nothing here waits or does I/O.
 
 | lane | effects |
 |---|---|
@@ -45,7 +45,7 @@ from scheduler.model.effects import (
 from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.times import Seconds
 
-__all__ = ["EffectQueue", "Job", "Lane"]
+__all__ = ["EffectQueue", "Lane", "QueuedEffect"]
 
 
 class Lane(IntEnum):
@@ -93,10 +93,10 @@ OBSOLETE_AFTER_BINDING: Final = (SetCondition, Nominate, ClearNomination)
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class QueuedEffect:
     """An effect that waits or is being sent.
 
-    `effect` may be replaced by a newer one while the job waits.
+    `effect` may be replaced by a newer one while it waits.
     """
 
     effect: Effect
@@ -125,7 +125,7 @@ class Job:
 class EffectQueue:
     """Effects that wait, and how many are being sent.
 
-    Invariant: only the first job of a pod is sent or in a lane.
+    Invariant: only the first effect of a pod is sent or in a lane.
     """
 
     def __init__(self, places: int, clock: Callable[[], Seconds]) -> None:
@@ -136,16 +136,16 @@ class EffectQueue:
             raise ValueError(f"at least {len(shared)} requests must be possible at a time")
         # By lane; lists, because looking up an enum member in a dict takes longer than the rest.
         self._shares = [shared.get(lane) for lane in Lane]
-        self._lanes: list[deque[Job]] = [deque() for _ in Lane]
+        self._lanes: list[deque[QueuedEffect]] = [deque() for _ in Lane]
         self._lengths = [0 for _ in Lane]
         self._sent = [0 for _ in Lane]
-        self._pods: dict[str, deque[Job]] = {}
+        self._pods: dict[str, deque[QueuedEffect]] = {}
         #: Places in use, or reserved for a lane that uses less than its share.
         self._claimed = sum(shared.values())
 
     @property
     def sent(self) -> int:
-        """How many jobs are being sent."""
+        """How many effects are being sent."""
         return sum(self._sent)
 
     def length(self, lane: Lane) -> int:
@@ -158,45 +158,45 @@ class EffectQueue:
         if isinstance(effect, RecordEvent):
             self._enqueue(self._new(effect, lane))
             return []
-        jobs = self._pods.setdefault(_pod(effect).uid, deque())
-        if isinstance(effect, SetCondition) and (replaced := self._replace(jobs, effect)):
+        entries = self._pods.setdefault(_pod(effect).uid, deque())
+        if isinstance(effect, SetCondition) and (replaced := self._replace(entries, effect)):
             return [replaced]
-        moot = self._drop_obsolete(jobs) if isinstance(effect, Bind) else []
-        jobs.append(self._new(effect, lane))
-        self._enqueue(jobs[0])
+        moot = self._drop_obsolete(entries) if isinstance(effect, Bind) else []
+        entries.append(self._new(effect, lane))
+        self._enqueue(entries[0])
         return moot
 
-    def take(self) -> Job | None:
-        """Return the job to send next, if there is one and a place for it."""
+    def take(self) -> QueuedEffect | None:
+        """Return the effect to send next, if there is one and a place for it."""
         for lane in _BY_IMPORTANCE:
-            if self._lanes[lane] and self._has_capacity(lane) and (job := self._pop(lane)):
-                job.sent = True
+            if self._lanes[lane] and self._has_capacity(lane) and (entry := self._pop(lane)):
+                entry.sent = True
                 self._lengths[lane] -= 1
                 self._claimed += self._beyond_share(lane)
                 self._sent[lane] += 1
-                return job
+                return entry
         return None
 
-    def done(self, job: Job) -> None:
-        """Record that a job has ended; the next one of its pod may be sent."""
-        self._sent[job.lane] -= 1
-        self._claimed -= self._beyond_share(job.lane)
-        if isinstance(job.effect, RecordEvent):
+    def done(self, entry: QueuedEffect) -> None:
+        """Record that an effect has ended; the next one of its pod may be sent."""
+        self._sent[entry.lane] -= 1
+        self._claimed -= self._beyond_share(entry.lane)
+        if isinstance(entry.effect, RecordEvent):
             return
-        uid = _pod(job.effect).uid
-        jobs = self._pods[uid]
-        jobs.popleft()
-        if jobs:
-            self._enqueue(jobs[0])
+        uid = _pod(entry.effect).uid
+        entries = self._pods[uid]
+        entries.popleft()
+        if entries:
+            self._enqueue(entries[0])
         else:
             del self._pods[uid]
 
     def clear(self) -> list[Effect]:
         """Remove and return everything that was not sent."""
-        unsent = [job.effect for job in self._lanes[Lane.EVENT]]
-        for uid, jobs in list(self._pods.items()):
-            unsent += [job.effect for job in jobs if not job.sent]
-            sent = deque(job for job in jobs if job.sent)
+        unsent = [entry.effect for entry in self._lanes[Lane.EVENT]]
+        for uid, entries in list(self._pods.items()):
+            unsent += [entry.effect for entry in entries if not entry.sent]
+            sent = deque(entry for entry in entries if entry.sent)
             if sent:
                 self._pods[uid] = sent
             else:
@@ -206,44 +206,46 @@ class EffectQueue:
             self._lengths[lane] = 0
         return unsent
 
-    def _new(self, effect: Effect, lane: Lane) -> Job:
+    def _new(self, effect: Effect, lane: Lane) -> QueuedEffect:
         self._lengths[lane] += 1
         cleared = isinstance(effect, SetCondition) and effect.clear_nomination
-        return Job(effect, lane, self._clock(), clear_nomination=cleared)
+        return QueuedEffect(effect, lane, self._clock(), clear_nomination=cleared)
 
-    def _enqueue(self, job: Job) -> None:
-        """Put the first job of a pod into its lane, once."""
-        if not job.queued:
-            job.queued = True
-            self._lanes[job.lane].append(job)
+    def _enqueue(self, entry: QueuedEffect) -> None:
+        """Put the first effect of a pod into its lane, once."""
+        if not entry.queued:
+            entry.queued = True
+            self._lanes[entry.lane].append(entry)
 
-    def _replace(self, jobs: deque[Job], effect: SetCondition) -> Effect | None:
+    def _replace(self, entries: deque[QueuedEffect], effect: SetCondition) -> Effect | None:
         """Replace an unsent condition by a newer one, if no other effect came between."""
-        last = jobs[-1] if jobs else None
+        last = entries[-1] if entries else None
         if last is None or last.sent or not isinstance(last.effect, SetCondition):
             return None
         replaced, last.effect = last.effect, effect
         last.clear_nomination |= effect.clear_nomination
         return replaced
 
-    def _drop_obsolete(self, jobs: deque[Job]) -> list[Effect]:
-        """Mark jobs that a binding makes unnecessary, and remove those that were not sent."""
+    def _drop_obsolete(self, entries: deque[QueuedEffect]) -> list[Effect]:
+        """Mark effects that a binding makes unnecessary, and remove those that were not sent."""
         dropped: list[Effect] = []
-        for job in [job for job in jobs if isinstance(job.effect, OBSOLETE_AFTER_BINDING)]:
-            job.obsolete = True
-            if not job.sent:
-                self._lengths[job.lane] -= 1
-                jobs.remove(job)
-                dropped.append(job.effect)
+        for entry in [
+            entry for entry in entries if isinstance(entry.effect, OBSOLETE_AFTER_BINDING)
+        ]:
+            entry.obsolete = True
+            if not entry.sent:
+                self._lengths[entry.lane] -= 1
+                entries.remove(entry)
+                dropped.append(entry.effect)
         return dropped
 
-    def _pop(self, lane: Lane) -> Job | None:
-        """Take the first job out of a lane that is still needed."""
+    def _pop(self, lane: Lane) -> QueuedEffect | None:
+        """Take the first effect out of a lane that is still needed."""
         queue = self._lanes[lane]
         while queue:
-            job = queue.popleft()
-            if not job.obsolete:
-                return job
+            entry = queue.popleft()
+            if not entry.obsolete:
+                return entry
         return None
 
     def _has_capacity(self, lane: Lane) -> bool:
@@ -252,7 +254,7 @@ class EffectQueue:
         return not self._beyond_share(lane) or self._claimed < self._places
 
     def _beyond_share(self, lane: Lane) -> bool:
-        """Return whether one more job of a lane needs a place beyond its share."""
+        """Return whether one more effect of a lane needs a place beyond its share."""
         share = self._shares[lane]
         return share is not None and self._sent[lane] >= share
 

@@ -51,7 +51,7 @@ class Evictions:
             else:
                 await self._delete(effect, attempt)
         except (NotFound, Replaced):
-            attempt.job.unchanged = True
+            attempt.entry.unchanged = True
 
     async def _delete(self, effect: Evict, attempt: RetryAttempt) -> None:
         disrupt = requests.set_disruption_target(effect, times.stamp(self._clock()))

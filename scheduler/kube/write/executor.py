@@ -43,7 +43,7 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.write.bindings import Bindings
-from scheduler.kube.write.effect_queue import Job
+from scheduler.kube.write.effect_queue import QueuedEffect
 from scheduler.kube.write.event_recorder import EventRecorder, Series
 from scheduler.kube.write.evictions import Evictions
 from scheduler.kube.write.pod_statuses import PodStatusWriter
@@ -79,7 +79,7 @@ __all__ = ["EffectExecutor", "FirstAnswer", "Patience"]
 
 
 class EffectExecutor:
-    """Carries out jobs, many at a time."""
+    """Carries out effects, many at a time."""
 
     def __init__(
         self,
@@ -106,30 +106,30 @@ class EffectExecutor:
         """Begin no more writes, except for those that finish what was begun."""
         self._retry.stop()
 
-    def start(self, job: Job, then: Callable[[FirstAnswer | None], None]) -> bool:
+    def start(self, entry: QueuedEffect, then: Callable[[FirstAnswer | None], None]) -> bool:
         """Send the one request of a binding or an Event at once, if that can be done.
 
         Most writes need no more than that, and a task for each would cost more than the request.
 
         Args:
-            job: What to carry out.
+            entry: What to carry out.
             then: Called later, once: with `None` when it is done, else with the argument for
                 `execute`.
 
         Returns:
             Whether it was sent; otherwise `then` is not called, and `execute` does all of it.
         """
-        effect = job.effect
+        effect = entry.effect
         if isinstance(effect, Bind):
             if effect.extender is not None or not self._retry.may_start(effect):
                 return False
             return self._post(requests.bind(effect), None, then)
         if not isinstance(effect, RecordEvent) or not self._retry.may_start(effect):
             return False
-        series = self._series(effect, job)
+        series = self._series(effect, entry)
         if series is None or series.written:
             return False
-        request = self._recorder.request(effect, series, job.since)
+        request = self._recorder.request(effect, series, entry.since)
         return self._post(request, series, then)
 
     def _post(
@@ -150,18 +150,20 @@ class EffectExecutor:
 
         return self._client.start(request, answered)
 
-    async def execute(self, job: Job, first_answer: FirstAnswer | None = None) -> Failure | None:
+    async def execute(
+        self, entry: QueuedEffect, first_answer: FirstAnswer | None = None
+    ) -> Failure | None:
         """Carry out an effect, or continue it; return the failure if there is one."""
         try:
             if first_answer is None:
-                await self._retry.wait_turn(job.effect)
-            await self._carry_out(self._retry.start(job, first_answer))
+                await self._retry.wait_turn(entry.effect)
+            await self._carry_out(self._retry.start(entry, first_answer))
         except KubeError as error:
             return Failure(failure_kind(error), str(error))
         return None
 
     async def _carry_out(self, attempt: RetryAttempt) -> None:
-        match attempt.job.effect:
+        match attempt.entry.effect:
             case Bind() as effect:
                 await self._bindings.bind(effect, attempt)
             case BindVolumes() as effect:
@@ -197,7 +199,7 @@ class EffectExecutor:
         if self._extenders is None:
             raise ExtenderError("no extender is configured")
         with self._retry.stoppable():
-            attempt.job.answers = await self._extenders.ask(effect)
+            attempt.entry.answers = await self._extenders.ask(effect)
 
     async def _save_ledger(self, effect: SaveLedger, attempt: RetryAttempt) -> None:
         """Write the ledger, merged with what another instance has written meanwhile."""
@@ -214,13 +216,13 @@ class EffectExecutor:
                 return
 
     async def _record_event(self, effect: RecordEvent, attempt: RetryAttempt) -> None:
-        job = attempt.job
-        series = self._series(effect, job)
+        entry = attempt.entry
+        series = self._series(effect, entry)
         if series is None:
             return
         written = False
         try:
-            await self._retry.write(self._recorder.request(effect, series, job.since), attempt)
+            await self._retry.write(self._recorder.request(effect, series, entry.since), attempt)
             written = True
         finally:
             if written:
@@ -228,8 +230,8 @@ class EffectExecutor:
             else:
                 self._recorder.failed(effect, series)
 
-    def _series(self, effect: RecordEvent, job: Job) -> Series | None:
+    def _series(self, effect: RecordEvent, entry: QueuedEffect) -> Series | None:
         """Count an Event once; return its series if a request is due."""
-        if not job.counted:
-            job.counted, job.series = True, self._recorder.record(effect, job.since)
-        return job.series
+        if not entry.counted:
+            entry.counted, entry.series = True, self._recorder.record(effect, entry.since)
+        return entry.series

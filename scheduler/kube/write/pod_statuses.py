@@ -41,8 +41,8 @@ class PodStatusWriter:
         self._remember(effect.pod.uid)
 
     async def set_condition(self, effect: SetCondition, attempt: RetryAttempt) -> None:
-        """Write the condition of a pod, and clear its nomination where the job says so."""
-        clear = attempt.job.clear_nomination
+        """Write the condition of a pod, and clear its nomination where the queue says so."""
+        clear = attempt.entry.clear_nomination
         transition = self._transition(effect.pod.uid)
         request = requests.set_condition(effect, transition, clear_nomination=clear)
         await self._retry.write(request, attempt)

@@ -186,7 +186,7 @@ class Claims:
         self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
     ) -> bool:
         """Read a claim until no request of ours can change it; return whether one has."""
-        patient = RetryAttempt(attempt.job, self._retry.backoff(), None, finishing=True)
+        patient = RetryAttempt(attempt.entry, self._retry.backoff(), None, finishing=True)
 
         async def is_bound() -> bool:
             return _is_bound(await self._read_patiently(claim, patient, attempt), pod, write)
@@ -318,7 +318,7 @@ class Claims:
             Unreachable: It is no claim.
         """
         claim = self._decoded(answer)
-        attempt.job.claims.append((claim, created))
+        attempt.entry.claims.append((claim, created))
         return claim
 
     @staticmethod

@@ -25,7 +25,7 @@ from scheduler.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from scheduler.kube.write.effect_queue import Job
+from scheduler.kube.write.effect_queue import QueuedEffect
 from scheduler.kube.write.writer_settings import WriterSettings
 from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import FailureKind
@@ -88,9 +88,9 @@ class FirstAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class RetryAttempt:
-    """The state of the attempts for one job."""
+    """The state of the attempts for one effect."""
 
-    job: Job
+    entry: QueuedEffect
     backoff: ExponentialBackoff
     #: On the loop's clock; `None` for no end.
     deadline: float | None
@@ -131,7 +131,7 @@ class RetryPolicy:
         return not self._stopping and not self._must_wait(effect) and self._gate()
 
     def check(self, attempt: RetryAttempt) -> None:
-        """Make sure that the job may be written now.
+        """Make sure that the effect may be written now.
 
         Raises:
             Abandoned: This process stops or does not lead, or the eviction is not wanted any more.
@@ -140,15 +140,15 @@ class RetryPolicy:
             raise Abandoned("not sent: the scheduler stops")
         if not self._gate():
             raise Abandoned("not sent: another instance leads")
-        effect = attempt.job.effect
+        effect = attempt.entry.effect
         if isinstance(effect, Evict) and not attempt.finishing and not self._still_wanted(effect):
             raise Abandoned("not sent: the preemptor does not need it any more")
 
-    def start(self, job: Job, first_answer: FirstAnswer | None) -> RetryAttempt:
-        """Return the state of a job whose attempts begin now."""
+    def start(self, entry: QueuedEffect, first_answer: FirstAnswer | None) -> RetryAttempt:
+        """Return the state of an effect whose attempts begin now."""
         now = asyncio.get_running_loop().time()
         return RetryAttempt(
-            job, self.backoff(), now + self._patience.seconds, first_answer=first_answer
+            entry, self.backoff(), now + self._patience.seconds, first_answer=first_answer
         )
 
     async def call(self, request: Request, attempt: RetryAttempt) -> bytes:
@@ -164,7 +164,7 @@ class RetryPolicy:
         Raises:
             KubeError: It failed permanently, or there is no time for another attempt.
         """
-        while not attempt.job.obsolete:
+        while not attempt.entry.obsolete:
             self.check(attempt)
             try:
                 await self.call(request, attempt)
@@ -211,7 +211,7 @@ class RetryPolicy:
         now = asyncio.get_running_loop().time()
         if attempt.deadline is not None and now + delay > attempt.deadline:
             if retry_after is not None:
-                self._quiet[type(attempt.job.effect)] = now + delay
+                self._quiet[type(attempt.entry.effect)] = now + delay
             raise error
         self._client.observer.retried(request.verb, request.resource, str(error))
         with contextlib.nullcontext() if attempt.finishing else self.stoppable():

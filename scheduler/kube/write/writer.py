@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
-from scheduler.kube.write.effect_queue import EffectQueue, Job, Lane
+from scheduler.kube.write.effect_queue import EffectQueue, Lane, QueuedEffect
 from scheduler.kube.write.executor import EffectExecutor, FirstAnswer
 from scheduler.kube.write.writer_settings import WriterSettings
 from scheduler.model.effects import Ask, Effect, RecordEvent
@@ -63,7 +63,7 @@ class Writer:
         self._executor = EffectExecutor(client, gate, clock, sleeper, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
         #: Jobs that were sent without a task, and are not answered yet.
-        self._begun: set[Job] = set()
+        self._begun: set[QueuedEffect] = set()
         self._all_answered = asyncio.Event()
         self._stopping = False
 
@@ -118,58 +118,58 @@ class Writer:
 
     def _start(self) -> None:
         """Send as many effects as there are places for."""
-        while job := self._queue.take():
-            if self._executor.start(job, functools.partial(self._answered, job)):
-                self._begun.add(job)
+        while entry := self._queue.take():
+            if self._executor.start(entry, functools.partial(self._answered, entry)):
+                self._begun.add(entry)
             else:
-                self._execute(job)
+                self._execute(entry)
 
-    def _execute(self, job: Job, first_answer: FirstAnswer | None = None) -> None:
-        task = asyncio.create_task(self._executor.execute(job, first_answer))
+    def _execute(self, entry: QueuedEffect, first_answer: FirstAnswer | None = None) -> None:
+        task = asyncio.create_task(self._executor.execute(entry, first_answer))
         self._tasks.add(task)
-        task.add_done_callback(functools.partial(self._ended, job))
+        task.add_done_callback(functools.partial(self._ended, entry))
 
-    def _answered(self, job: Job, first_answer: FirstAnswer | None) -> None:
-        """Finish a job that has no task, or continue it in one."""
-        if job not in self._begun:
+    def _answered(self, entry: QueuedEffect, first_answer: FirstAnswer | None) -> None:
+        """Finish an effect that has no task, or continue it in one."""
+        if entry not in self._begun:
             return  # we stop, and its outcome has gone to the sink
-        self._begun.remove(job)
+        self._begun.remove(entry)
         if first_answer is None:
-            self._finish(job, None)
+            self._finish(entry, None)
         else:
-            self._execute(job, first_answer)
+            self._execute(entry, first_answer)
         if not self._begun:
             self._all_answered.set()
 
-    def _ended(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
-        """Report the outcome of a job, however its task ended."""
+    def _ended(self, entry: QueuedEffect, task: asyncio.Task[Failure | None]) -> None:
+        """Report the outcome of an effect, however its task ended."""
         try:
-            self._finish_task(job, task)
+            self._finish_task(entry, task)
         except Exception as error:  # noqa: BLE001 - the loop would log it and continue
             self._settings.defect(error)
 
-    def _finish_task(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
+    def _finish_task(self, entry: QueuedEffect, task: asyncio.Task[Failure | None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             failure: Failure | None = STOPPING
         elif error := task.exception():
             failure = Failure(FailureKind.UNAVAILABLE, f"{type(error).__name__}: {error}")
             asyncio.get_running_loop().call_exception_handler(
-                {"message": f"could not execute {job.effect}", "exception": error}
+                {"message": f"could not execute {entry.effect}", "exception": error}
             )
         else:
             failure = task.result()
-        self._finish(job, failure)
+        self._finish(entry, failure)
 
-    def _finish(self, job: Job, failure: Failure | None) -> None:
-        self._queue.done(job)
+    def _finish(self, entry: QueuedEffect, failure: Failure | None) -> None:
+        self._queue.done(entry)
         self._start()
-        for claim, created in job.claims:
+        for claim, created in entry.claims:
             self._sink(ClaimAnswered(claim, created))
-        if failure is None and isinstance(job.effect, Ask):
-            self._sink(Answered(job.effect.pod, job.effect.number, job.answers))
+        if failure is None and isinstance(entry.effect, Ask):
+            self._sink(Answered(entry.effect.pod, entry.effect.number, entry.answers))
         else:
-            self._report(job.effect, failure, changed=not job.unchanged)
+            self._report(entry.effect, failure, changed=not entry.unchanged)
 
     def _report_soon(self, effect: Effect, failure: Failure | None) -> None:
         asyncio.get_running_loop().call_soon(self._report_now, effect, failure)

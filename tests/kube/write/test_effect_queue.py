@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube.write.effect_queue import EffectQueue, Job, Lane, shares
+from scheduler.kube.write.effect_queue import EffectQueue, Lane, QueuedEffect, shares
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -58,15 +58,15 @@ def about(effect: Effect) -> str:
 def taken(queue: EffectQueue) -> list[Effect]:
     """Take out everything there is a place for."""
     effects = []
-    while job := queue.take():
-        effects.append(job.effect)
+    while entry := queue.take():
+        effects.append(entry.effect)
     return effects
 
 
-def take(queue: EffectQueue) -> Job:
-    job = queue.take()
-    assert job is not None
-    return job
+def take(queue: EffectQueue) -> QueuedEffect:
+    entry = queue.take()
+    assert entry is not None
+    return entry
 
 
 def test_the_more_important_lane_is_sent_first():
@@ -129,10 +129,10 @@ def test_effects_of_one_pod_are_sent_in_the_order_in_which_they_were_added():
         queue.add(effect)
 
     for effect in effects:
-        job = take(queue)
-        assert job.effect == effect
+        entry = take(queue)
+        assert entry.effect == effect
         assert queue.take() is None
-        queue.done(job)
+        queue.done(entry)
     assert queue.sent == 0
 
 
@@ -146,9 +146,9 @@ def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: 
     queue.add(old)
 
     assert queue.add(new) == [old]
-    job = take(queue)
-    assert job.effect == new
-    assert job.clear_nomination == (old_clears or new_clears)
+    entry = take(queue)
+    assert entry.effect == new
+    assert entry.clear_nomination == (old_clears or new_clears)
 
 
 def test_a_condition_that_is_being_written_is_not_replaced():
@@ -183,12 +183,12 @@ def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
 def test_a_binding_waits_for_the_condition_being_written_and_ends_its_retries():
     queue = EffectQueue(64, lambda: 0.0)
     queue.add(condition("a"))
-    job = take(queue)
+    entry = take(queue)
 
     assert queue.add(bind("a")) == []
-    assert job.obsolete
+    assert entry.obsolete
     assert queue.take() is None
-    queue.done(job)
+    queue.done(entry)
     assert taken(queue) == [bind("a")]
 
 
@@ -231,11 +231,11 @@ def test_every_effect_is_taken_once_and_in_the_order_of_its_pod(
     came: list[Effect] = []
     went: list[Effect] = []
     moot: list[Effect] = []
-    sent: list[Job] = []
+    sent: list[QueuedEffect] = []
 
-    def end(job: Job) -> None:
-        went.append(job.effect)
-        queue.done(job)
+    def end(entry: QueuedEffect) -> None:
+        went.append(entry.effect)
+        queue.done(entry)
 
     for step in steps:
         if step == "take":
@@ -246,7 +246,7 @@ def test_every_effect_is_taken_once_and_in_the_order_of_its_pod(
         else:
             came.append(step)
             moot += queue.add(step)
-        on_their_way = [job.effect for job in sent if not isinstance(job.effect, RecordEvent)]
+        on_their_way = [entry.effect for entry in sent if not isinstance(entry.effect, RecordEvent)]
         pods = [each.victim if isinstance(each, Evict) else each.pod for each in on_their_way]
         assert len(pods) == len(set(pods))
         assert queue.sent == len(sent) <= places
