@@ -208,8 +208,8 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
 def _policies(findings: Findings, result: AttemptResult) -> tuple[PolicyVeto, ...]:
     """Return what forbids preemptions, with the number of nodes; no pod is named."""
     for refusal in result.refusals:
-        findings.objections.add(refusal, nodes=0)
-    return findings.objections.views()
+        findings.veto_counts.add(refusal, nodes=0)
+    return findings.veto_counts.views()
 
 
 def _node(found: NodeResult) -> NodeVerdict:

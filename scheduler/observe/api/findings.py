@@ -20,7 +20,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.api.lists import slices
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Findings", "Objections", "collected", "nodes_by_name", "veto_text"]
+__all__ = ["Findings", "VetoCounts", "collected", "nodes_by_name", "veto_text"]
 
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200
@@ -28,7 +28,7 @@ _SLICE: Final = 200
 _EXAMPLES: Final = 5
 
 
-class Objections:
+class VetoCounts:
     """On how many nodes each veto forbids evictions, and when the first of these ends.
 
     Vetoes on many nodes often differ in nothing but their ends.
@@ -57,7 +57,8 @@ class Findings(NamedTuple):
 
     #: The names of the nodes with each verdict that rejects the pod, in order.
     names: dict[Verdict, list[str]]
-    objections: Objections
+    #: On how many nodes each veto forbids evictions.
+    veto_counts: VetoCounts
 
     async def verdicts(self) -> tuple[explanations.Verdict, ...]:
         """Return why nodes reject the pod, by plugin and reason, the most frequent ones first."""
@@ -132,19 +133,19 @@ def nodes_by_name(cluster: Cluster) -> dict[str, Node]:
 async def collected(result: AttemptResult) -> Findings:
     """Collect what an attempt found."""
     names: dict[Verdict, list[str]] = {}
-    objections = Objections()
+    veto_counts = VetoCounts()
     for part in slices(result.results, _SLICE):
         for each in part:
-            _collect(each, names, objections)
+            _collect(each, names, veto_counts)
         await asyncio.sleep(0)
-    return Findings(names, objections)
+    return Findings(names, veto_counts)
 
 
-def _collect(each: NodeResult, names: dict[Verdict, list[str]], objections: Objections) -> None:
+def _collect(each: NodeResult, names: dict[Verdict, list[str]], veto_counts: VetoCounts) -> None:
     if each.verdict is not None:
         names.setdefault(each.verdict, []).append(each.name)
     for veto in each.vetoes:
-        objections.add(veto)
+        veto_counts.add(veto)
 
 
 def veto_text(veto: object) -> str:
