@@ -163,7 +163,7 @@ class BindingCycle:
         )
         self._status.report_scheduled(queued.pod, effect.node)
 
-    def not_bound(self, uid: str) -> None:
+    def undo_reservations(self, uid: str) -> None:
         """Undo what was reserved for a pod that the API server has not bound."""
         self.in_flight.pop(uid, None)
         for reserved in self._binding.pop(uid, ()):

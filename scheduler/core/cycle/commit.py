@@ -154,7 +154,7 @@ class DecisionCommitter:
     def not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:
         """Take a pod off the node that it could not be bound to, and try it again later."""
         uid = effect.pod.uid
-        self._binding.not_bound(uid)
+        self._binding.undo_reservations(uid)
         if not self._cluster.is_assumed(uid):
             return
         queued = self._queue.get(uid)
