@@ -25,7 +25,7 @@ from scheduler.model.comparisons import Comparison
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["Candidate", "Prefer", "best_of", "best_row", "candidates_on"]
+__all__ = ["Candidate", "Prefer", "best_of", "candidates_on", "pick_one_node"]
 
 
 class Candidate(NamedTuple):
@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
 Prefer = Callable[[Rows], Rows]
 
 
-def best_row(
+def pick_one_node(
     rows: Rows,
     codes: Codes,
     criteria: Criteria,
@@ -70,7 +70,7 @@ def best_row(
     for criterion in criteria:
         values = criterion[best]
         best = best[values == values.min()]
-    return _pick(rows[best], uid, cluster, prefer)
+    return _break_tie(rows[best], uid, cluster, prefer)
 
 
 def candidates_on(
@@ -144,10 +144,10 @@ def best_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Cand
         return None
     least = min(key for key, _ in keyed)
     ties = {candidate.row: candidate for key, candidate in keyed if key == least}
-    return ties[_pick(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
+    return ties[_break_tie(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
 
 
-def _pick(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
+def _break_tie(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
     """Return one of some equally good rows: the nominated node, if it is among them."""
     nominated = cluster.nominations.node(uid)
     row = None if nominated is None else cluster.columns.row(nominated)

@@ -16,8 +16,8 @@ import numpy as np
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.preemption.dry_run_result import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
-from scheduler.core.preemption.evaluate.candidates import Candidate, best_row, candidates_on
-from scheduler.core.preemption.evaluate.comparison import compared
+from scheduler.core.preemption.evaluate.candidates import Candidate, candidates_on, pick_one_node
+from scheduler.core.preemption.evaluate.explain_comparison import explain_comparison
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
 from scheduler.core.preemption.evaluate.victims import dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
@@ -117,14 +117,14 @@ def select_candidate(
     if preemptor.vetoes is not None:
         search = _Search(preemptor, preemptor.vetoes, cache.vetoes, evaluated)
         best = search.best()
-        return search.no_candidate(verdicts) if best is None else search.compared(best)
+        return search.no_candidate(verdicts) if best is None else search.with_comparison(best)
     pod, cluster = preemptor.pod, preemptor.cluster
-    row = best_row(*evaluated, pod.uid, cluster, preemptor.prefer)
+    row = pick_one_node(*evaluated, pod.uid, cluster, preemptor.prefer)
     if row is None:
         return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
     only: Rows = np.array([row], dtype=np.int64)
     (candidate,) = preemptor.candidates_on(only)
-    return evaluated.compared(candidate, preemptor)
+    return evaluated.with_comparison(candidate, preemptor)
 
 
 def find_candidates(
@@ -165,13 +165,13 @@ class _Evaluated(NamedTuple):
         rows: Rows = self.rows[(self.codes == 0) & (self.criteria.victims > 0)]
         return rows
 
-    def compared(self, chosen: Candidate, preemptor: Preemptor) -> Candidate:
+    def with_comparison(self, chosen: Candidate, preemptor: Preemptor) -> Candidate:
         """Return the chosen candidate with the comparison, if that is wanted."""
         if not preemptor.compares:
             return chosen
-        names, tie_break = preemptor.cluster.columns.names, preemptor.tie_break
-        comparison = compared(*self, chosen.row, names, functools.partial(tie_break, chosen.row))
-        return chosen._replace(comparison=comparison)
+        names = preemptor.cluster.columns.names
+        tie_break = functools.partial(preemptor.tie_break, chosen.row)
+        return chosen._replace(comparison=explain_comparison(*self, chosen.row, names, tie_break))
 
 
 class _Search:
@@ -214,7 +214,7 @@ class _Search:
         if self._vetoes.checks_all:
             self._check_at_once()
         checked, few = 0, self._few()
-        while (row := self._best_row()) is not None:
+        while (row := self._pick_one_node()) is not None:
             if checked == few:
                 self._check_at_once()
             elif allowed := self._check(np.array([row], dtype=np.int64)):
@@ -225,23 +225,23 @@ class _Search:
 
     def _best_explained(self) -> Candidate | None:
         allowed = {candidate.row: candidate for candidate in self._check_remaining()}
-        row = self._best_row()
+        row = self._pick_one_node()
         if row is None:
             return None
         self._tally()
         return allowed[row]
 
-    def _best_row(self) -> int | None:
+    def _pick_one_node(self) -> int | None:
         pod, cluster = self._preemptor.pod, self._preemptor.cluster
-        return best_row(*self._evaluated, pod.uid, cluster, self._preemptor.prefer)
+        return pick_one_node(*self._evaluated, pod.uid, cluster, self._preemptor.prefer)
 
     def _few(self) -> int:
         rules = self._preemptor.rules
         return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
 
-    def compared(self, chosen: Candidate) -> Candidate:
+    def with_comparison(self, chosen: Candidate) -> Candidate:
         """Return the chosen candidate with its comparison with those that no veto excludes."""
-        return self._evaluated.compared(chosen, self._preemptor)
+        return self._evaluated.with_comparison(chosen, self._preemptor)
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""

@@ -1,6 +1,6 @@
 """Says how the candidates of a preemption compared: which criterion decided against each.
 
-It reads the criteria that `candidates.best_row` has decided by, and decides nothing.
+It reads the criteria that `candidates.pick_one_node` has decided by, and decides nothing.
 
 Axes: C candidate rows.
 """
@@ -14,13 +14,13 @@ from scheduler.core.preemption.evaluate.candidate_cache import Criteria
 from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["compared"]
+__all__ = ["explain_comparison"]
 
 #: What the criteria are called, in their order.
 _NAMES: Final = ("pdbViolations", "highestPriority", "prioritySum", "victims", "earliestStart")
 
 
-def compared(
+def explain_comparison(
     rows: Rows,
     codes: Codes,
     criteria: Criteria,

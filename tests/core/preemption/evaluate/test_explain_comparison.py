@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.attempt import scheduling_attempt
 from scheduler.core.preemption.evaluate.candidate_cache import Criteria
-from scheduler.core.preemption.evaluate.comparison import compared
+from scheduler.core.preemption.evaluate.explain_comparison import explain_comparison
 from scheduler.model.comparisons import MAX_COMPARED
 from tests.support.builders import node, pdb, pod
 from tests.support.cluster import Cluster
@@ -23,7 +23,7 @@ def criteria(keys: list[tuple[int, ...]]) -> Criteria:
 def compare(keys: list[tuple[int, ...]], chosen: int):
     names = [f"n{i}" for i in range(len(keys))]
     rows, codes = np.arange(len(keys)), np.zeros(len(keys), dtype=np.uint16)
-    return compared(rows, codes, criteria(keys), chosen, names, lambda row: "hash")
+    return explain_comparison(rows, codes, criteria(keys), chosen, names, lambda row: "hash")
 
 
 small = st.integers(0, 2)
@@ -59,7 +59,9 @@ def test_rows_that_are_no_candidates_are_left_out():
     keys = [(0, 1, 1, 1, 0), (0, 0, 0, 0, 0), (1, 1, 1, 1, 0)]
     codes = np.array([0, 0, 7], dtype=np.uint16)
 
-    found = compared(np.arange(3), codes, criteria(keys), 0, ["a", "b", "c"], lambda row: "hash")
+    found = explain_comparison(
+        np.arange(3), codes, criteria(keys), 0, ["a", "b", "c"], lambda row: "hash"
+    )
 
     assert [each.node for each in found.candidates] == ["a"]
     assert (found.total, found.criterion) == (1, "")
