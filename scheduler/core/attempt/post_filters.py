@@ -23,7 +23,7 @@ from scheduler.core.attempt.extenders import (
 from scheduler.core.feasibility.filters import Preparation
 from scheduler.core.preemption.evaluate import candidates, evaluator
 from scheduler.core.preemption.evaluate.candidates import Candidate
-from scheduler.core.preemption.evaluate.evaluator import NoCandidate, Preemptor
+from scheduler.core.preemption.evaluate.evaluator import NoCandidate, PreemptionInputs
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.verdicts import Verdicts
@@ -156,9 +156,9 @@ class PostFilterRunner:
         """
         pod_class = context.pod_class
         if not extenders.has_verb(pod_class.extenders, Verb.PREEMPT):
-            preemptor = self._preemptor(context, filtered)
+            inputs = self._preemption_inputs(context, filtered)
             return evaluator.select_candidate(
-                preemptor, filtered.codes, self._verdicts, pod_class.candidate_cache
+                inputs, filtered.codes, self._verdicts, pod_class.candidate_cache
             )
         before = self._find_candidates(context, filtered)
         if isinstance(before, NoCandidate):
@@ -216,17 +216,19 @@ class PostFilterRunner:
     def _find_candidates(
         self, context: AttemptContext, filtered: FilterResult
     ) -> dict[str, Candidate] | NoCandidate:
-        preemptor = self._preemptor(context, filtered)
+        inputs = self._preemption_inputs(context, filtered)
         return evaluator.find_candidates(
-            preemptor, filtered.codes, self._verdicts, context.pod_class.candidate_cache
+            inputs, filtered.codes, self._verdicts, context.pod_class.candidate_cache
         )
 
-    def _preemptor(self, context: AttemptContext, filtered: FilterResult) -> Preemptor:
+    def _preemption_inputs(
+        self, context: AttemptContext, filtered: FilterResult
+    ) -> PreemptionInputs:
         profile = context.pod_class.profile
         relocation = None
         if profile.prefers_movable:
             relocation = RelocationCost(profile, self._cluster, self._verdicts)
-        return Preemptor(
+        return PreemptionInputs(
             context.pod,
             self._cluster,
             filtered.prepared.predicates,

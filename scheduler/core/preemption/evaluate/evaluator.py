@@ -30,7 +30,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Rows
 
-__all__ = ["NoCandidate", "Preemptor", "find_candidates", "select_candidate", "vetoed"]
+__all__ = ["NoCandidate", "PreemptionInputs", "find_candidates", "select_candidate", "vetoed"]
 
 NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
@@ -59,8 +59,8 @@ class NoCandidate:
     until: Seconds | None = None
 
 
-class Preemptor(NamedTuple):
-    """The pod to preempt for, with all that the decision depends on."""
+class PreemptionInputs(NamedTuple):
+    """A preemptor, with all that the evaluation of its preemption depends on."""
 
     pod: Pod
     #: The cluster as it is.
@@ -76,7 +76,7 @@ class Preemptor(NamedTuple):
 
     @property
     def rules(self) -> PolicyRules | None:
-        """The policies that bind it, if any do."""
+        """The policies that bind the preemptor, if any do."""
         return None if self.vetoes is None else self.vetoes.rules
 
     def prefer(self, tied: Rows) -> Rows:
@@ -101,54 +101,54 @@ class Preemptor(NamedTuple):
 
 
 def select_candidate(
-    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
+    inputs: PreemptionInputs, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> Candidate | NoCandidate:
     """Plan the preemption for a pod that fits on no node.
 
     Args:
-        preemptor: The pod.
+        inputs: The pod, and what else the decision depends on.
         codes: (N,) why it fits on no node.
         verdicts: The table of the codes.
         cache: The cached results of its class.
     """
-    evaluated = _evaluate(preemptor, codes, verdicts, cache)
+    evaluated = _evaluate(inputs, codes, verdicts, cache)
     if isinstance(evaluated, NoCandidate):
         return evaluated
-    if preemptor.vetoes is not None:
-        search = _Search(preemptor, preemptor.vetoes, cache.vetoes, evaluated)
+    if inputs.vetoes is not None:
+        search = _Search(inputs, inputs.vetoes, cache.vetoes, evaluated)
         best = search.best()
         return search.no_candidate(verdicts) if best is None else search.with_comparison(best)
-    pod, cluster = preemptor.pod, preemptor.cluster
-    row = pick_one_node(*evaluated, pod.uid, cluster, preemptor.prefer)
+    pod, cluster = inputs.pod, inputs.cluster
+    row = pick_one_node(*evaluated, pod.uid, cluster, inputs.prefer)
     if row is None:
         return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
     only: Rows = np.array([row], dtype=np.int64)
-    (candidate,) = preemptor.candidates_on(only)
-    return evaluated.with_comparison(candidate, preemptor)
+    (candidate,) = inputs.candidates_on(only)
+    return evaluated.with_comparison(candidate, inputs)
 
 
 def find_candidates(
-    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
+    inputs: PreemptionInputs, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> dict[str, Candidate] | NoCandidate:
     """Return all candidates by node, for extenders to choose from.
 
     For the arguments see `select_candidate`.
     """
-    evaluated = _evaluate(preemptor, codes, verdicts, cache)
+    evaluated = _evaluate(inputs, codes, verdicts, cache)
     if isinstance(evaluated, NoCandidate):
         return evaluated
-    if preemptor.vetoes is not None:
-        search = _Search(preemptor, preemptor.vetoes, cache.vetoes, evaluated)
+    if inputs.vetoes is not None:
+        search = _Search(inputs, inputs.vetoes, cache.vetoes, evaluated)
         allowed = search.all()
         if not allowed:
             return search.no_candidate(verdicts)
     else:
         rows = evaluated.candidate_rows()
         if not rows.shape[0]:
-            cluster = preemptor.cluster
+            cluster = inputs.cluster
             return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
-        allowed = preemptor.candidates_on(rows)
-    names = preemptor.cluster.columns.names
+        allowed = inputs.candidates_on(rows)
+    names = inputs.cluster.columns.names
     return {names[candidate.row]: candidate for candidate in allowed}
 
 
@@ -165,12 +165,12 @@ class _Evaluated(NamedTuple):
         rows: Rows = self.rows[(self.codes == 0) & (self.criteria.victims > 0)]
         return rows
 
-    def with_comparison(self, chosen: Candidate, preemptor: Preemptor) -> Candidate:
+    def with_comparison(self, chosen: Candidate, inputs: PreemptionInputs) -> Candidate:
         """Return the chosen candidate with the comparison, if that is wanted."""
-        if not preemptor.compares:
+        if not inputs.compares:
             return chosen
-        names = preemptor.cluster.columns.names
-        tie_break = functools.partial(preemptor.tie_break, chosen.row)
+        names = inputs.cluster.columns.names
+        tie_break = functools.partial(inputs.tie_break, chosen.row)
         return chosen._replace(comparison=explain_comparison(*self, chosen.row, names, tie_break))
 
 
@@ -183,12 +183,12 @@ class _Search:
 
     def __init__(
         self,
-        preemptor: Preemptor,
+        inputs: PreemptionInputs,
         vetoes: CandidateVetoes,
         cache: VetoCache,
         evaluated: _Evaluated,
     ) -> None:
-        self._preemptor = preemptor
+        self._inputs = inputs
         self._vetoes = vetoes
         self._cache = cache
         known = cache.known(vetoes.state, vetoes.now)
@@ -232,16 +232,16 @@ class _Search:
         return allowed[row]
 
     def _pick_one_node(self) -> int | None:
-        pod, cluster = self._preemptor.pod, self._preemptor.cluster
-        return pick_one_node(*self._evaluated, pod.uid, cluster, self._preemptor.prefer)
+        pod, cluster = self._inputs.pod, self._inputs.cluster
+        return pick_one_node(*self._evaluated, pod.uid, cluster, self._inputs.prefer)
 
     def _few(self) -> int:
-        rules = self._preemptor.rules
+        rules = self._inputs.rules
         return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
 
     def with_comparison(self, chosen: Candidate) -> Candidate:
         """Return the chosen candidate with its comparison with those that no veto excludes."""
-        return self._evaluated.with_comparison(chosen, self._preemptor)
+        return self._evaluated.with_comparison(chosen, self._inputs)
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
@@ -256,7 +256,7 @@ class _Search:
         """Return why there is no candidate."""
         self._tally()
         rows, codes, _ = self._evaluated
-        return _no_candidate(rows, codes, self._preemptor.cluster, verdicts, self._vetoes.tally)
+        return _no_candidate(rows, codes, self._inputs.cluster, verdicts, self._vetoes.tally)
 
     def _tally(self) -> None:
         """Count the nodes by reason, and fill in the trace if there is to be one."""
@@ -284,10 +284,10 @@ class _Search:
 
     def _check(self, rows: Rows) -> list[Candidate]:
         """Check the candidates on some rows one by one; return those without a veto."""
-        names = self._preemptor.cluster.columns.names
+        names = self._inputs.cluster.columns.names
         allowed = []
         vetoed: dict[int, tuple[Veto, ...]] = {}
-        for candidate in self._preemptor.candidates_on(rows):
+        for candidate in self._inputs.candidates_on(rows):
             reasons = self._vetoes.against(names[candidate.row], candidate.victims)
             if reasons:
                 vetoed[candidate.row] = self._shared.setdefault(reasons, reasons)
@@ -298,8 +298,8 @@ class _Search:
 
     def _check_at_once(self) -> None:
         """Check all remaining candidates at once, and exclude those with a veto."""
-        pod, cluster, predicates, *_ = self._preemptor
-        rows, rules = self._evaluated.candidate_rows(), self._preemptor.rules
+        pod, cluster, predicates, *_ = self._inputs
+        rows, rules = self._evaluated.candidate_rows(), self._inputs.rules
         for run in dry_run_preemption(pod, cluster, predicates, rows, no_victims=0, rules=rules):
             sheet = self._vetoes.sheet(run)
             if len(sheet) <= _FEW:
@@ -319,10 +319,10 @@ class _Search:
 
 
 def _evaluate(
-    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
+    inputs: PreemptionInputs, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> _Evaluated | NoCandidate:
     """Return what preemption would mean on each row; for the arguments see `select_candidate`."""
-    pod, cluster, predicates, vetoes, *_ = preemptor
+    pod, cluster, predicates, vetoes, *_ = inputs
     resolvable = verdicts.resolvable(codes)
     reason = _not_eligible(pod, cluster, resolvable)
     if reason is not None:
@@ -333,7 +333,7 @@ def _evaluate(
             return vetoed(vetoes.tally)
     rows = np.flatnonzero(resolvable)
     no_victims = verdicts.code(NO_VICTIMS)
-    return _Evaluated(rows, *cache.evaluate(pod, predicates, rows, no_victims, preemptor.rules))
+    return _Evaluated(rows, *cache.evaluate(pod, predicates, rows, no_victims, inputs.rules))
 
 
 def vetoed(tally: VetoTally) -> NoCandidate:
