@@ -226,7 +226,7 @@ class ExistingTerms:
         weight = self._weight
 
         def matching(terms: TermList) -> Sequence[AffinityTerm]:
-            return terms.on(topology_key).about(namespace, labels, namespace_labels)
+            return terms.on(topology_key).matching(namespace, labels, namespace_labels)
 
         matched = (namespace, frozenset(labels.items()), frozenset(namespace_labels.items()))
         return counters.of_carried(

@@ -10,14 +10,19 @@ from collections.abc import Callable, Sequence
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.releases import Reference
 from scheduler.state.pods import affinity_terms
-from scheduler.state.pods.affinity_terms import AffinityTerm, TermList, about, about_any
+from scheduler.state.pods.affinity_terms import (
+    AffinityTerm,
+    TermList,
+    matches_all_terms,
+    matches_any_term,
+)
 
 __all__ = ["after_node", "after_pod"]
 
 
 def after_pod(reference: Reference, pod: Pod, old: Pod | None, new: Pod | None) -> bool:
     """Return whether an added, deleted or relabelled pod can make a waiting pod schedulable."""
-    repels = about_any if reference.wakes_by_any_anti_affinity_term else about
+    repels = matches_any_term if reference.wakes_by_any_anti_affinity_term else matches_all_terms
     if old is not None and new is not None and new.uid == pod.uid:
         return True
     if any(state is not None and not _placed(state) for state in (old, new)):
@@ -26,11 +31,11 @@ def after_pod(reference: Reference, pod: Pod, old: Pod | None, new: Pod | None) 
     if own.error:
         return True
     if old is not None and new is not None:
-        attracts = about(own.affinity, new) and not about(own.affinity, old)
+        attracts = matches_all_terms(own.affinity, new) and not matches_all_terms(own.affinity, old)
         releases = repels(own.anti_affinity, old) and not repels(own.anti_affinity, new)
         return attracts or releases
     if new is not None:
-        return about(own.affinity, new)
+        return matches_all_terms(own.affinity, new)
     return old is not None and _repelled(pod, old, repels)
 
 

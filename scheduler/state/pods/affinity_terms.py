@@ -37,9 +37,9 @@ __all__ = [
     "AffinityTerms",
     "TermList",
     "TermScope",
-    "about",
-    "about_any",
     "compiled",
+    "matches_all_terms",
+    "matches_any_term",
     "spelled",
 ]
 
@@ -126,7 +126,7 @@ class TermList(tuple[AffinityTerm, ...]):
             return TermList(term for term in self if term.topology_key == topology_key)
         return self._by_key.get(topology_key, _NONE)
 
-    def about(
+    def matching(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> list[AffinityTerm]:
         """Return the terms that select pods with these labels in this namespace."""
@@ -222,7 +222,7 @@ def _compiled(namespace: str, affinity: Affinity) -> AffinityTerms:
     return AffinityTerms(*lists, f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors))
 
 
-def about(terms: TermList, pod: Pod) -> bool:
+def matches_all_terms(terms: TermList, pod: Pod) -> bool:
     """Return whether there are terms and all of them select a pod, without its namespace labels.
 
     Source: kube-scheduler v1.36.3 interpodaffinity.podMatchesAllAffinityTerms.
@@ -230,15 +230,15 @@ def about(terms: TermList, pod: Pod) -> bool:
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
     if len(terms) < MANY:
         return bool(terms) and all(term.matches(namespace, labels, _NO_LABELS) for term in terms)
-    return len(terms.about(namespace, labels, _NO_LABELS)) == len(terms)
+    return len(terms.matching(namespace, labels, _NO_LABELS)) == len(terms)
 
 
-def about_any(terms: TermList, pod: Pod) -> bool:
+def matches_any_term(terms: TermList, pod: Pod) -> bool:
     """Return whether any term selects a pod, without its namespace labels.
 
     Source: kube-scheduler v1.37.2 interpodaffinity.podMatchesAnyAffinityTerms.
     """
-    return bool(terms.about(pod.metadata.namespace, pod.metadata.labels, _NO_LABELS))
+    return bool(terms.matching(pod.metadata.namespace, pod.metadata.labels, _NO_LABELS))
 
 
 def spelled(selector: Selector | None) -> bytes:

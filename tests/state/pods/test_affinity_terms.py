@@ -6,7 +6,7 @@ from scheduler.model.api.objects import LabelSelector, PodAffinityTerm, Requirem
 from scheduler.model.api.selectors import Selector
 from scheduler.model.releases import REFERENCES, V1_36, V1_37, Reference
 from scheduler.state.pods import affinity_terms
-from scheduler.state.pods.affinity_terms import NO_TERMS, about, compiled, spelled
+from scheduler.state.pods.affinity_terms import NO_TERMS, compiled, matches_all_terms, spelled
 from tests.support.affinities import away, labels, near, term
 from tests.support.builders import PodBuilder, pod, requirement
 
@@ -141,7 +141,7 @@ def test_an_invalid_namespace_selector_is_an_error_as_well() -> None:
 @pytest.mark.parametrize(
     ("given", "want"),
     [
-        pytest.param(pod("p"), False, id="no terms are about nothing"),
+        pytest.param(pod("p"), False, id="no terms match nothing"),
         pytest.param(near(pod("p"), term("a", app="x"), term("b", tier="t")), True, id="all"),
         pytest.param(near(pod("p"), term("a", app="x"), term("b", tier="u")), False, id="not all"),
         pytest.param(
@@ -153,7 +153,7 @@ def test_an_invalid_namespace_selector_is_an_error_as_well() -> None:
 def test_whether_all_terms_select_a_pod(given: PodBuilder, want: bool) -> None:
     other = pod("other").label("app", "x").label("tier", "t").build()
 
-    assert about(compiled(given.build()).affinity, other) is want
+    assert matches_all_terms(compiled(given.build()).affinity, other) is want
 
 
 def test_only_equal_selectors_have_equal_bytes() -> None:
