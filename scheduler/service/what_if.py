@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from scheduler.observe.api.requests import ApiError, NameAccess
-from scheduler.observe.pages.plan import Home, PlanReply
+from scheduler.observe.pages.plan import PlanReply, SchedulerLoop
 from scheduler.observe.pages.statuses import status
 from scheduler.service import spawn
 from scheduler.service.what_if_worker import HEAD, Refusal
@@ -110,7 +110,7 @@ class WhatIf:
         self._idle.clear()
 
     async def decide(
-        self, home: Home, body: bytes, content_type: str, names: NameAccess
+        self, scheduler_loop: SchedulerLoop, body: bytes, content_type: str, names: NameAccess
     ) -> PlanReply:
         """Answer a request that has a place."""
         limits = self._limits
@@ -122,20 +122,22 @@ class WhatIf:
         except TimeoutError:
             return _refusal(429, "TooManyRequests", "too many plans are asked for at once")
         try:
-            return await self._decided(home, content_type.encode() + b"\n" + body, names)
+            return await self._decided(scheduler_loop, content_type.encode() + b"\n" + body, names)
         finally:
             self._slots.release()
 
-    async def _decided(self, home: Home, query: bytes, names: NameAccess) -> PlanReply:
+    async def _decided(
+        self, scheduler_loop: SchedulerLoop, query: bytes, names: NameAccess
+    ) -> PlanReply:
         try:
             worker = await self._take()
         except OSError as error:
-            home.call_soon(partial(self._log, "what_if_not_started", problem=str(error)))
+            scheduler_loop.call_soon(partial(self._log, "what_if_not_started", problem=str(error)))
             return _refusal(503, "ServiceUnavailable", "the process for plans cannot be started")
         is_usable = False
         try:
             async with asyncio.timeout(self._limits.deciding_seconds):
-                reply = await worker.ask(home, self._feed, query, names, self._log)
+                reply = await worker.ask(scheduler_loop, self._feed, query, names, self._log)
         except TimeoutError:
             seconds = self._limits.deciding_seconds
             return _refusal(
@@ -145,7 +147,7 @@ class WhatIf:
             return _refusal(error.code, error.reason, error.message)
         except (_BrokenError, OSError) as error:
             fields = {"problem": str(error), "exit_code": worker.returncode}
-            home.call_soon(partial(self._log, "what_if_failed", **fields))
+            scheduler_loop.call_soon(partial(self._log, "what_if_failed", **fields))
             return _refusal(503, "ServiceUnavailable", "the process for plans has ended")
         else:
             is_usable = True
@@ -200,10 +202,10 @@ class _Ticket:
         self._page.give_up(self._caller)
 
     async def answer(
-        self, home: Home, body: bytes, content_type: str, names: NameAccess
+        self, scheduler_loop: SchedulerLoop, body: bytes, content_type: str, names: NameAccess
     ) -> PlanReply:
         """Answer a request."""
-        return await self._page.decide(home, body, content_type, names)
+        return await self._page.decide(scheduler_loop, body, content_type, names)
 
 
 class _Worker:
@@ -231,7 +233,7 @@ class _Worker:
 
     async def ask(
         self,
-        home: Home,
+        scheduler_loop: SchedulerLoop,
         feed: Feed,
         query: bytes,
         names: NameAccess,
@@ -246,14 +248,14 @@ class _Worker:
         await self._send(b"C", query)
         tag, body = await self._receive()
         if tag == b"R":
-            async with contextlib.aclosing(home.iterate(_started(feed))) as parts:
+            async with contextlib.aclosing(scheduler_loop.iterate(_started(feed))) as parts:
                 async for part in parts:
                     await self._send(b"S", part)
             await self._send(b"E", b"")
             tag, body = await self._receive()
         if tag == b"N":
             wanted = msgspec.json.decode(body, type=list[str])
-            visible = await home.run(lambda: names.visible(wanted))
+            visible = await scheduler_loop.run(lambda: names.visible(wanted))
             allowed = [name for name in wanted if name in visible]
             await self._send(b"V", msgspec.json.encode(allowed))
             tag, body = await self._receive()
@@ -264,7 +266,7 @@ class _Worker:
         refusal = msgspec.json.decode(body, type=Refusal)
         if refusal.trace:
             fields = {"problem": refusal.message, "trace": refusal.trace}
-            home.call_soon(partial(log, "what_if_failed", **fields))
+            scheduler_loop.call_soon(partial(log, "what_if_failed", **fields))
         return _refusal(refusal.code, refusal.reason, refusal.message)
 
     async def _send(self, tag: bytes, body: bytes) -> None:

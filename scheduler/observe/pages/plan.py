@@ -6,12 +6,12 @@ from typing import Protocol, TypeVar
 
 from scheduler.observe.api.requests import NameAccess
 
-__all__ = ["Home", "PlanPage", "PlanReply", "PlanTicket"]
+__all__ = ["PlanPage", "PlanReply", "PlanTicket", "SchedulerLoop"]
 
 T = TypeVar("T")
 
 
-class Home(Protocol):
+class SchedulerLoop(Protocol):
     """The scheduler's loop, seen from another thread; `PageRunner` is one."""
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -44,12 +44,12 @@ class PlanTicket(Protocol):
         """Give the place to another request."""
 
     async def answer(
-        self, home: Home, body: bytes, content_type: str, names: NameAccess
+        self, scheduler_loop: SchedulerLoop, body: bytes, content_type: str, names: NameAccess
     ) -> PlanReply:
         """Answer a request.
 
         Args:
-            home: The scheduler's loop.
+            scheduler_loop: Runs what needs the scheduler's state.
             body: The body.
             content_type: Its type.
             names: Which pods the caller may know by name; to be asked in the scheduler's loop.

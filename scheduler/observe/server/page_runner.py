@@ -79,14 +79,14 @@ class PageRunner:
 class Relay(logging.Handler):
     """Passes records of another thread to a logger in the scheduler's loop, which owns the log."""
 
-    def __init__(self, home: PageRunner, logger: logging.Logger) -> None:
+    def __init__(self, page_runner: PageRunner, logger: logging.Logger) -> None:
         super().__init__()
-        self._home = home
+        self._page_runner = page_runner
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a record on."""
-        self._home.call_soon(self._logger.handle, record)
+        self._page_runner.call_soon(self._logger.handle, record)
 
 
 async def _awaited(work: Callable[[], Awaitable[T]]) -> T:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from aiohttp import web
 
 from scheduler.observe.logs.escape import printable, shortened
-from scheduler.observe.pages.plan import Home, PlanPage, PlanReply
+from scheduler.observe.pages.plan import PlanPage, PlanReply, SchedulerLoop
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.access import AccessDecision
 
@@ -33,14 +33,17 @@ RespondTo: TypeAlias = Callable[[web.Request, AccessDecision], Awaitable[web.Str
 
 
 def add(
-    app: web.Application, page: PlanPage, home: Home, judged: Callable[[RespondTo], Respond]
+    app: web.Application,
+    page: PlanPage,
+    scheduler_loop: SchedulerLoop,
+    judged: Callable[[RespondTo], Respond],
 ) -> None:
     """Add the route to an application.
 
     Args:
         app: The application.
         page: Answers.
-        home: The scheduler's loop.
+        scheduler_loop: Runs what needs the scheduler's state.
         judged: Returns what authorizes a request before it is answered.
     """
 
@@ -63,7 +66,7 @@ def add(
             if body is None:
                 text = f"the body is larger than {page.max_bytes >> 20} MiB"
                 return _response(PlanReply(413, status(413, "RequestEntityTooLarge", text)))
-            deciding = place.answer(home, body, request.content_type, access.names)
+            deciding = place.answer(scheduler_loop, body, request.content_type, access.names)
             answer = await _while_connected(request, deciding)
         return await _written(request, answer)
 

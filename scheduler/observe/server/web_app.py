@@ -66,7 +66,7 @@ class WebApp:
         pages: The pages.
         authorize: Authorizes callers; called in the scheduler's loop.
         listen: The timeouts and limits on clients.
-        home: Runs pages in the scheduler's loop.
+        page_runner: Runs pages in the scheduler's loop.
         log: Logs errors of the server, in the scheduler's loop.
     """
 
@@ -75,13 +75,13 @@ class WebApp:
         pages: Routes,
         authorize: Authorize,
         listen: Listen,
-        home: PageRunner,
+        page_runner: PageRunner,
         log: logging.Logger,
     ) -> None:
         self._pages = pages
         self._authorize = authorize
         self._listen = listen
-        self._home = home
+        self._page_runner = page_runner
         self._loop = asyncio.get_running_loop()
         self._requests = RatesByPeer(listen.limits.peer_requests)
         #: The connection of each protocol, and the other way round.
@@ -97,7 +97,7 @@ class WebApp:
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
-            logger=_logger(home, log),
+            logger=_logger(page_runner, log),
             keepalive_timeout=listen.idle_seconds,
             lingering_time=0.0,
             max_headers=64,
@@ -153,7 +153,7 @@ class WebApp:
         for path, answer in pages.api.items():
             app.router.add_get(path, self._judged(self._api(answer)), allow_head=False)
         if pages.plan is not None:
-            plan_route.add(app, pages.plan, self._home, self._judged)
+            plan_route.add(app, pages.plan, self._page_runner, self._judged)
         return app
 
     @web.middleware
@@ -208,7 +208,7 @@ class WebApp:
         caller = Caller(verb, request.path, request.headers, request.remote or "", client)
         try:
             async with asyncio.timeout(self._listen.review_seconds):
-                return await self._home.run(lambda: self._authorize(caller))
+                return await self._page_runner.run(lambda: self._authorize(caller))
         except TimeoutError:
             return unavailable()
 
@@ -235,17 +235,17 @@ class WebApp:
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         accept = request.headers.get("Accept", "")
-        body, content_type = await self._home.call(lambda: self._pages.metrics(accept))
+        body, content_type = await self._page_runner.call(lambda: self._pages.metrics(accept))
         response = web.Response(body=body, headers={"Content-Type": content_type})
         response.enable_compression()
         return response
 
     async def _configz(self, _request: web.Request) -> web.StreamResponse:
-        return shown(await self._home.call(self._pages.configz))
+        return shown(await self._page_runner.call(self._pages.configz))
 
     def _document(self, page: Callable[[], Document]) -> _Respond:
         async def respond(request: web.Request) -> web.StreamResponse:
-            document = await self._home.call(page)
+            document = await self._page_runner.call(page)
             headers = request.headers
             answer = rendered(
                 document,
@@ -267,7 +267,7 @@ class WebApp:
         async def respond(request: web.Request) -> web.StreamResponse:
             query = {**request.query, **request.match_info}
             try:
-                content = await self._home.run(lambda: _made(page, query))
+                content = await self._page_runner.run(lambda: _made(page, query))
             except LookupError as error:
                 return web.Response(status=404, text=f"{error.args[0] if error.args else ''}\n")
             except ValueError as error:
@@ -302,7 +302,7 @@ class WebApp:
             ApiError: The request is malformed, or cannot be answered now.
         """
         try:
-            content = await self._home.run(lambda: page(asked))
+            content = await self._page_runner.run(lambda: page(asked))
         except LookupError as error:
             text = str(error.args[0]) if error.args else ""
             raise ApiError(404, "NotFound", text) from error
@@ -325,7 +325,7 @@ class WebApp:
             self._watches[connection] = patience
         response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         response.force_close()
-        async with contextlib.aclosing(self._home.iterate(stream.parts)) as relayed:
+        async with contextlib.aclosing(self._page_runner.iterate(stream.parts)) as relayed:
             await response.prepare(request)
             patience.reschedule(None)
             async for part in relayed:
@@ -342,7 +342,7 @@ class WebApp:
             response.headers["Content-Disposition"] = disposition
         if stream.content_type == _JSON:
             response.enable_compression()
-        async with contextlib.aclosing(self._home.iterate(stream.parts)) as relayed:
+        async with contextlib.aclosing(self._page_runner.iterate(stream.parts)) as relayed:
             await response.prepare(request)
             async for part in relayed:
                 await response.write(part)
@@ -386,11 +386,11 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
     response.headers["Cache-Control"] = "no-cache, private"
 
 
-def _logger(home: PageRunner, log: logging.Logger) -> logging.Logger:
+def _logger(page_runner: PageRunner, log: logging.Logger) -> logging.Logger:
     """Return a logger for the server that skips errors about malformed requests."""
     name = f"{log.name}.requests"
     logger = logging.Logger(name, logging.WARNING)  # noqa: LOG001 - of this server alone
-    logger.addHandler(Relay(home, log))
+    logger.addHandler(Relay(page_runner, log))
     logger.addFilter(_ours)
     return logger
 
