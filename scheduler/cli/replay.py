@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scheduler.cli import configuration, replay_otherwise
-from scheduler.cli.replay_otherwise import said, show
+from scheduler.cli import configuration, replay_counterfactual
+from scheduler.cli.replay_counterfactual import said, show
 from scheduler.config.field_errors import ConfigError
 from scheduler.model import times
 from scheduler.model.releases import OLDEST, REFERENCES
@@ -90,9 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.explain:
             return _explain(arguments)
         if arguments.policies or _has_other_settings(arguments):
-            return replay_otherwise.run(
+            return replay_counterfactual.run(
                 Path(arguments.file),
-                _Machines(arguments, otherwise=True),
+                _Machines(arguments, counterfactual=True),
                 _policies(arguments.policies),
                 restarted=_has_other_settings(arguments),
             )
@@ -147,9 +147,9 @@ def _has_other_settings(arguments: argparse.Namespace) -> bool:
 class _Machines:
     """Makes machines with the settings of the command line, and warns where they do not fit."""
 
-    def __init__(self, arguments: argparse.Namespace, *, otherwise: bool = False) -> None:
+    def __init__(self, arguments: argparse.Namespace, *, counterfactual: bool = False) -> None:
         self._arguments = arguments
-        self._otherwise = otherwise
+        self._counterfactual = counterfactual
         self._warned: set[str] = set()
 
     def __call__(self, header: "SegmentHeader") -> "Machine":
@@ -169,9 +169,9 @@ class _Machines:
         settings = configuration.of_command(self._arguments, reference)
         if header.scheduler != __version__:
             self._warn(f"recorded by version {header.scheduler}; this is {__version__}")
-        if settings_digest(settings) != header.settings and not self._otherwise:
+        if settings_digest(settings) != header.settings and not self._counterfactual:
             self._warn("recorded with another configuration: give it with --config")
-        if settings.extenders and self._otherwise:
+        if settings.extenders and self._counterfactual:
             raise RecordingError(
                 "a recording has only the answers that extenders gave: "
                 "it cannot be decided otherwise with extenders"

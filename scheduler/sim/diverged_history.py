@@ -46,7 +46,7 @@ from scheduler.model.events import (
 from scheduler.model.plan_record import CONDITION
 from scheduler.model.times import Seconds
 
-__all__ = ["OwnHistory"]
+__all__ = ["DivergedHistory"]
 
 #: How long victims take to terminate, in seconds.
 TERMINATES_AFTER: Final[Seconds] = 2.0
@@ -54,7 +54,7 @@ TERMINATES_AFTER: Final[Seconds] = 2.0
 _MOST_DECISIONS: Final = 100_000
 
 
-class OwnHistory:
+class DivergedHistory:
     """Goes on from the state of a machine, with what others did in a recording.
 
     Args:

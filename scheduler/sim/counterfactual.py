@@ -1,7 +1,7 @@
-"""Decides a recording otherwise: with other policies, or with another configuration.
+"""A counterfactual replay decides a recording with other policies, or another configuration.
 
 Up to the first decision that differs, both histories are the same. From there on the machine goes
-on by itself (`own_history`). With other policies it begins in the recorded state; with another
+on by itself (`diverged_history`). With other policies it begins in the recorded state; with another
 configuration as if the scheduler had been restarted with it when the recording begins. What the
 recorded scheduler saved of its ledger is not what this one has to save, so a write of the ledger
 succeeds at once.
@@ -40,27 +40,27 @@ from scheduler.model.recording_lines import Decided, Flushed, Line, decided
 from scheduler.model.times import Seconds
 from scheduler.observe.recorder.reading import Entry, Notice, RecordingError, SegmentStart
 from scheduler.queue.phases import QueuePhase
-from scheduler.sim.own_history import OwnHistory
+from scheduler.sim.diverged_history import DivergedHistory
 from scheduler.sim.replay import NewMachine
 
-__all__ = ["Alternative", "Otherwise"]
+__all__ = ["CounterfactualDecision", "CounterfactualReplay"]
 
 
 @dataclass(frozen=True, slots=True)
-class Otherwise:
-    """A decision of the other history."""
+class CounterfactualDecision:
+    """A decision of the counterfactual history, and the recorded one at this point."""
 
     at: Seconds
     #: `None` where the recorded scheduler has decided and this one has no pod to decide for.
     now: Decided | None
-    #: The recorded decision at this point; `None` after the histories have parted.
+    #: The recorded decision at this point; `None` after the histories have diverged.
     then: Decided | None
     #: Policies that refused evictions.
     refusals: tuple[PolicyRefusal, ...] = ()
 
     @property
-    def parts(self) -> bool:
-        """Whether the histories part here: the recorded decision is another one."""
+    def diverges(self) -> bool:
+        """Whether the histories diverge here: the recorded decision is another one."""
         return self.then is not None and not alike(self.then, self.now)
 
 
@@ -74,8 +74,8 @@ def _consequences(decision: Decided) -> tuple[str, str, str, tuple[str, ...]]:
 
 
 @dataclass(slots=True)
-class Alternative:
-    """Decides one recording otherwise.
+class CounterfactualReplay:
+    """Decides one recording with other policies or another configuration.
 
     Args:
         parts: What the recording has.
@@ -89,14 +89,14 @@ class Alternative:
     policies: Sequence[PreemptionPolicy] = ()
     restarted: bool = False
     machine: Machine | None = None
-    #: `None` before the histories part.
-    own: OwnHistory | None = None
+    #: `None` before the histories diverge.
+    diverged: DivergedHistory | None = None
     _names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._names = frozenset(policy.name for policy in self.policies)
 
-    def run(self) -> Iterator[Otherwise | Notice]:
+    def run(self) -> Iterator[CounterfactualDecision | Notice]:
         """Yield each decision of this history; it ends where the recording has a gap.
 
         Raises:
@@ -135,11 +135,11 @@ class Alternative:
             machine.observe(PolicyObserved(policy), header.at)
         self.machine = machine
 
-    def _entry(self, machine: Machine, line: Line, at: Seconds) -> Iterator[Otherwise]:
-        if self.own is not None:
+    def _entry(self, machine: Machine, line: Line, at: Seconds) -> Iterator[CounterfactualDecision]:
+        if self.diverged is not None:
             event = None if isinstance(line, Flushed | Decided) else line
-            for attempt in self.own.go_on(event, at):
-                yield Otherwise(at, decided(attempt), None, attempt.refusals)
+            for attempt in self.diverged.go_on(event, at):
+                yield CounterfactualDecision(at, decided(attempt), None, attempt.refusals)
         elif isinstance(line, Decided):
             yield from self._decide(machine, line, at)
         elif isinstance(line, Flushed):
@@ -148,19 +148,21 @@ class Alternative:
         elif not self._is_replaced(line):
             _save_ledger(machine, machine.observe(line, at).effects, at)
 
-    def _decide(self, machine: Machine, then: Decided, at: Seconds) -> Iterator[Otherwise]:
+    def _decide(
+        self, machine: Machine, then: Decided, at: Seconds
+    ) -> Iterator[CounterfactualDecision]:
         attempt = machine.step(at)
         now = None if attempt is None else decided(attempt)
-        found = Otherwise(at, now, then, () if attempt is None else attempt.refusals)
+        found = CounterfactualDecision(at, now, then, () if attempt is None else attempt.refusals)
         yield found
         effects = () if attempt is None else attempt.effects
-        if not found.parts:
+        if not found.diverges:
             _save_ledger(machine, effects, at)
         else:
             expected = awaited(machine)
             expected.subtract(map(effect_key, effects))
-            self.own = OwnHistory(machine, expected, self._names)
-            self.own.carry_out(effects, at)
+            self.diverged = DivergedHistory(machine, expected, self._names)
+            self.diverged.carry_out(effects, at)
 
     def _is_replaced(self, event: Event) -> bool:
         """Return whether an event is about a policy that was replaced, or a write of the ledger."""

@@ -13,7 +13,7 @@ from scheduler.observe.logs import escape
 if TYPE_CHECKING:
     from scheduler.model.policies import PreemptionPolicy
     from scheduler.model.recording_lines import Decided
-    from scheduler.sim.alternative import Otherwise
+    from scheduler.sim.counterfactual import CounterfactualDecision
     from scheduler.sim.replay import NewMachine
 
 __all__ = ["run", "said", "show"]
@@ -57,7 +57,7 @@ class _Recorded:
 
     def has_alike(self, decision: "Decided") -> bool:
         """Return whether the pod had the same result at some time."""
-        from scheduler.sim.alternative import alike
+        from scheduler.sim.counterfactual import alike
 
         return any(alike(each, decision) for _, each in self.by_pod.get(decision.pod, ()))
 
@@ -96,22 +96,22 @@ class _Report:
 
     recorded: _Recorded
     common: int = 0
-    #: The decisions from the moment on at which the histories part.
+    #: The decisions from the moment on at which the histories diverge.
     decisions: "list[Decided]" = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
-    parted_at: float | None = None
+    diverged_at: float | None = None
     _printed: "set[Decided]" = field(default_factory=set)
 
-    def take(self, found: "Otherwise") -> None:
+    def take(self, found: "CounterfactualDecision") -> None:
         """Take one decision."""
         if found.now is not None:
             self.refused.update(refusal.policy for refusal in found.refusals)
-        if found.then is not None and not found.parts:
+        if found.then is not None and not found.diverges:
             self.common += 1
             return
         at = times.stamp(found.at)
         if found.then is not None:
-            self.parted_at, pod = found.at, found.then.pod
+            self.diverged_at, pod = found.at, found.then.pod
             both = f"recorded {said(found.then, pod)}; otherwise {said(found.now, pod)}"
             show(f"{at} {pod}: {both}")
             show(f"{at} the histories part here; what follows is simulated")
@@ -130,14 +130,14 @@ class _Report:
 
     def end(self) -> None:
         """Print what pods have at the end, and the sums."""
-        if self.parted_at is None:
+        if self.diverged_at is None:
             show(f"{self.common} decisions, 0 different")
             return
         then = _Sums.of(
             decision
             for decisions in self.recorded.by_pod.values()
             for at, decision in decisions
-            if at >= self.parted_at
+            if at >= self.diverged_at
         )
         now = _Sums.of(self.decisions)
         for pod in sorted(then.placed - now.placed):
@@ -174,13 +174,13 @@ def run(
         OSError: The recording cannot be read.
     """
     from scheduler.observe.recorder.reading import Notice, recording
-    from scheduler.sim.alternative import Alternative
+    from scheduler.sim.counterfactual import CounterfactualReplay
 
     report = _Report(_Recorded.read(path))
-    for found in Alternative(recording(path), new_machine, policies, restarted).run():
+    for found in CounterfactualReplay(recording(path), new_machine, policies, restarted).run():
         if isinstance(found, Notice):
             show(f"warning: {found.place}: {found.text}", is_problem=True)
         else:
             report.take(found)
     report.end()
-    return 0 if report.parted_at is None else 1
+    return 0 if report.diverged_at is None else 1

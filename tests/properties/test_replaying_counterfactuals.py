@@ -1,4 +1,4 @@
-"""Random histories, decided otherwise, come to no defect, and nothing is evicted in vain."""
+"""Random histories under other policies come to no defect, and nothing is evicted in vain."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from scheduler.model import recording_lines
 from scheduler.model.policies import Budget, PreemptionPolicy
 from scheduler.observe.recorder.header import SegmentHeader
 from scheduler.observe.recorder.reading import Entry, SegmentStart
-from scheduler.sim.alternative import Alternative, Otherwise
+from scheduler.sim.counterfactual import CounterfactualDecision, CounterfactualReplay
 from tests.properties.happenings import act, history, write_node
 from tests.properties.taped import TapedMachine, restored
 from tests.properties.world import EPOCH, World
@@ -47,29 +47,29 @@ def parts(machine: TapedMachine, first: int) -> Iterator[SegmentStart | Entry]:
         yield Entry("", read, at)
 
 
-def otherwise(
+def replayed(
     machine: TapedMachine, first: int, *policies: PreemptionPolicy, restarted: bool = False
-) -> tuple[Alternative, list[Otherwise]]:
-    alternative = Alternative(
+) -> tuple[CounterfactualReplay, list[CounterfactualDecision]]:
+    replay = CounterfactualReplay(
         parts(machine, first),
         lambda _: restored(machine.snapshots[0]),
         policies,
         restarted,
     )
-    found = [each for each in alternative.run() if isinstance(each, Otherwise)]
-    assert alternative.machine is not None
-    alternative.machine.check()
-    return alternative, found
+    found = [each for each in replay.run() if isinstance(each, CounterfactualDecision)]
+    assert replay.machine is not None
+    replay.machine.check()
+    return replay, found
 
 
 @pytest.mark.parametrize("seed", range(60 if DEEP else 12))
-def test_without_a_change_the_histories_never_part(seed: int):
+def test_without_a_change_the_histories_never_diverge(seed: int):
     machine = taped(seed)
 
     for first in range(len(machine.snapshots)):
-        alternative, found = otherwise(machine, first)
-        assert alternative.own is None
-        assert not [each for each in found if each.parts]
+        replay, found = replayed(machine, first)
+        assert replay.diverged is None
+        assert not [each for each in found if each.diverges]
 
 
 @pytest.mark.parametrize("seed", range(60 if DEEP else 12))
@@ -78,9 +78,9 @@ def test_a_policy_without_victims_evicts_nobody(seed: int, restarted: bool):
     machine = taped(seed)
 
     for first in range(len(machine.snapshots)):
-        alternative, _ = otherwise(machine, first, NO_VICTIMS, restarted=restarted)
-        if alternative.own is not None:
-            assert not alternative.own.victims
+        replay, _ = replayed(machine, first, NO_VICTIMS, restarted=restarted)
+        if replay.diverged is not None:
+            assert not replay.diverged.victims
 
 
 @pytest.mark.parametrize("seed", range(60 if DEEP else 12))
@@ -88,7 +88,7 @@ def test_another_history_places_pods_on_nodes_that_it_knows(seed: int):
     machine = taped(seed)
 
     for first in range(len(machine.snapshots)):
-        alternative, found = otherwise(machine, first, MANY_VICTIMS, restarted=True)
-        assert alternative.machine is not None
+        replay, found = replayed(machine, first, MANY_VICTIMS, restarted=True)
+        assert replay.machine is not None
         placed = [each.now for each in found if each.now and each.now.decision == "Scheduled"]
         assert all(each.node for each in placed)
