@@ -14,7 +14,7 @@ _NO_ELECTION = LeaderElectionFlags()
 
 
 def add_reference(command: argparse.ArgumentParser) -> None:
-    """Add the flag by which a command without an API server is told whose decisions to make."""
+    """Add the flag `--reference` for commands that do not connect to an API server."""
     command.add_argument(
         "--reference", choices=tuple(REFERENCES),
         help="release of kube-scheduler to decide as (default: the one in the configuration, else"

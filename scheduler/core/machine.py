@@ -5,7 +5,7 @@ owns a thread. Both return effects, which the caller carries out, and every effe
 exactly one outcome. The live scheduler, `plan` and the tests run this very machine.
 
 `observe` may be called at any time, `step` whenever `ready` returns that a pod waits for its turn.
-An attempt that asks extenders is suspended, and goes on in a later step.
+An attempt that calls extenders is suspended, and continues in a later step.
 
 The module is longer than others because it names every event and every outcome once, in one place.
 """

@@ -1,8 +1,8 @@
 """Reads the CA of the cluster's client certificates, which the API server publishes.
 
 It is in the ConfigMap `extension-apiserver-authentication` of `kube-system`, which the Role
-`extension-apiserver-authentication-reader` lets be read. Without that right, client certificates
-authenticate no user, and everything else goes on.
+`extension-apiserver-authentication-reader` grants access to. Without that permission, client
+certificates authenticate no user, and everything else works.
 
 Source: apiserver v0.36.3 pkg/server/options/authentication.go, `DelegatingAuthenticationOptions`.
 Differs: the ConfigMap is read every minute, and not watched. Request headers of a front proxy are

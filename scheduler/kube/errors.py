@@ -14,13 +14,13 @@
         ├── TooManyRequests       429
         └── ServerUnavailable     500 and above
 
-An answer is classified once, by `refusal`. `scheduler.kube.write.retry` defines what an error means
-for an effect.
+A response is classified once, by `refusal`. `scheduler.kube.write.retry` defines what an error
+means for an effect.
 
-An API server refuses with a `Status` object. An answer without one comes from something on the way,
-such as a proxy, and says nothing about the object: the request may have been executed. There are
-three exceptions, because API servers also answer in plain text when they are busy (429), fail
-(500 and above) or do not know a path (404).
+An API server refuses with a `Status` object. A response without one comes from something in
+between, such as a proxy, and means nothing for the object: the request may have been executed.
+There are three exceptions, because API servers also respond in plain text when they are busy (429),
+fail (500 and above) or do not know a path (404).
 """
 
 from collections.abc import Mapping

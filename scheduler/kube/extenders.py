@@ -1,6 +1,6 @@
 """Sends requests to extenders over HTTP.
 
-The writer calls it with an `Ask` or a `Bind`. A failure of an extender is its answer; the core
+The writer calls it with an `Ask` or a `Bind`. A failure of an extender is a response, too; the core
 decides what it means.
 
 Source: kube-scheduler v1.36.3 extender.go HTTPExtender. Differs: proxies of the environment are

@@ -2,7 +2,7 @@
 
 Compatible with client-go's elector on the same Lease object. Time stamps in the lease are for
 humans: an instance only compares when *it* saw the lease change, on its own monotonic clock, so
-clocks that differ do no harm. Trust is one-sided: the holder trusts its lease until the renew
+clocks that differ have no effect. Trust is one-sided: the holder trusts its lease until the renew
 deadline after it *sent* the last successful renewal, and others wait for the longer lease duration
 after they *saw* it.
 

@@ -1,14 +1,14 @@
 """Authenticates and authorizes callers of the pages through the API server.
 
 A TokenReview returns the user of a bearer token, a SubjectAccessReview whether that user may use a
-verb on a path. Answers are cached for some seconds, so that a Prometheus server costs a few
-requests a minute; failures are never cached. The caches are bounded, and contain tokens as keyed
+verb on a path. Results are cached for some seconds, so that a Prometheus server costs a few
+requests per minute; failures are never cached. The caches are limited, and contain tokens as keyed
 hashes only: nothing here stores, logs or returns a token.
 
 Only a few reviews run at a time, so that unknown callers take no connections from the writer;
 further callers wait. Tokens that were accepted within the last hour have places of their own: a
-scrape never waits behind made-up tokens. `service/page_access` limits the rate of reviews, and asks
-here whether an answer needs one.
+scrape never waits behind made-up tokens. `service/page_access` limits the rate of reviews; this
+module returns whether a review is needed.
 
 Source: apiserver v0.36.3 plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook,
 pkg/authentication/token/cache.

@@ -1,1 +1,1 @@
-"""`kubectl preemptive`: asks the scheduler in a cluster, with the kubeconfig of the user."""
+"""`kubectl preemptive`: queries the scheduler in a cluster, with the kubeconfig of the user."""

@@ -1,4 +1,4 @@
-"""Asks the scheduler: documents of `/api/v1`, changes of them, and what-if plans.
+"""Queries the scheduler: documents of `/api/v1`, changes of them, and what-if plans.
 
 `Route` is the way to one replica: directly, or by port-forward. The client opens it at the first
 request, and a new one when a connection fails, because another replica may lead then.

@@ -102,6 +102,6 @@ def _missing(message: str, verb: str, path: str) -> str:
 
 
 def _rule(verb: str) -> str:
-    """Return the rule for a verb. The paths have a prefix: every user has rights on `/api`."""
+    """Return the rule for a verb. The paths have a prefix: every user may read `/api`."""
     urls = '["/preemptive-scheduler/api/v1", "/preemptive-scheduler/api/v1/*"]'
     return f'  - nonResourceURLs: {urls}\n    verbs: ["{verb}"]'

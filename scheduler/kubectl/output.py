@@ -1,4 +1,4 @@
-"""Where the answers go: a terminal of some width, or a pipe."""
+"""Where output goes: a terminal of some width, or a pipe."""
 
 import json
 import os

@@ -134,7 +134,7 @@ class AttemptDetails(Record, frozen=True):
 
     #: Most nodes first.
     rejections: tuple[Rejection, ...] = ()
-    #: Why policies, and earlier preemptions in vain, forbid preemptions, with the number of nodes.
+    #: Why policies, and earlier wasted preemptions, forbid preemptions, with the number of nodes.
     vetoes: tuple[tuple[str, int], ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Answers of extenders, as values; `framework/extender_protocol` has their JSON format."""
+"""Responses of extenders, as values; `framework/extender_protocol` has their JSON format."""
 
 from typing import TypeAlias
 

@@ -1,7 +1,7 @@
 """Tables of phases: how a phase follows from the one before it and a move.
 
 `scheduler.queue.phases` has the table of a pending pod, `scheduler.core.eviction.phases` that of a
-preemption. An illegal move is a defect, and raises.
+preemption. An illegal move is a bug, and raises.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """The releases of kube-scheduler whose decisions can be reproduced, and where they differ.
 
-Every difference is one field of `Reference`, and the rule concerned asks for it by name, in one
-place. So a release is dropped by deleting its value below, then the fields that are equal in all
-releases that are left, each with one branch in one rule.
+Every difference is one field of `Reference`, which one rule reads, in one place. So a release is
+dropped by deleting its value below, then the fields that are equal in all releases that are left,
+each with one branch in one rule.
 
-docs/compatibility.md lists the fields with the rules that ask for them.
+docs/compatibility.md lists the fields with the rules that read them.
 """
 
 import re
@@ -59,10 +59,10 @@ class Reference:
     #: During a resize each container counts with its largest request; otherwise the pod counts with
     #: the largest of its sums.
     resizes_by_container: bool
-    #: A plugin that registers added nodes gets all changes of taints, too.
+    #: A plugin that registers for added nodes gets all changes of taints, too.
     taint_changes_wake_all: bool
-    #: A pod that is deleted or gets other labels wakes pods to which any of the anti-affinity terms
-    #: applies; otherwise all of them have to.
+    #: A pod that is deleted or gets other labels requeues pods if any of their anti-affinity terms
+    #: matches it; otherwise all of them must match.
     wakes_by_any_anti_affinity_term: bool
     #: A gated pod is checked again after it has waited for five minutes.
     flushes_gated_pods: bool
@@ -105,7 +105,7 @@ class Reference:
     rounds_in_format_of_step: bool
     #: The configuration of an allocation for all requests of a claim names none of them.
     configuration_for_all_names_none: bool
-    #: The deletion of a resource claim wakes pods.
+    #: The deletion of a resource claim requeues pods.
     wakes_by_deleted_claims: bool
     #: Attributes of devices have the type `any` in selectors, so that they cannot be iterated;
     #: otherwise `dyn`.
@@ -117,7 +117,8 @@ class Reference:
     selectors_limit_includes: bool
     #: Selectors know a conversion of an int to a duration, which fails.
     selectors_convert_int_to_duration: bool
-    #: `or` and `orValue` of a selector return what is no optional as it is; otherwise they fail.
+    #: `or` and `orValue` of a selector return what is not an optional unchanged; otherwise they
+    #: fail.
     selectors_or_any_value: bool
     #: The search for an empty text stays within the text that is searched.
     selectors_bound_empty_search: bool

@@ -4,8 +4,8 @@ Order of the active pods: higher priority first, then the earlier time stamp of 
 the queue, then the order of arrival. A pod gets a new time stamp when its attempt fails, so a pod
 that is activated again comes after equal pods that have waited longer.
 
-A woken pod goes to the active queue if its back-off is over, else to the back-off queue. If no pod
-is active, the next pod in back-off is popped early, unless its last failure was an error.
+A requeued pod goes to the active queue if its back-off is over, else to the back-off queue. If no
+pod is active, the next pod in back-off is popped early, unless its last failure was an error.
 
 Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: an attempt without extenders
 is one call, so no event can happen between pop and verdict, and no in-flight events are kept. An

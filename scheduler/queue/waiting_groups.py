@@ -1,6 +1,6 @@
 """Waiting pods of one equivalence group that the same plugins rejected.
 
-An event that helps one pod of a group helps all of them, so hints are asked once for a group.
+An event that helps one pod of a group helps all of them, so hints are evaluated once for a group.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -4,9 +4,9 @@ One event loop owns everything. Informers and the writer pass events to `observe
 slices of two milliseconds, with I/O in between. Nothing is decided before `go` was called, so a
 standby keeps its caches warm and does nothing else.
 
-An exception of the machine is a defect: its state may be incomplete from then on. The machine is
-not called any more, and `run` raises the defect, wherever it occurred. That ends the process, and
-the next one begins with the state of the API server.
+An exception of the machine is an internal error: its state may be incomplete from then on. The
+machine is no longer called, and `run` raises the exception, wherever it occurred. That ends the
+process, and the next one begins with the state of the API server.
 """
 
 import asyncio
@@ -86,11 +86,11 @@ class Loop:
 
     @property
     def failed(self) -> bool:
-        """Whether a defect has occurred; then nothing may be written any more."""
+        """Whether an internal error has occurred; then nothing may be written any more."""
         return self._defect is not None
 
     def fail(self, defect: Exception) -> None:
-        """Take no further pod or event, and let `run` raise this defect."""
+        """Take no further pod or event, and let `run` raise this internal error."""
         self._defect = self._defect or defect
         self.stop_deciding()
         self._news.set()
@@ -178,7 +178,8 @@ class Loop:
         """Decide whenever a pod is ready, until cancelled.
 
         Raises:
-            Exception: A defect of the machine or of telemetry; the state is not reliable any more.
+            Exception: An internal error of the machine or of telemetry; the state is no longer
+            reliable.
         """
         heartbeat = asyncio.create_task(self._heartbeat())
         try:

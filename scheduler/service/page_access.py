@@ -3,18 +3,19 @@
 Pages that are always allowed need no token. For all others the caller sends a bearer token that the
 API server accepts, or has a client certificate that the cluster's client CA has signed, and the API
 server decides whether its user may `get` the path. A valid certificate comes before a token. While
-the API server cannot be asked, access is refused, unless an answer of some seconds ago is valid.
+the API server cannot be reached, access is refused, unless a result from some seconds ago is still
+valid.
 
 Unknown callers cause few requests to the API server: tokens that were not accepted lately are
 reviewed at most once a second for one address, and ten times a second for all together; further
-requests are answered with 429. A token that was accepted within the last hour is not subject to
-these limits, and callers that reach them do not slow it down. Reviews of rights that are not cached
-are limited by address as well.
+requests return 429. A token that was accepted within the last hour is not subject to these limits,
+and callers that reach them do not slow it down. Reviews of permissions that are not cached are
+limited by address as well.
 
-Rights on the documents of `/api/v1` are reviewed on `/preemptive-scheduler/api/v1`, because every
-authenticated user has rights on `/api`. These documents name the pods of a namespace to users who
-may `get` pods there. The API server is asked first whether that is so in all namespaces, then for
-each namespace that matters.
+Permissions for the documents of `/api/v1` are reviewed on `/preemptive-scheduler/api/v1`, because
+every authenticated user may read `/api`. These documents show the pod names of a namespace to users
+who may `get` pods there. The first review is for all namespaces, further ones are for each
+namespace that matters.
 
 On a developer's own machine, bound to its loopback interface, only users of that machine can reach
 the pages, and callers need no token.
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 _SCHEME: Final = "bearer"
-#: Comes before the paths of the API when rights on them are reviewed.
+#: Prefix of the paths of the API when permissions for them are reviewed.
 API_RIGHTS: Final = "/preemptive-scheduler"
 
 

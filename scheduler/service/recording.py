@@ -1,7 +1,7 @@
 """Connects the loop with the recorder: when segments begin, and what their headers say.
 
-A segment begins with a copy of the machine, which the loop makes in short steps. The machine stands
-still meanwhile: events that come are handed to it afterwards.
+A segment begins with a copy of the machine, which the loop makes in short steps. The machine does
+not run meanwhile: events that arrive are passed to it afterwards.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Chooses the release of kube-scheduler whose decisions are reproduced, when the process starts.
 
-A release that the configuration names counts. Otherwise that of the API server does, by
+A release that the configuration names is used. Otherwise that of the API server is used, from
 `GET /version`. Decisions depend on it from the first observed object on, so it is read before
-anything is listed. If the server does not answer for some seconds, or not with a version, the
-oldest release counts, so that the health pages are served; once the caches have synced the
-version is read again, and all parts are wired again if another release is right after all.
+anything is listed. If the server does not respond for some seconds, or not with a version, the
+oldest release is used, so that the health pages are served; once the caches have synced the version
+is read again, and all parts are wired again if another release is right after all.
 """
 
 from collections.abc import Callable

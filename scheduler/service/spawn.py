@@ -1,4 +1,4 @@
-"""Starts a process while the other threads of this one go on.
+"""Starts a process while the other threads of this one continue.
 
 `subprocess` and `os.posix_spawn` keep the interpreter lock until the new process runs its program:
 no thread of this process does anything until the kernel has found CPU time for the new one. A call

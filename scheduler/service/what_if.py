@@ -1,7 +1,7 @@
-"""Answers `what if` about the live state, in processes of their own, so that scheduling goes on.
+"""Computes plans for the live state in separate processes, so that scheduling continues.
 
-A process is started for the first request and ended after some idle minutes. Two requests are
-decided at a time, one of each caller, and a few wait; further ones are refused. Each has a
+A process is started for the first request and ended after some idle minutes. Two plans are computed
+at a time, one of each caller, and a few requests wait; further ones are refused. Each has a
 deadline, after which its process is killed; so is a process that misbehaves in any way.
 
 Everything here runs in the serving thread, except for the generator of `what_if_feed.parts`.

@@ -1,9 +1,9 @@
-"""Passes the state of the scheduler to the process that answers `what if`, and reads it there.
+"""Passes the state of the scheduler to the process that computes plans, and reads it there.
 
 References to all objects are taken at once in the scheduler's loop: objects never change, so the
-state is that of one moment. They are encoded a few at a time, with pauses in which the loop goes
-on. Policies and the ledger are Python objects of this release, so they are pickled: both ends are
-this program.
+state is that of one moment. They are encoded a few at a time, with pauses in which the loop
+continues. Policies and the ledger are Python objects of this release, so they are pickled: both
+ends are this program.
 
 A part is one byte, which says what it is, and its content.
 """

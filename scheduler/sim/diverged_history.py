@@ -1,11 +1,11 @@
-"""What would have happened from a moment of a recording on, if the scheduler had decided otherwise.
+"""What would have happened from a moment of a recording on with other decisions.
 
 The machine decides for itself, and its effects are carried out in memory: a bound pod runs at once,
-a victim terminates within `TERMINATES_AFTER`. What others did is taken from the recording: nodes,
-budgets, new pods, pods that finish or that users delete. What the recorded scheduler did is left
-out: its bindings, nominations and evictions. Two things are therefore not certain, and no
-simulation could know them: pods that replace victims still come although their victim may run on,
-and a pod that waits here may have finished in the recording.
+a victim terminates within `TERMINATES_AFTER`. Changes by other components and users are taken from
+the recording: nodes, budgets, new pods, pods that finish or that users delete. What the recorded
+scheduler did is left out: its bindings, nominations and evictions. Two things are therefore not
+certain, and no simulation could know them: pods that replace victims are still created although
+their victims may keep running, and a pod that is pending here may have finished in the recording.
 """
 
 from collections import Counter, deque

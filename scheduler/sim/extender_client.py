@@ -62,7 +62,7 @@ class _SimulatedPods:
     async def get(self, pod: PodRef, version: str = "") -> bytes:  # noqa: ARG002 - there is only one
         """Return a pod as JSON."""
         now = self.now[pod.uid]
-        # A pod that its controller has made again is in no file.
+        # A pod that its controller has re-created is in no file.
         known = self._documents.get(pod.uid) or msgspec.json.encode(now)
         document: dict[str, Any] = msgspec.json.decode(known)
         spec = document.setdefault("spec", {})

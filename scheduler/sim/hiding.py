@@ -1,9 +1,10 @@
-"""Hides in the answer to `what if` what a caller may not see: details of pods of some namespaces.
+"""Hides in the response of a plan what a caller may not see: details of pods of some namespaces.
 
-Victims among them are only counted. Where such a pod is displaced, planned or decided otherwise,
-its priority and its nodes stay: documents about nodes have them as well. What it requests goes,
-because names of resources may be those of tenants. Messages about it go, because they may name
-claims and pods, and so do warnings that tell what exists in those namespaces.
+Victims among them are only counted. If such a pod is displaced, planned, or gets a different
+result, its priority and its nodes are shown, because documents about nodes show them as well. Its
+requests are removed, because resource names may identify tenants. Messages about it are removed,
+because they may name claims and pods. Warnings that reveal what exists in those namespaces are
+removed, too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,8 +1,8 @@
 """Which kinds of objects a plan knows, and whether an object is one at all.
 
-Kinds of Kubernetes that make no pods are known: a file with a Deployment often has a Service and a
-ConfigMap, too. What else makes no pods is said, as an API server would refuse it or does not know
-what its controller makes of it.
+Kinds of Kubernetes without pods are known: a file with a Deployment often has a Service and a
+ConfigMap, too. For any other kind a warning says that no pods are made from it: an API server would
+refuse the object, or the plan cannot know what its controller would create.
 
 Source: kubernetes v1.37.2 pkg/apis/*/register.go.
 """

@@ -1,4 +1,4 @@
-"""Puts the answer to `what if` together from simulations: documents of `/api/v1`."""
+"""Builds the response of a plan from simulations: documents of `/api/v1`."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
@@ -175,7 +175,7 @@ def _has_controller(pod: Pod) -> bool:
 
 
 def _vetoes(attempt: Attempt, details: AttemptDetails) -> tuple[PolicyVeto, ...]:
-    """Return what forbids preemptions: policies, and earlier preemptions in vain."""
+    """Return what forbids preemptions: policies, and earlier wasted preemptions."""
     found = []
     refusals = [each for each in attempt.refusals if each.mode is PolicyMode.ENFORCE]
     for text, nodes in details.vetoes:

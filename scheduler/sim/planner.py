@@ -1,9 +1,9 @@
 """Runs the machine against a simulated cluster in memory.
 
-Effects are carried out at once and never fail: a bound pod runs on its node, a victim terminates,
-a nominated pod has its nomination. Only extenders are really called. With `settle`, terminating
-pods disappear and pending pods are tried again, until nothing changes. If that is wanted, the
-controllers of pods that disappear make them again.
+Effects are carried out at once and never fail: a bound pod runs on its node, a victim terminates, a
+nominated pod has its nomination. Only extenders are really called. With `settle`, terminating pods
+disappear and pending pods are tried again, until nothing changes. If that is wanted, the
+controllers of pods that disappear re-create them.
 
 The module is longer than others because every effect on a simulated cluster is in one class.
 """
@@ -293,7 +293,7 @@ class Planner:
             self.displaced.append(Displacement(pod, made))
 
     def _copy_claims(self, pod: Pod, made: Pod) -> None:
-        """Generate the claims of a pod that was made again, like those of its predecessor."""
+        """Generate the claims of a re-created pod, like those of its predecessor."""
         namespace = made.metadata.namespace
         names = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         for each in made.status.resource_claim_statuses:

@@ -1,7 +1,7 @@
-"""Simulates the controllers of pods for `plan`: they make a pod again that was evicted or deleted.
+"""Simulates the controllers of pods for `plan`: they re-create evicted and deleted pods.
 
-A new pod is like the old one, with a name and uid of its own and without a node. What a controller
-might decide otherwise is not simulated: a Job may be out of retries, a Deployment may be scaled.
+A new pod is like the old one, with a name and uid of its own and without a node. Other behaviour of
+controllers is not simulated: a Job may be out of retries, a Deployment may be scaled.
 
 Source: kube-controller-manager v1.36.3 pkg/controller, podcontrol and statefulset.
 """

@@ -19,14 +19,14 @@ NewMachine = Callable[[SegmentHeader], Machine]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One decision of a recording, and the one that was made again."""
+    """One decision of a recording, and the repeated one."""
 
     place: str
     at: Seconds
     then: Decided
     #: `None` if no pod was ready.
     now: Decided | None
-    #: The decision that was made again, with its trace if that was requested.
+    #: The repeated decision, with its trace if that was requested.
     attempt: Attempt | None = None
     #: Why the two may differ: what the snapshot lacks from which the machine went on.
     lacks: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
-"""Answers what would happen if objects were applied to a cluster: a pure function.
+"""Computes what would happen if objects were applied to a cluster: a pure function.
 
-The cluster is simulated twice where other pods are pending: as it is, and with the objects. So what
-would happen anyway is not taken for a consequence. Both run the machine of the live scheduler.
+If other pods are pending, the cluster is simulated twice: as it is, and with the objects. So what
+would happen anyway is not reported as a consequence. Both run the machine of the live scheduler.
 
-The ledger, policies and time are those of the given state, and extenders are not asked.
+The ledger, policies and time are those of the given state, and extenders are not called.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The workload objects that pods are made from, with the fields that say how many and which.
+"""The workload objects that pods are created from, with the fields that determine which ones.
 
 They are read more leniently than by an API server: what no controller looks at is not checked.
 """

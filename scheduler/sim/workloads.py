@@ -1,7 +1,7 @@
 """Makes pods from workload objects, and applies the defaults of the API server to new objects.
 
-`workload_kinds` says how many pods there are. What controllers make beside pods is made where a
-rule reads it: the ReplicaSet of a Deployment, and the claims of templates.
+`workload_kinds` says how many pods there are. Other objects that controllers create are created if
+a rule reads them: the ReplicaSet of a Deployment, and the claims of templates.
 
 Source: kube-controller-manager v1.36.3 pkg/controller: resourceclaim, volume/ephemeral.
 """

@@ -1,8 +1,8 @@
 """The cluster as the scheduler knows it: nodes, pods on nodes, nominated pods, PDBs, volumes.
 
-A pod is added to a node when it is observed there or assumed, and removed when it is observed gone
-or forgotten. An assumed pod stays until its real state is known: a timer never frees anything that
-was assumed. Observations carry full states, so repeats and re-orderings are harmless.
+A pod is added to a node when it is observed there or assumed, and removed when its deletion is
+observed or it is forgotten. An assumed pod stays until its real state is known: a timer never frees
+anything that was assumed. Observations carry full states, so repeats and re-orderings are harmless.
 
 Axes: N rows.
 """
@@ -142,7 +142,7 @@ class Cluster:
             The previous state of the pod, if it was on a node.
 
         Raises:
-            QuantityError: A request of the pod is no quantity; nothing is changed then.
+            QuantityError: A request of the pod is not a quantity; nothing is changed then.
         """
         footprint, uid = self.footprints.acquire(pod), pod.uid
         before = self.find_pod(uid)
@@ -218,7 +218,7 @@ class Cluster:
         """Nominate a pod that is on no node to a node.
 
         Raises:
-            QuantityError: A request of the pod is no quantity; nothing is changed then.
+            QuantityError: A request of the pod is not a quantity; nothing is changed then.
         """
         footprint = self.footprints.acquire(pod)
         self.remove(pod.uid)
@@ -265,7 +265,7 @@ class Cluster:
         """Store the state of a node; return its previous state.
 
         Raises:
-            QuantityError: An allocatable amount is no quantity; nothing is changed then.
+            QuantityError: An allocatable amount is not a quantity; nothing is changed then.
         """
         before = self.columns.node(node.metadata.name)
         self.columns.write(node)

@@ -1,21 +1,21 @@
 """The server of the console, on this machine alone.
 
-It serves the page and forwards `/api/v1` with the rights of its user, so it must not serve anybody
-else:
+It serves the page and forwards `/api/v1` with the permissions of its user, so it must not serve
+other users:
 
-* It listens on 127.0.0.1. The `Host` of a request must name that address, so no name that an
-  attacker points to it (DNS rebinding) is answered.
+* It listens on 127.0.0.1. The `Host` of a request must name that address, so requests by a name
+  that an attacker points to it (DNS rebinding) are refused.
 * Other users of the machine can connect to the port, so the API needs a cookie. The browser gets it
-  for a key that the command shows in its terminal, and hands to the browser in a file that only its
-  user can read. The key is sent in the body of a form: it is in no URL, so in no history, log or
-  list of processes. It is random and has 144 bits, so it cannot be guessed, and wrong keys have no
-  consequence: a limit on them would let each process of the machine keep the user out.
+  for a key that the command shows in its terminal, and passes to the browser in a file that only
+  its user can read. The key is sent in the body of a form: it is not in a URL, so it is not in the
+  history, in logs or in the process list. It has 144 random bits, so it cannot be guessed, and
+  there is no limit on wrong keys: a limit would let each process of the machine lock the user out.
 * The cookie is `HttpOnly` and `SameSite=Strict`, and what changes something needs an `Origin` of
-  this server, so pages of other sites cannot ask in the name of the user.
+  this server, so pages of other sites cannot send requests on behalf of the user.
 * Only `/api/v1` is forwarded, with few headers; all other paths are files of the page.
 
-Browsers do not tell ports apart in cookies, so a server of another user on the same address would
-get the cookie if it was opened in the same browser. It ends with this process.
+Browsers do not separate cookies by port, so a server of another user on the same address would get
+the cookie if it was opened in the same browser. It ends with this process.
 """
 
 import contextlib

@@ -40,7 +40,7 @@ class Authority:
     def client(self, user: str, group: str | None = None) -> Identity:
         """Issue a client certificate for a Kubernetes user in a group.
 
-        Without one, its only group is the name of the library, to which no rights are bound.
+        Without one, its only group is the name of the library, which has no permissions.
         """
         return self._issue(CLIENT_NAME, common_name=user, organization_name=group)
 

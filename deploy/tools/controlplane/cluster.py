@@ -45,8 +45,8 @@ class ControlPlane:
 
     Attributes:
         settings: the requested settings.
-        api: a client with all rights, for any number of threads.
-        admin_kubeconfig: a kubeconfig with all rights.
+        api: a client with all permissions, for any number of threads.
+        admin_kubeconfig: a kubeconfig with all permissions.
         folder: all files; `logs/` has a log for each component.
     """
 

@@ -41,7 +41,7 @@ def manifests(base: Path = BASE) -> Iterator[dict[str, Any]]:
 
 
 def install(cluster: ControlPlane) -> None:
-    """Create namespace, ServiceAccount, rights and flow schemas."""
+    """Create the namespace, the ServiceAccount, its permissions and FlowSchemas."""
     cluster.api.apply(manifests())
 
 

@@ -53,8 +53,8 @@ class KindCluster:
     After a crash `kind delete cluster` removes it.
 
     Attributes:
-        kubeconfig: a file with all rights.
-        api: a client with all rights.
+        kubeconfig: a file with all permissions.
+        api: a client with all permissions.
         nodes: names of the workers.
 
     Args:

@@ -42,8 +42,8 @@ class NodeCluster:
     """Two nodes and a control plane, until it is closed or this process ends for any reason.
 
     Attributes:
-        kubeconfig: a file with all rights; its server is on the loopback interface.
-        api: a client with all rights.
+        kubeconfig: a file with all permissions; its server is on the loopback interface.
+        api: a client with all permissions.
         nodes: names of the nodes.
 
     Args:

@@ -20,7 +20,7 @@ _ACCUMULATORS: Final = ("__result__", "@result")
 
 
 def expand(call: Call, source: Source) -> Node | None:
-    """Return what a call stands for; None if it is no macro.
+    """Return what a call stands for; None if it is not a macro.
 
     Raises:
         CompileError: it is one, with arguments that it does not take.

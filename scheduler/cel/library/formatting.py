@@ -56,7 +56,7 @@ def type_fits(clause: str, name: str) -> bool:
 
 
 def unfit(clause: str, name: str) -> str:
-    """Return what is said where a clause is given a type that it does not take."""
+    """Return the error message for a clause that gets an argument of an unsupported type."""
     return f"error during formatting: {_TAKES[clause.lower()][1]}, was given {name}"
 
 

@@ -78,7 +78,7 @@ class Cidr(Opaque):
 
 
 class _ParseError(ValueError):
-    """A text that is no address."""
+    """A text that is not an address."""
 
 
 def _parse_address(text: str) -> Ip:

@@ -26,7 +26,7 @@ _AS_WRITTEN: Final = _PLAIN | frozenset(b"!'()*[]%")
 
 
 class UrlError(ValueError):
-    """A text that is no URL; the message is that of Go."""
+    """A text that is not a URL; the message is that of Go."""
 
     def __init__(self, text: str, problem: str) -> None:
         super().__init__(f"parse {go_quote(text)}: {problem}")

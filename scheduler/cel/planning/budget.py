@@ -1,7 +1,7 @@
-"""Keeps an evaluation within bounds: the cost that upstream counts, memory, and work.
+"""Keeps an evaluation within limits: the cost that upstream counts, memory, and work.
 
-The work is what an evaluation takes here, about; see `work`. Other than the cost it never
-decreases. Only a caller that gives a bound for it has it enforced.
+The work estimates the time that an evaluation takes here; see `work`. Unlike the cost it never
+decreases. It is limited only if the caller passes a limit.
 
 Source: cel-go v0.26.0 interpreter/runtimecost.go; api v0.36.3 resource/v1
 CELSelectorExpressionMaxCost.

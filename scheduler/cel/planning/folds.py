@@ -1,6 +1,6 @@
 """Closures for comprehensions.
 
-Upstream's accumulator goes on when it holds a failure: `all` and `exists` absorb it as `&&` and
+Upstream's accumulator continues when it holds a failure: `all` and `exists` absorb it as `&&` and
 `||` do. Of the others, a failing condition replaces an earlier failure, a failing body does not.
 
 Source: cel-go v0.26.0 interpreter/interpretable.go evalFold, parser/macro.go,

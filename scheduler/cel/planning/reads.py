@@ -1,4 +1,4 @@
-"""What an expression can read of a device, as far as its text tells.
+"""What an expression can read of a device, as far as its text shows.
 
 Devices that are equal in that get the same result, the same failure and the same cost. Where a map
 of the device is used as a value, for example in a comprehension, anything of it can be read.

@@ -1,8 +1,8 @@
 """Estimates how long parts of an evaluation take here, in units of about a microsecond.
 
-The cost that upstream counts does not tell: a term of `||` costs nothing, and a pattern costs by
-its length, however often it repeats its parts. What is estimated here is at least the time, also
-where a call does all that it can do.
+The cost that upstream counts is not proportional to the time: a term of `||` costs nothing, and the
+cost of a pattern depends on its length only, however often it repeats its parts. The estimate here
+is an upper bound of the time, also for the worst case of a call.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Extenders in an attempt: they filter nodes, score them, and choose victims.
 
-Each function is a conversation: a generator that yields questions, all of which may be asked at
-once, and is sent their answers. The cluster changes meanwhile: the caller reads it again when the
-conversation is over.
+Each function is a generator. It yields batches of extender calls, which may run concurrently, and
+receives their responses. The cluster may change in between, so the caller reads the cluster again
+after the generator has ended.
 
 Source: kube-scheduler v1.36.3 schedule_one.go findNodesThatPassExtenders, prioritizeNodes;
 framework/preemption.callExtenders.

@@ -1,7 +1,7 @@
 """Runs the post filters for a pod that fits on no node, in order; preemption is one of them.
 
-Where extenders take part in preemption it is a conversation, and the candidates are computed once
-more when they have answered.
+If extenders take part in preemption, it is a generator (see `extenders`), and the candidates are
+computed once more when the extenders have responded.
 
 Source: kube-scheduler v1.36.3 framework/runtime.RunPostFilterPlugins;
 framework/preemption.Evaluator.Preempt.

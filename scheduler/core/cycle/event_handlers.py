@@ -1,4 +1,4 @@
-"""Applies what informers report to the cluster and the queue, and wakes pods that it may help.
+"""Applies what informers report to the cluster and the queue, and requeues pods that it may help.
 
 Each event has a full state. A repeated state changes nothing, an old state that comes late changes
 nothing that matters, and pods of one name are distinguished by their uids.
@@ -57,7 +57,7 @@ class EventHandlers:
         """Apply the state of a pod.
 
         Raises:
-            QuantityError: A request of the pod is no quantity; nothing is changed then.
+            QuantityError: A request of the pod is not a quantity; nothing is changed then.
         """
         if pod.terminal:
             self.on_pod_gone(pod.uid, now)
@@ -90,7 +90,7 @@ class EventHandlers:
         """Apply the state of a node.
 
         Raises:
-            QuantityError: An allocatable amount is no quantity; nothing is changed then.
+            QuantityError: An allocatable amount is not a quantity; nothing is changed then.
         """
         before = self._cluster.write_node(node)
         events = (
@@ -112,7 +112,7 @@ class EventHandlers:
         """Apply the state of a storage object, or remove it.
 
         Raises:
-            QuantityError: An amount is no quantity; nothing is changed then.
+            QuantityError: An amount is not a quantity; nothing is changed then.
         """
         before: Any
         after: Any = None
@@ -145,7 +145,7 @@ class EventHandlers:
         """Apply the state of a claim, a slice or a taint rule, or remove it.
 
         Raises:
-            QuantityError: An amount is no quantity; nothing is changed then.
+            QuantityError: An amount is not a quantity; nothing is changed then.
         """
         devices = self._cluster.devices
         before: DeviceObject | None

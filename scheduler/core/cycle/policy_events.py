@@ -1,6 +1,6 @@
 """Applies events of objects that only preemption policies and disruption budgets depend on.
 
-No plugin listens to these events. They wake no pods, or only pods that policies block.
+No plugin listens to these events. They requeue no pods, or only pods that policies block.
 """
 
 from typing import TypeAlias, assert_never

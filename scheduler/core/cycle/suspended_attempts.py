@@ -1,8 +1,8 @@
 """Attempts that wait for extenders; all other pods are scheduled meanwhile.
 
-An attempt that asks extenders is suspended with its `Ask`, and goes on in a later step, when the
-answers have come. Each `Ask` has a number, so an answer is dropped when its pod is gone or has a
-newer attempt. When the pod itself has changed in a way that matters, the attempt starts over.
+An attempt that calls extenders is suspended with its `Ask`, and continues in a later step, when the
+responses have arrived. Each `Ask` has a number, so a response is dropped if its pod was deleted or
+has a newer attempt. When the pod itself has changed in a way that matters, the attempt starts over.
 """
 
 from collections import deque

@@ -1,13 +1,13 @@
 """Wasted evictions: resources that were freed for a preemptor which does not use them.
 
 Preemptors of one scheduler use each other's freed resources: one fits elsewhere before its victims
-are gone, another is planned onto a node where victims terminate already, a more important one comes
-first, and a new leader knows nothing of all that. So freed resources are not followed from pod to
-pod. Each node is checked once, when it is certain which pods use what the victims had.
+have terminated, another is planned onto a node where victims terminate already, a more important
+one comes first, and a new leader knows nothing of all that. So freed resources are not followed
+from pod to pod. Each node is checked once, when it is certain which pods use what the victims had.
 
 An eviction was wasted when the victim's resources are free, or used by pods that are not ours or
 could not have evicted it. That is computed from requests and host ports, for the node as it will be
-when all terminating pods are gone and all nominated pods are there.
+when all terminating pods are removed and all nominated pods are bound.
 """
 
 from collections import deque

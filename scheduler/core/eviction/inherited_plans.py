@@ -1,7 +1,7 @@
 """The plans of an earlier leader: taken over, and resumed or cancelled at the preemptor's attempt.
 
 A plan is written to the preemptor together with the nomination. The next leader checks it by the
-rules for new decisions. It goes on with exactly this plan, or cancels it, and never adds a victim
+rules for new decisions. It continues with exactly this plan, or cancels it, and never adds a victim
 to it.
 """
 

@@ -1,17 +1,17 @@
-"""Carries out preemptions: nominate, count, evict, then wait until the victims are gone.
+"""Carries out preemptions: nominate, count, evict, then wait until the victims have terminated.
 
     start -> Nominate (with the plan) -> SaveLedger, where the ledger counts it -> Evict each victim
           -> every answer has come -> `victim_tracker` watches the victims and the preemptor
 
-`phases` has the table. A preemptor is not tried again between its decision and the last answer to
+`phases` has the table. A preemptor is not tried again between its decision and the last outcome of
 its plan. When a plan cannot be completed, its nomination is withdrawn, and the preemptor is tried
 again after a backoff. Victims that terminate already are not evicted again; a victim that is not
 bound yet is taken off its node instead. Right before victims are evicted, a plan whose node or
-preemptor has changed is checked again: victims that are not needed are spared, and where the plan
-is not enough any more, no pod is evicted and the preemptor is tried again.
+preemptor has changed is checked again: victims that are not needed are spared, and if the plan is
+no longer sufficient, no pod is evicted and the preemptor is tried again.
 
-The plan is written to the preemptor together with the nomination; `inherited_plans` says what the
-next leader does with it.
+The plan is written to the preemptor together with the nomination; `inherited_plans` describes what
+the next leader does with it.
 
 What the ledger has to count is written before the first victim is evicted. Plans that wait for
 that share one write. Victims that a disruption budget may protect are evicted first: where the API

@@ -1,8 +1,8 @@
-"""Checks a plan again before victims are evicted: is it still enough, and which are needed.
+"""Checks a plan again before victims are evicted: is it sufficient, and which are needed.
 
-Between the decision and the evictions the cluster goes on changing, and after a crash that time may
-be long. No victim is added to a plan here. A plan whose node and preemptor have not changed since
-the decision is carried out as it was decided.
+Between the decision and the evictions the cluster may change, and after a crash that time may be
+long. No victim is added to a plan here. A plan whose node and preemptor have not changed since the
+decision is carried out as it was decided.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
-"""Tracks each preemption after its evictions until its victims are gone and it is bound.
+"""Tracks each preemption after its evictions until its victims have terminated and it is bound.
 
-The plan of a preemptor stays in the table until the preemptor is bound, is gone, or preempts
+The plan of a preemptor stays in the table until the preemptor is bound, is deleted, or preempts
 elsewhere. When a victim still terminates `TERMINATION_MARGIN` after the end of its grace period,
 the plan withdraws its nomination. That time is measured here, from the moment at which the victim
 was first seen to terminate. With the time stamps of other machines, a clock that is ahead could

@@ -1,10 +1,10 @@
-"""Pods whose preemption is blocked, and what unblocks them beside a change of the cluster.
+"""Pods whose preemption is blocked, and what unblocks them apart from cluster changes.
 
 A pod that may not preempt because of a policy, or because too many evictions were wasted, waits in
-the queue like any unschedulable pod. Four more things can help it: time, a change of a policy, a
-disruption budget that allows more, and a preemption that is taken back, so that it counts no more.
-What blocks a pod is recorded once, when its attempt has failed. A pod that leaves the queue is not
-blocked any more.
+the queue like any unschedulable pod. It can also be unblocked in four other ways: a time limit
+ends, a policy changes, a disruption budget allows more disruptions, or a preemption is cancelled
+and is no longer counted. What blocks a pod is recorded once, when its attempt has failed. A pod
+that leaves the queue is no longer blocked.
 """
 
 from collections.abc import Iterable
@@ -93,8 +93,8 @@ class BlockedByPolicy:
     def wake_count_limited(self, now: Seconds) -> None:
         """Wake the pods that counted preemptions or wasted evictions block.
 
-        To be called when a preemption is taken back, so that it does not count any more, and when
-        one succeeds, so that wasted evictions are forgotten.
+        To be called when a preemption is cancelled, so that it is no longer counted, and when one
+        succeeds, so that wasted evictions are forgotten.
         """
         for uid, block in list(self._pods.items()):
             if not block.rules or not block.rules.isdisjoint(_COUNTING):

@@ -1,6 +1,6 @@
 """Whether an event can help a waiting pod, by the hints of the plugins that rejected it.
 
-`core/requeue/wakeups` asks here, and has the pods moved by
+`core/requeue/wakeups` calls this module, and moves the pods with
 `SchedulingQueue.move_all_to_active_or_backoff`.
 
 Source: kube-scheduler v1.36.3 backend/queue.isPodWorthRequeuing.

@@ -1,8 +1,8 @@
 """Which waiting pods are tried again after an event, and the nominations that are withdrawn.
 
-Plugins are asked through `queueing_hints`; `queue/scheduling_queue.move_all_to_active_or_backoff`
-moves the pods. What preemption policies block is in
-`blocked_by_policy`.
+Queueing hints of plugins are evaluated by `queueing_hints`;
+`queue/scheduling_queue.move_all_to_active_or_backoff` moves the pods. What preemption policies
+block is in `blocked_by_policy`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

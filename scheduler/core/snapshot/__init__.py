@@ -1,1 +1,1 @@
-"""A copy of all that a machine knows, from which another machine goes on in the same way."""
+"""A copy of the state of a machine, from which another machine continues in the same way."""

@@ -1,7 +1,7 @@
-"""Copies the state of a machine, in short steps during which the machine must stand still.
+"""Copies the state of a machine, in short steps during which the machine must not run.
 
 A copy has references to values that never change, and copies of all that does. So it takes a
-microsecond for a waiting pod, and another thread can encode it while the machine goes on.
+microsecond for a waiting pod, and another thread can encode it while the machine continues.
 """
 
 from collections import Counter, deque

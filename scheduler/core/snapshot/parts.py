@@ -6,7 +6,7 @@ attribute by attribute: the queue, the preemptions, the ledger, what blocks a po
 is neither here nor derived makes the property test of replays fail.
 
 Not copied are attempts that wait for extenders, and reservations of volumes and devices: these are
-running code. `not_copied` names them, and a recording says so.
+running code. `not_copied` names them, and a recording contains these names.
 """
 
 from collections import Counter

@@ -1,16 +1,16 @@
 """HTTP/1.1 to one server, over connections that are kept open.
 
 Requests are the scheduler's hot path, so this does no more than they need: no redirects, cookies,
-compression, proxies or pipelining. Answers are parsed by llhttp (httptools).
+compression, proxies or pipelining. Responses are parsed by llhttp (httptools).
 
 The event loop makes the connections (`scheduler.kube.http.dialing`), from address and port. Clients
 that make the socket and pass it to uvloop can leave a dead connection under a file descriptor that
 every later one gets; then no server can be reached any more.
 
 A kept connection may be dead without an error, after a failover of a load balancer or a power
-failure of a server. So when one does not answer, all idle ones that last received something before
+failure of a server. So when one does not respond, all idle ones that last received something before
 that request are closed as well. None is kept for longer than ten minutes: HTTP/1.1 has no way to
-ask clients to spread over API servers that came back.
+make clients spread over API servers that are available again.
 """
 
 import asyncio

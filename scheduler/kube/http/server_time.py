@@ -1,16 +1,16 @@
-"""By how much this host's clock is ahead of the API server's, learnt from its answers.
+"""By how much this host's clock is ahead of the API server's, measured from its responses.
 
-Every answer carries the server's time in its `Date` header, in whole seconds. When it arrives, the
+Every response has the server's time in its `Date` header, in whole seconds. When it arrives, the
 server's clock shows that time or a later one. So the host's clock is ahead by no more than the
 difference. This upper bound is used: if it is too large, victims are protected for longer.
 
-No single header is trusted. The result is the second smallest difference of the last minute, and
-of five answers at least, however old: an answer from a cache on the way makes the difference too
-large, and one from another clock too small. Error pages do not count: a proxy may have made them.
-Implausible differences are bounded:
+No single header is trusted. The result is the second smallest difference of the last minute, and of
+five responses at least, however old: a response from a cache in between makes the difference too
+large, and one from another clock too small. Error pages do not count: a proxy may have created
+them. Implausible differences are limited:
 
-    the host ahead by more than a day     counts as a day, so nothing is protected for longer
-    the host behind by more than a day    the answer is ignored
+    the host ahead by more than a day     counts as a day, so nothing is protected for longer the
+    host behind by more than a day    the response is ignored
 """
 
 from collections import deque

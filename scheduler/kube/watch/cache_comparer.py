@@ -1,8 +1,8 @@
 """Compares the caches of the informers with the API server periodically.
 
 A watch that loses an event leaves no trace: everything continues, and decisions are made from
-objects that have changed or are gone. So the version of every object is compared, rarely and with
-little load: lists of metadata only, in pages, with pauses, one resource after the other, over
+objects that have changed or were deleted. So the version of every object is compared, rarely and
+with little load: lists of metadata only, in pages, with pauses, one resource after the other, over
 connections of their own.
 
 Cache and list are never of the same moment, so a difference alone proves nothing. The cache

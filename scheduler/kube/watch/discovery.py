@@ -1,6 +1,6 @@
 """Whether an API server has a resource at all.
 
-A 404 alone is no proof: something between us and the API server may have answered. The discovery
+A 404 alone is no proof: something between us and the API server may have responded. The discovery
 pages of the API server, about groups and their resources, are.
 """
 

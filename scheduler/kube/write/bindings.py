@@ -1,11 +1,12 @@
 """Binds pods to nodes, and never leaves it open whether a pod is bound.
 
-When it is unknown whether a binding happened, the pod is looked up until the answer is known,
-however long that takes: no timer may give up the reservation that depends on it. One look-up that
-finds the pod unbound is not enough, because the API server may still be working on a request whose
-connection was cut. The API server gives up a request after a minute, so the binding has failed only
+When it is unknown whether a binding happened, the pod is looked up until the result is known,
+however long that takes: no timer may end the reservation that depends on it. One look-up that finds
+the pod unbound is not enough, because the API server may still be working on a request whose
+connection was cut. The API server aborts a request after a minute, so the binding has failed only
 when a look-up finds the pod unbound more than a minute after the last unanswered request. Until the
-patience for the effect ends, the binding is also sent again, which mostly answers it sooner.
+retry time of the effect ends, the binding is also sent again, which usually gives the result
+sooner.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Carries out effects: which calls, in which order, and what their answers mean.
+"""Carries out effects: which calls, in which order, and what their responses mean.
 
 `bindings`, `volume_bindings`, `resource_claims`, `evictions` and `pod_statuses` send what their
 names say; this module dispatches to them, and sends the rest.
@@ -19,13 +19,13 @@ names say; this module dispatches to them, and sends the rest.
 | Ask | GET pods, then POST to extenders | | no pod: gone |
 
 "No pod" includes another pod of the same name: every call names the uid. For a binding it counts
-only when the pod was looked up. Where an extender binds, it is asked first; if it fails and may be
-ignored, we bind.
+only when the pod was looked up. If an extender binds, it is called first; if it fails and may be
+ignored, this module binds.
 
-A request with a transient error (401, 429, 500 and above, no answer) is sent again with backoff,
-until the patience for the effect ends. `scheduler.kube.write.bindings` says what happens to a
-binding whose answer is unknown. Before an eviction is sent, or sent again, the machine is asked
-whether it is still wanted.
+A request with a transient error (401, 429, 500 and above, no response) is sent again with backoff,
+until the retry time of the effect ends. `scheduler.kube.write.bindings` handles a binding whose
+result is unknown. Before an eviction is sent, or sent again, the machine checks whether it is still
+needed.
 """
 
 from collections.abc import Callable

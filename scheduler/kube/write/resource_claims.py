@@ -1,6 +1,6 @@
 """Allocates, reserves, releases and deallocates resource claims.
 
-Every answer of the API server becomes an event of its own, which comes before the outcome of the
+Every response of the API server becomes a separate event, which comes before the outcome of the
 effect. So whatever was written is known when the allocation is no longer in flight. Where it is
 unknown whether a status was written, the claim is read until no request that was sent can change it
 any more.
@@ -315,7 +315,7 @@ class Claims:
         """Keep an answer for the machine, and return it.
 
         Raises:
-            Unreachable: It is no claim.
+            Unreachable: It is not a claim.
         """
         claim = self._decoded(answer)
         attempt.entry.claims.append((claim, created))

@@ -1,4 +1,4 @@
-"""When a write is tried again, how long, and what the answers to writes mean.
+"""When a write is tried again, how long, and what the responses to writes mean.
 
 All effects share this. No write begins when this process stops or does not lead, except for one
 that finishes what was begun.

@@ -1,7 +1,7 @@
 """The owner of a pod: its controller, which stays the same when the pod is replaced.
 
-The text is bounded, whatever a pod's references say: names that no API object can have are replaced
-by a digest.
+The length of the text is limited, whatever a pod's references contain: names that no API object can
+have are replaced by a digest.
 """
 
 import hashlib

@@ -147,7 +147,7 @@ class Api:
             victims=history.evictions,
             wasted_victims=sum(machine.tracking.wasted_evictions.values()),
         )
-        # Time alone is no news.
+        # A change of the time alone is not reported.
         return replace(
             content,
             now=times.stamp(now),

@@ -2,7 +2,7 @@
 
 It is fed from the scheduler's loop. An attempt costs it a few hundred nanoseconds, a preemption
 some microseconds; views of it are made, and its progress is read from its plan, when a page needs
-them, and four times a second for a few of them. Everything is bounded.
+them, and four times a second for a few of them. Everything is limited.
 """
 
 import itertools

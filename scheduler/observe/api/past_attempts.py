@@ -1,8 +1,8 @@
-"""The last attempts of pods, within a bound of memory.
+"""The last attempts of pods, within a memory limit.
 
-Pods that have left the queue are kept for an hour, so that it can be asked afterwards why one has
-waited; they are forgotten before any pod that waits. Equal messages are kept once: most pods of a
-queue wait for the same reason.
+Pods that have left the queue are kept for an hour, so that the reasons why they were pending can
+still be read. They are dropped before any pending pod. Equal messages are stored once: most pods of
+a queue wait for the same reason.
 
 What is kept is counted in bytes. The constants are what CPython takes for the objects and their
 places in dictionaries, rounded up (`tests/observe/api/test_past_attempts.py`).

@@ -1,10 +1,10 @@
 """The pods of the queue for readers that watch them.
 
-The queue is looked through once a second at most, and only while there are readers: the core does
-not know of them. Each pod that has changed is encoded once for all readers that may see it.
+The queue is checked once a second at most, and only while there are readers: the core does not know
+of them. Each pod that has changed is encoded once for all readers that may see it.
 
 A watch begins with all pods and cannot be resumed: which namespaces a caller may see changes with
-time, and no revision could tell what was hidden from it before.
+time, and no revision could show what was hidden from the caller before.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ __all__ = ["PodFeed", "PodWatch"]
 _EVERY_SECONDS: Final = 1.0
 _SHARE: Final = 0.1
 _MAX_PAUSE_SECONDS: Final = 10.0
-#: How often the rights of a reader are reviewed.
+#: How often the permissions of a reader are reviewed.
 _REVIEW_SECONDS: Final = 10.0
 #: How many pods that have left are remembered; a reader that needs older ones begins again.
 _MAX_REMOVED: Final = 50_000
@@ -286,7 +286,7 @@ class PodWatch:
         return namespace in lost or (entry.revision > since and namespace in self._seen)
 
     async def _review(self, left: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """Review the rights on namespaces that are new, and from time to time on all.
+        """Review the permissions on new namespaces, and from time to time on all.
 
         Args:
             left: The namespaces of pods that have left.

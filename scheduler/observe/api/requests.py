@@ -105,7 +105,7 @@ def limit_of(query: Mapping[str, str]) -> int:
     """Return how many items are wanted.
 
     Raises:
-        ValueError: It is no number from 1 to `MAX_LIMIT`.
+        ValueError: It is not a number from 1 to `MAX_LIMIT`.
     """
     text = query.get("limit", "")
     if not text:

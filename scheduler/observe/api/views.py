@@ -72,9 +72,9 @@ def _view(pod: Pod, requests: Mapping[str, int]) -> PodView:
 
 
 def hidden(view: PodView) -> PodView:
-    """Return what a caller who may not see a pod is told of it: its priority.
+    """Return the view of a pod for a caller who may not see it: only its priority.
 
-    Not what it requests: the name of a resource may be that of a tenant.
+    Requests are left out, because a resource name may identify a tenant.
     """
     return PodView(hidden=True, priority=view.priority)
 

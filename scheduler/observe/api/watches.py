@@ -2,7 +2,7 @@
 
 Each event carries what changed since the event before, at most once a second. A reader that is slow
 gets fewer events, not more of them to catch up with. A watch ends after some minutes, so that the
-rights of the caller are reviewed again; the client goes on with the revision that it has.
+permissions of the caller are reviewed again; the client continues with its last revision.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def revision_of(request: ApiRequest) -> int:
     """Return the revision that the reader has; 0 for none.
 
     Raises:
-        ValueError: It is no number.
+        ValueError: It is not a number.
     """
     text = request.query.get("revision", "")
     if not text:
@@ -58,7 +58,7 @@ def watch(request: ApiRequest, changes: Changes) -> Stream:
     """Return the events of a document.
 
     Raises:
-        ValueError: The revision in the query is no number.
+        ValueError: The revision in the query is not a number.
     """
     events = _events(revision_of(request), changes)
     return Stream(events, "text/event-stream", endless=True)
@@ -73,7 +73,7 @@ async def _events(since: int, changes: Changes) -> AsyncGenerator[bytes]:
         try:
             found = await changes(since)
         except ApiError:
-            return  # the rights cannot be reviewed now; the client comes again
+            return  # the permissions cannot be reviewed now; the client retries
         if found is None:
             yield b"event: resync\ndata:\n\n"
             return

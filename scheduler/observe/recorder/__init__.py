@@ -1,1 +1,1 @@
-"""The flight recorder: what happened lately, in bounded files that can be decided again."""
+"""The flight recorder: recent events and decisions, in files of limited size, for `replay`."""

@@ -7,7 +7,7 @@ Zstandard: a skippable one of 24 bytes, and one with lines of JSON. So `zstd -dc
 
 The kind is 1 for the first frame of a segment, else 0; length and checksum are those of the frame
 that follows. A frame that was not written completely ends the recording. After a damaged frame,
-reading goes on with the next segment, because a segment needs all that comes before in it.
+reading continues with the next segment, because a segment needs all that comes before in it.
 """
 
 import struct

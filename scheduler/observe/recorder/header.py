@@ -39,7 +39,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def settings_digest(settings: Settings) -> str:
-    """Return a short text that is equal for settings that decide alike.
+    """Return a short text that is equal for settings with the same decisions.
 
     How the scheduler connects and elects leaves no trace in it. Those settings may be secret, and
     no decision depends on them.

@@ -4,10 +4,10 @@ The scheduler's loop encodes what happens at once: later that costs more than tw
 values have left the processor's cache, and memory is kept for them. A thread gets the lines of a
 second, or a mebibyte of them, compresses and writes them. So recording never makes the loop wait
 for a disk. Where the thread cannot keep up or a write fails, the rest of the segment is left out,
-which a metric and the log say, and a new segment begins later.
+which a metric and the log report, and a new segment begins later.
 
 A segment begins with a snapshot, which the loop copies in short steps (`core/snapshot/copying`) and
-the thread encodes. So each segment can be decided again without the ones before it.
+the thread encodes. So the decisions of each segment can be repeated without the segments before it.
 """
 
 import contextlib
@@ -184,7 +184,7 @@ class Recorder:
             self._hand_over(now)
 
     def give_up(self, problem: str) -> None:
-        """Leave out the rest of the segment, for a defect."""
+        """Leave out the rest of the segment, because of a bug."""
         self.wants_segment = False
         self._note(Gap("defect", problem))
         self._hand_over(self._handed_over_at, ends=True)

@@ -1,4 +1,4 @@
-"""The segments of a recording in a folder: one file each, within bounds of size and age.
+"""The segments of a recording in a folder: one file each, with limits of size and age.
 
 A name has the time of the segment's begin, in milliseconds since 1970, the process and a number,
 so names sort by time. One process at a time writes to a folder; others may read it.

@@ -1,6 +1,6 @@
 """Authorization of requests for metrics, configuration and debug pages.
 
-`web_app` authorizes requests for all paths but health. The authorizer that asks the API server
+`web_app` authorizes requests for all paths but health. The authorizer that calls the API server
 (TokenReview and SubjectAccessReview) is in `scheduler.service.page_access`; the ones here need no
 API server. One must be chosen explicitly; the default is `deny_all`.
 """

@@ -1,4 +1,4 @@
-"""Client certificates: asked for without being required, and verified by the cluster's client CA.
+"""Client certificates: requested but not required, and verified by the cluster's client CA.
 
 Python's `ssl` ends the handshake with a certificate that it cannot verify. Then a client that sends
 one, whatever for, could neither probe nor use its token. So pyOpenSSL does the handshake where a

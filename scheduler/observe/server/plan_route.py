@@ -1,4 +1,4 @@
-"""`POST /api/v1/plan`: reads a bounded body and passes it on, in the serving thread."""
+"""`POST /api/v1/plan`: reads a body of limited size and passes it on, in the serving thread."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

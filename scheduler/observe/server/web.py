@@ -10,7 +10,7 @@ The server has a thread and an event loop of its own: neither a decision that ta
 flood of handshakes delays a probe (docs/decisions/0009). In that thread `acceptor` accepts
 connections and `web_app` responds; this module starts and stops both.
 
-The resources that an unauthenticated client can use are bounded: the number of connections in total
+The resources that an unauthenticated client can use are limited: the number of connections in total
 and of one address, from the moment they are accepted; the rate of handshakes and requests; the time
 for a handshake, for a request, and for reading the response; the length of lines and headers.
 Bodies of requests are read for plans only, with a limit.

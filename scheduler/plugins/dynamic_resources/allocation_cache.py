@@ -1,7 +1,7 @@
 """Whether the claims of a pod can be allocated, for many nodes at once; `allocator` does it.
 
-Pods that ask for the same share the results, whatever their claims are called. A search runs once
-for each state of devices that some node is in; see `state/devices/signatures`.
+Pods with equal requests share the results, whatever their claims are called. A search runs once for
+each state of devices that some node is in; see `state/devices/signatures`.
 
 Axes: n rows of a view, S signatures.
 """
@@ -241,7 +241,7 @@ class AllocationCache:
         try:
             found = search.run()
         except EvaluationsExhaustedError as error:
-            # This is no result: the next attempt goes on from what was evaluated.
+            # This is not a result: the next attempt continues from what was evaluated.
             raise PluginError(_filter_error(_timed_out(node))) from error
         except (SearchError, SearchTimeoutError):
             form.outcomes[signature] = Outcome.ERROR

@@ -3,8 +3,8 @@
 Pools, slices, devices, requests and claims are tried in a fixed order, which is visible in the
 allocation. Within a request only combinations of devices are tried, between requests everything.
 
-A device that cannot be told apart from one that failed in the same place is skipped: it would fail,
-too. This changes how soon a failure is known, and not which solution is found.
+A device that is equal to one that failed in the same place is skipped: it would fail, too. This
+changes how soon a failure is known, and not which solution is found.
 
 Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.Allocator.Allocate.
 Differs: the time limit is a number of steps, as nothing here reads a clock.

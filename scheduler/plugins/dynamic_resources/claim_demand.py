@@ -1,7 +1,7 @@
-"""What the claims of a pod ask for, prepared for the search.
+"""The requests in the claims of a pod, prepared for the search.
 
-A demand depends on what claims ask for and on the classes, not on the names of the claims, so pods
-with equal claims share it.
+A demand depends on the requests of claims and on the classes, not on the names of the claims, so
+pods with equal claims share it.
 
 Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.requestAccessor.
 """

@@ -1,6 +1,6 @@
 """Evaluates the selectors of classes and requests, once for what they read of devices.
 
-Devices that are equal in what an expression reads share its result; `projections` tells which. A
+Devices that are equal in what an expression reads share its result; `projections` finds them. A
 result is kept with the expression. An error is a result as well: it must not be raised before the
 search reaches a device of the kind.
 

@@ -1,4 +1,4 @@
-"""Two caches: one is weak by owner, one is bounded by bytes, first in first out."""
+"""Two caches: one is weak by owner, one is limited in bytes, first in first out."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar

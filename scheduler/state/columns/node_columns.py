@@ -140,7 +140,7 @@ class NodeColumns:
         """Store the state of a node; return its row.
 
         Raises:
-            QuantityError: An allocatable amount is no quantity; nothing is changed then.
+            QuantityError: An allocatable amount is not a quantity; nothing is changed then.
         """
         allocatable = resources.amounts(node.status.allocatable)
         row = self.ensure(node.metadata.name)

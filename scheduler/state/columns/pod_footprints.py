@@ -123,7 +123,7 @@ class PodFootprints:
         """Return the code of a pod's footprint and add a reference to it.
 
         Raises:
-            QuantityError: A request of the pod is no quantity.
+            QuantityError: A request of the pod is not a quantity.
         """
         key = self._key(pod)
         return self._pool.acquire(key, lambda: self._footprint(key))
@@ -136,7 +136,7 @@ class PodFootprints:
         """Return a pod's footprint without a reference to it.
 
         Raises:
-            QuantityError: A request of the pod is no quantity.
+            QuantityError: A request of the pod is not a quantity.
         """
         return self._footprint(self._key(pod))
 
@@ -146,7 +146,7 @@ class PodFootprints:
         A pod that is too large, or names too many resources, is not checked: it fits no node.
 
         Raises:
-            QuantityError: A request of the pod is no quantity.
+            QuantityError: A request of the pod is not a quantity.
         """
         if is_too_large(pod):
             return

@@ -1,4 +1,4 @@
-"""Which waiting pods name a claim, so that its events can be told to them alone."""
+"""Indexes pending pods by claim, so that the events of a claim requeue only pods that use it."""
 
 from collections.abc import Iterator
 

@@ -86,7 +86,7 @@ class Devices:
         return self._gatherer.entries(node.metadata.name, node.metadata.labels)
 
     def signatures(self) -> Int:
-        """Return, (N,), the signature of each row: rows with equal ones decide alike."""
+        """Return, (N,), the signature of each row: equal ones give the same result."""
         return self._signatures.refreshed(self.version, self.pools)
 
     def prepare(self) -> bool:
@@ -121,7 +121,7 @@ class Devices:
         It does not where a newer state is known, or where a rule changes no taints.
 
         Raises:
-            QuantityError: An amount is no quantity; nothing is changed then.
+            QuantityError: An amount is not a quantity; nothing is changed then.
         """
         for amount in amounts(item):
             quantity.exact(amount)

@@ -1,8 +1,8 @@
 """Resource claims: the newest known state of each, and the allocations that are being written.
 
 The newest state is the one with the highest resource version, whether it came by the watch or as
-the answer to a write of ours. An allocation is *in flight* from the moment at which it is decided
-until the outcome of its write is known. No timer ever ends that.
+the response to a write of this scheduler. An allocation is *in flight* from the moment at which it
+is decided until the outcome of its write is known. No timer ever ends that.
 
 Source: kube-scheduler v1.36.3 util/assumecache, dynamicresources.claimTracker. Differs: the answer
 to a write is a state like any other, so it is never taken back.

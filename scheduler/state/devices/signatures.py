@@ -1,4 +1,4 @@
-"""Small integers for the state of devices: nodes with equal ones decide alike for every claim.
+"""Small integers for the state of devices: a claim gets the same result on nodes with equal ones.
 
 The result of a search depends on the pools of a node in their order, on what selectors and
 constraints read of each device, on taints and counters, and on what is taken. It does not depend on
@@ -24,13 +24,13 @@ from scheduler.state.devices.usage import Usage
 
 __all__ = ["UNDETERMINED", "Signatures"]
 
-#: The signature of nodes whose pools cannot be determined; the first one that is given out.
+#: The signature of nodes whose pools cannot be determined; the first one that is assigned.
 UNDETERMINED: Final = 0
-#: Beyond this number all are given out afresh, once no row is left to be looked at.
+#: If there are more signatures than this, all are assigned again after no row is left to check.
 _MOST: Final = 65_536
 #: Pools with more devices are compared by identity: that of their state would cost too much.
 _LARGE: Final = 512
-#: How many rows are looked at in one go: that takes about a millisecond.
+#: How many rows are checked at once: that takes about a millisecond.
 _ROWS_AT_ONCE: Final = 64
 
 

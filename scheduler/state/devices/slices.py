@@ -69,7 +69,7 @@ class DeviceEntry:
         )
         #: Its own taints that matter, and those of rules.
         self.taints: tuple[DeviceTaint, ...] = ()
-        #: Equal for devices that a search cannot tell apart while they are equally used.
+        #: Equal for devices that a search cannot distinguish while they are equally used.
         self.twin: Hashable = None
 
 
@@ -130,7 +130,7 @@ class SliceTable:
         """Store the state of a slice; return its previous state.
 
         Raises:
-            QuantityError: An amount is no quantity; nothing is changed then.
+            QuantityError: An amount is not a quantity; nothing is changed then.
         """
         entry = SliceEntry(item)
         driver = item.spec.driver

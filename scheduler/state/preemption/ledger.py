@@ -8,7 +8,7 @@ The writer of effects saves the ledger as text (`ledger_codec`); `revision` show
 changes that were not saved. More is kept here than fits into the text: entries that are merged only
 in the text still count one by one during the life of this process.
 
-The module is longer than others because every count, query and bound is about the same entries.
+The module is longer than others because every count, query and limit is about the same entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -257,7 +257,7 @@ class Ledger:
             How many entries were dropped.
 
         Raises:
-            LedgerError: It is no ledger of this version; nothing is added then.
+            LedgerError: It is not a ledger of this version; nothing is added then.
         """
         read, damaged = ledger_codec.decoded(text, now, by_age=not self._loaded)
         self._loaded = True

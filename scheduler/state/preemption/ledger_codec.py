@@ -1,7 +1,7 @@
 """The text of a ledger in the ConfigMap: how it is written, and how it is validated when read.
 
 A text that is read was written by another process with another clock, and may be damaged or
-hostile. So every number, name and list has a bound, and an invalid entry does not affect others.
+hostile. So every number, name and list has a limit, and an invalid entry does not affect others.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class LedgerError(Exception):
-    """A text is no ledger, or a ledger of another version."""
+    """A text is not a ledger of this version."""
 
 
 class Written(NamedTuple):
@@ -169,7 +169,7 @@ def decoded(text: str, now: Seconds | None, *, by_age: bool = False) -> tuple[Wr
             change of leader must not make failures look old.
 
     Raises:
-        LedgerError: It is no ledger of this version.
+        LedgerError: It is not a ledger of this version.
     """
     if len(text) > _MAX_TEXT:
         raise LedgerError(f"{len(text)} characters are too many")

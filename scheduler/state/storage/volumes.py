@@ -169,7 +169,7 @@ class Volumes:
         """Store the state of an object; return its previous state.
 
         Raises:
-            QuantityError: An amount is no quantity; nothing is changed then.
+            QuantityError: An amount is not a quantity; nothing is changed then.
         """
         for amount in storage.amounts(item):
             quantity.exact(amount)

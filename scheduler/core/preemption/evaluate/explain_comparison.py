@@ -1,4 +1,4 @@
-"""Says how the candidates of a preemption compared: which criterion decided against each.
+"""Compares the candidates of a preemption: the criterion by which each was rejected.
 
 It reads the criteria that `candidates.pick_one_node` has decided by, and decides nothing.
 

@@ -2,8 +2,8 @@
 
 Remove every pod of lower priority. If the preemptor fits then, reprieve the pods: add them back,
 first those whose eviction would violate a disruption budget, then the others, each group most
-important first. A pod that does not fit beside the preemptor is a victim. The loop runs over the
-rank of the pods, on all candidate rows at once.
+important first. A pod that does not fit together with the preemptor is a victim. The loop runs over
+the rank of the pods, on all candidate rows at once.
 
 Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode.
 
