@@ -27,7 +27,7 @@ RUN --mount=type=secret,id=pipconf,target=/etc/pip.conf \
         -x '/usr/.*/site-packages/|/(test|tests|idlelib|ensurepip|lib2to3|tkinter)/' \
         /opt/app/lib/python*/site-packages \
         "$(/opt/app/bin/python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
-# Only this is done anew when nothing but the sources has changed.
+# If only the sources have changed, only this step is repeated.
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY scheduler scheduler
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . && \

@@ -135,7 +135,7 @@ def _common(number: int) -> Request:
     return wants("r", "gpu", f"{model} && {memory}")
 
 
-def _dear(number: int) -> Request:
+def _most_expensive(number: int) -> Request:
     """Return a request whose selectors take as long as they may, for each device again."""
     uuid = f'device.attributes["{DRIVER}"].uuid'
     # Together they take what an attempt may do, and then what an evaluation may.
@@ -153,23 +153,23 @@ def _of_model(model: str, attribute: str = "model") -> Request:
 CASES: Final[Mapping[str, Case]] = {
     "a part of the preparation, 5000 nodes with devices": Case(_preparing, 20),
     "100000 devices in a pool": Case(lambda: _large_pool(lambda _: _of_model("a")), 4),
-    "100000 devices in a pool of which a slice is missing": Case(
+    "100000 devices in an incomplete pool (a slice is missing)": Case(
         lambda: _large_pool(lambda _: _of_model("a"), missing=1), 20
     ),
-    "100000 devices in a pool, none of them right": Case(
+    "100000 devices in a pool, no matching device": Case(
         lambda: _large_pool(lambda number: _of_model(str(number))), 1
     ),
-    "100000 devices in a pool, none of them right and no two alike": Case(
+    "100000 devices in a pool, no matching device and all different": Case(
         lambda: _large_pool(lambda number: _of_model(str(number)), different=SLICES * DEVICES), 1
     ),
-    "a new selector, 5000 nodes with 8 devices, no two alike": Case(
+    "a new selector, 5000 nodes with 8 devices, all different": Case(
         lambda: _different_devices(_common), 1
     ),
-    "a new selector that no device satisfies, 5000 nodes with 8 devices, no two alike": Case(
+    "a new selector without a matching device, 5000 nodes with 8 devices, all different": Case(
         lambda: _different_devices(lambda number: _of_model(str(number), "productName")), 1
     ),
-    "selectors as dear as can be, 5000 nodes with 8 devices, no two alike": Case(
-        lambda: _different_devices(_dear), 1
+    "selectors of maximum cost, 5000 nodes with 8 devices, all different": Case(
+        lambda: _different_devices(_most_expensive), 1
     ),
     "all of 100000 devices in a pool": Case(
         lambda: _large_pool(lambda _: wants("r", mode="All")), 1

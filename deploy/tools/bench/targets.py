@@ -2,7 +2,7 @@
 
 Ratios are those of medians of alternating runs on the same machine. The targets are for the rate to
 the last binding, which kube-scheduler's own benchmark measures. The rate to the last Event is shown
-beside it, because later Events have to be written as well. In brackets are the ratios relative to
+next to it, because later Events have to be written as well. In brackets are the ratios relative to
 the speed of the machine.
 """
 

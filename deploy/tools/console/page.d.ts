@@ -1,4 +1,4 @@
-// Types that several modules of the page use; those of the API are beside it when it is checked.
+// Types that several modules of the page use; those of the API are next to it when it is checked.
 
 /** What `useRef` returns for an element. */
 type Ref<T> = { current: T | null };

@@ -5,7 +5,7 @@ The types of what the API answers come from `docs/openapi.json`: a field that th
 API does not have is an error, as is one that may be missing and is used as if it was always there.
 
 The check works on a copy of the page, because the copied libraries are replaced by the types of
-their packages, and those of the API are written beside them.
+their packages, and those of the API are written next to them.
 """
 
 import hashlib

@@ -202,7 +202,7 @@ def _module_files(binary: Binary) -> list[Path]:
     """Return the go.mod files that pin a binary, the default one first.
 
     Another minor has a folder of its own, or, where the code is ours and shared, a file
-    `go-<minor>.mod` beside the default one.
+    `go-<minor>.mod` next to the default one.
     """
     default = TOOLS / binary.folder
     others = [folder / "go.mod" for folder in sorted(TOOLS.glob(f"{binary.folder}-[0-9]*"))]

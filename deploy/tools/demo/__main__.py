@@ -24,7 +24,7 @@ SHAPE = NodeShape(cpu="4", memory="16Gi", zones=("a", "b"))
 
 DESCRIPTION = """\
 Start etcd, kube-apiserver, kube-controller-manager and KWOK with four nodes on this machine, run
-the scheduler against them with the rights of its manifests, and apply
+the scheduler against them with the permissions of its manifests, and apply
 deploy/manifests/examples/preemption.yaml. Everything is on this machine and is removed at the end.
 No kubeconfig is read.
 """

@@ -1,6 +1,6 @@
 """The address of the demonstration's scheduler, for the plugin.
 
-`kubectl-preemptive` asks it where there is no kubeconfig; otherwise with `--server`.
+`kubectl-preemptive` connects to it if there is no kubeconfig, otherwise with `--server`.
 """
 
 import contextlib
@@ -26,7 +26,10 @@ def url(port: int) -> str:
 
 @contextlib.contextmanager
 def announced(port: int) -> Iterator[None]:
-    """Tell the plugin where the scheduler listens; without a place to write, tell nothing."""
+    """Write the address of the scheduler to the file that the plugin reads.
+
+    If the file cannot be written, nothing is done.
+    """
     path = demo_file(os.environ)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

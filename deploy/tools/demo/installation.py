@@ -1,7 +1,7 @@
 """Installs the manifests of the scheduler, and runs it as a process.
 
-It runs with the token of its own ServiceAccount, so it has the rights of `deploy/manifests/base`
-and no others.
+It runs with the token of its own ServiceAccount, so it has the permissions of
+`deploy/manifests/base` and no others.
 """
 
 import os

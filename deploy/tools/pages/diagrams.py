@@ -314,7 +314,7 @@ _ARCHITECTURE: Final = Diagram(
         Box("kube/write", 234, 246, 150, 62, ("writer:", "effects, in order")),
         Box("extenders", 24, 450, 120, 46, (), "outside"),
         Box("kube/extenders", 234, 450, 150, 46, ("HTTP, optional",)),
-        Box("threads beside it", 450, 376, 506, 126, kind="area"),
+        Box("other threads", 450, 376, 506, 126, kind="area"),
         Box("kube/policies", 474, 422, 210, 62, ("kopf watches", "PreemptionPolicies")),
         Box("observe/server", 730, 422, 210, 62, ("health, metrics,", "debug pages")),
     ),

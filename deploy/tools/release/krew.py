@@ -1,7 +1,7 @@
 """The archive of the kubectl plugin for krew, and the manifest that points to it.
 
 krew unpacks an archive, compares its checksum with that of the manifest, and links to one file in
-it. It knows neither Python nor wheels, so that file is a script, which runs the wheel beside it.
+it. It knows neither Python nor wheels, so that file is a script, which runs the wheel next to it.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _FOLDER: Final = Path("deploy") / "manifests" / "krew"
 
 
 def archive(folder: Path, wheel: Path, version: str, epoch: int) -> Path:
-    """Write the archive beside the wheel; return its path.
+    """Write the archive next to the wheel; return its path.
 
     Args:
         folder: The tracked files.

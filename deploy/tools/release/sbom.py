@@ -134,7 +134,7 @@ def bill(
 
     Args:
         packages: What is installed for Python.
-        system: Components beside them.
+        system: Further components.
         links: The dependencies of those components.
         at: The time of the bill, in seconds since the epoch.
     """

@@ -18,7 +18,7 @@ type calls struct {
 	lock    sync.Mutex
 	made    []clienttesting.Action
 	version int
-	// written is told of every object that is updated, if set.
+	// written, if set, is called for every updated object.
 	written func(runtime.Object)
 	// claims answers calls about resource claims.
 	claims claims

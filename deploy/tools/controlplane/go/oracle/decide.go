@@ -34,7 +34,7 @@ const (
 	pastBackoff = time.Hour
 	// mostRounds cuts off a cluster that never settles: a pod whose binding is refused each time.
 	mostRounds = 100
-	// longestWait is for what runs beside an attempt; it takes microseconds.
+	// longestWait is for what runs concurrently with an attempt; it takes microseconds.
 	longestWait = 20 * time.Second
 )
 
@@ -50,7 +50,7 @@ type run struct {
 	pending []*corev1.Pod
 	// seen is the attempt under way.
 	seen *observation
-	// ended is told once by each attempt: when the pod is bound, or its failure has been handled.
+	// ended receives one value per attempt: when the pod is bound, or when its failure has been handled.
 	ended chan struct{}
 	// last is the last reported result by pod.
 	last map[string]*result
@@ -292,7 +292,7 @@ func (r *run) attempts(ctx context.Context) ([]*result, error) {
 	return results, nil
 }
 
-// attempt decides for one pod, waits for all that goes on beside it, and applies the API calls.
+// attempt decides for one pod, waits for all that runs concurrently, and applies the API calls.
 func (r *run) attempt(ctx context.Context) error {
 	r.seen = nil
 	r.clock.Step(tick)
@@ -362,7 +362,8 @@ func (r *run) gated() []*result {
 	var results []*result
 	for _, pod := range r.pending {
 		info, waiting := queued(r.scheduler, pod)
-		// A pod for which preemption has begun is no gated one; it is tried again when it has ended.
+		// A pod whose preemption is in progress is not reported as gated; it is tried again after the
+		// preemption has ended.
 		if waiting && info.GatingPlugin != "" && info.GatingPlugin != pluginnames.DefaultPreemption {
 			results = append(results, &result{Pod: key(pod), Decision: gated})
 		}

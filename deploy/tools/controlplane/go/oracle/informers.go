@@ -60,7 +60,7 @@ func (b byName) List() []any {
 	return objects
 }
 
-// informer tells its handlers what it is told, in the same call. It is always synced.
+// informer passes each change to its handlers in the same call. It is always synced.
 type informer struct {
 	cache.Indexer
 	handlers []cache.ResourceEventHandler
@@ -68,7 +68,7 @@ type informer struct {
 
 var _ cache.SharedIndexInformer = &informer{}
 
-// put adds or replaces an object and tells everyone before it returns.
+// put adds or replaces an object and calls all handlers before it returns.
 func (i *informer) put(object any) error {
 	before, known, err := i.Indexer.Get(object)
 	if err != nil {
