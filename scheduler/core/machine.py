@@ -293,7 +293,12 @@ class Machine:
         """
         begin = self._attempt_starter(queued, now, Explain.IN_BULK)
         questions, outcome, error = self._run(AttemptRun(queued, queued.timestamp, begin))
-        return outcome, "extenders would be asked first" if questions else error
+        return (
+            outcome,
+            "the attempt would call extenders; an explanation does not call them"
+            if questions
+            else error,
+        )
 
     def gate_reason(self, pod: Pod) -> str | None:
         """Return why a pod must not be scheduled yet, `None` when it may."""

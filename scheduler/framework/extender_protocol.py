@@ -179,7 +179,7 @@ def read(extender: Extender, question: Question, body: bytes) -> ExtenderAnswer:
             case Verb.PREEMPT:
                 return _preempted(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"the answer cannot be read: {error}") from error
+        raise ProtocolError(f"cannot parse the extender response: {error}") from error
 
 
 def read_binding(body: bytes) -> str:
@@ -191,7 +191,7 @@ def read_binding(body: bytes) -> str:
     try:
         return _field(_fields(body), "Error", str) or ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"the answer cannot be read: {error}") from error
+        raise ProtocolError(f"cannot parse the extender response: {error}") from error
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -236,7 +236,9 @@ def _scored(body: bytes) -> ExtenderAnswer:
         fields = _fields(host_priority)
         score = _field(fields, "Score", int) or 0
         if not -_INT64 <= score < _INT64:
-            raise ProtocolError(f"the answer cannot be read: the score {score} is out of range")
+            raise ProtocolError(
+                f"cannot parse the extender response: the score {score} is out of range"
+            )
         scores.append((_field(fields, "Host", str) or "", score))
     return Scored(tuple(scores))
 

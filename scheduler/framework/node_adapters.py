@@ -50,7 +50,7 @@ class NodeFilterAdapter(CompiledFilter):
             index = self._plugin.filter_node(self._pod, node, pods)
             if not _is_integer(index) or not 0 <= index < len(self._codes):
                 raise PluginError(
-                    f"filter_node returned {index!r}, which is no index of its reasons"
+                    f"filter_node returned {index!r}, which is not an index of `reasons`"
                 )
             codes[position] = self._codes[index]
         return codes
@@ -73,7 +73,7 @@ class NodeScoreAdapter(CompiledScore):
             score = self._plugin.score_node(self._pod, node, pods)
             if not _is_integer(score) or not 0 <= score <= MAX_SCORE:
                 raise PluginError(
-                    f"score_node returned {score!r}, which is no integer from 0 to 100"
+                    f"score_node returned {score!r}, which is not an integer from 0 to 100"
                 )
             scores[position] = score
         return scores

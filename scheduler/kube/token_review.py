@@ -250,7 +250,7 @@ class Reviewer:
         try:
             return decoder.decode(answer)
         except UNREADABLE as error:
-            raise Unreachable(f"cannot {request}: the answer is no review") from error
+            raise Unreachable(f"cannot {request}: the response is not a valid review") from error
 
     def _right(self, spec: dict[str, Any]) -> bytes:
         return self._hash(msgspec.json.encode(spec, order="sorted"))

@@ -82,7 +82,7 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _REFUSED_SECONDS: Final = 60.0
 
 _TOO_OFTEN: Final = AccessDecision(
-    AccessVerdict.THROTTLED, "too many reviews are asked for; come again later"
+    AccessVerdict.THROTTLED, "too many authorization reviews are pending; try again later"
 )
 
 

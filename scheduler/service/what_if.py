@@ -97,9 +97,11 @@ class WhatIf:
         if problem is not None:
             return _refusal(503, "ServiceUnavailable", problem)
         if caller in self._callers:
-            return _refusal(429, "TooManyRequests", "one plan of this caller is decided already")
+            return _refusal(
+                429, "TooManyRequests", "another plan of this caller is already running"
+            )
         if len(self._callers) >= self._limits.at_once + self._limits.waiting:
-            return _refusal(429, "TooManyRequests", "too many plans are asked for at once")
+            return _refusal(429, "TooManyRequests", "too many concurrent plan requests")
         return _Ticket(self, caller)
 
     async def close(self) -> None:
@@ -120,7 +122,7 @@ class WhatIf:
             async with asyncio.timeout(limits.waiting_seconds):
                 await self._slots.acquire()
         except TimeoutError:
-            return _refusal(429, "TooManyRequests", "too many plans are asked for at once")
+            return _refusal(429, "TooManyRequests", "too many concurrent plan requests")
         try:
             return await self._decided(scheduler_loop, content_type.encode() + b"\n" + body, names)
         finally:

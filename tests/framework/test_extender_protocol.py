@@ -220,7 +220,7 @@ def test_an_answer_is_read(
     ],
 )
 def test_an_answer_without_form_is_an_error(question: Question, body: bytes):
-    with pytest.raises(ProtocolError, match="the answer cannot be read"):
+    with pytest.raises(ProtocolError, match="cannot parse the extender response"):
         extender_protocol.read(KNOWS, question, body)
 
 
@@ -232,5 +232,5 @@ def test_the_answer_to_a_binding_is_an_error_or_none(body: bytes, want: str):
 
 
 def test_the_answer_to_a_binding_without_form_is_an_error():
-    with pytest.raises(ProtocolError, match="the answer cannot be read"):
+    with pytest.raises(ProtocolError, match="cannot parse the extender response"):
         extender_protocol.read_binding(b"OK")

@@ -80,7 +80,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_capacity_each_time(scene
     scene.deploy("high", 1, pod("", "2", "high", labels={"app": "high"}))
     first = wait_for_preemptor(scene)
     (event,) = scene.events(first, "PreemptionStopped")
-    assert "evicted without success for this pod within the last hour" in event["note"]
+    assert "for this pod were wasted within the last hour" in event["note"]
     assert event["type"] == "Warning"
     assert len(scene.history().evicted()) <= 2 * MAX_PREEMPTIONS
     scene.remove(first)

@@ -151,7 +151,7 @@ async def test_a_deleted_pod_is_an_error(server: ExtenderServer):
     [
         pytest.param(500, "failed filter with extender at URL {url}/filter, code 500", id="500"),
         pytest.param(204, "failed filter with extender at URL {url}/filter, code 204", id="204"),
-        pytest.param(b"<html>", "the answer cannot be read: ", id="no JSON"),
+        pytest.param(b"<html>", "cannot parse the extender response: ", id="no JSON"),
         pytest.param({"Error": "busy"}, "busy", id="an error of its own"),
     ],
 )
@@ -209,7 +209,7 @@ async def test_binds(server: ExtenderServer):
 
 
 @pytest.mark.parametrize(
-    ("answer", "want"), [(500, "code 500"), ({"Error": "taken"}, "^taken$"), (b"", "be read")]
+    ("answer", "want"), [(500, "code 500"), ({"Error": "taken"}, "^taken$"), (b"", "cannot parse")]
 )
 async def test_a_binding_that_fails(server: ExtenderServer, answer: Any, want: str):
     server.answers["bind"] = answer

@@ -390,7 +390,7 @@ def _objections(view: View, pod: Pod, candidate: Candidate) -> tuple[str, ...]:
     return (HANGS, *said) if hangs else said
 
 
-HANGS = "node(s) where a victim hangs in termination"
+HANGS = "node(s) with an evicted pod that does not terminate"
 
 
 def capacity_being_freed(view: View, pod: Pod) -> dict[str, set[str]]:

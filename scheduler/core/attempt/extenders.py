@@ -48,7 +48,7 @@ Conversation: TypeAlias = Generator[tuple[Question, ...], tuple[ExtenderAnswer, 
 IndexedExtenders: TypeAlias = Sequence[tuple[int, Extender]]
 
 _NOT_ASKED: Final = Verdict(
-    EXTENDER, ("node(s) began to fit while an extender was asked",), resolvable=False
+    EXTENDER, ("node(s) became feasible after the extender was called",), resolvable=False
 )
 #: Scores beyond it are cut, so that sums stay within 64 bits.
 _MAX_SCALED: Final = 2**56
@@ -182,7 +182,11 @@ def _ignore(extender: Extender, answer: ExtenderAnswer) -> None:
 
 
 def _problem(answer: ExtenderAnswer) -> str:
-    return answer.error if isinstance(answer, NoAnswer) else "an answer to another question"
+    return (
+        answer.error
+        if isinstance(answer, NoAnswer)
+        else "the extender returned a response of the wrong type for this call"
+    )
 
 
 def _asked(candidates: Mapping[str, Candidate]) -> tuple[NodeVictims, ...]:

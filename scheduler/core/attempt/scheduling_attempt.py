@@ -63,7 +63,7 @@ __all__ = ["MAX_ROUNDS", "AttemptResult", "SchedulingAlgorithm"]
 #: How often an attempt is made in all. Each costs extenders requests, and the pod that waits for
 #: them ends up in backoff, after which the cluster may change less.
 MAX_ROUNDS: Final = 5
-OVERTAKEN: Final = f"{MAX_ROUNDS} times the cluster changed too much while extenders were asked"
+OVERTAKEN: Final = f"extender results were outdated by cluster changes {MAX_ROUNDS} times in a row"
 
 #: The mean time between two comparisons for pages, where one takes 100 µs at 5,000 candidates, and
 #: how many may be made at once.

@@ -228,7 +228,7 @@ class PlanRunner:
         """
         for plan in self._ledger_writer.failed(effect):
             if plan.phase in OPEN and (plan.charge.counts or failure.kind is FailureKind.ABANDONED):
-                problem = f"remembering the preemption: {failure.message}"
+                problem = f"saving the preemption ledger: {failure.message}"
                 self._fail(plan, problem, failure, now)
                 self._end(plan, now)
             elif plan.phase in OPEN:

@@ -125,13 +125,13 @@ class ExecCommand:
             )
         except subprocess.TimeoutExpired as error:
             raise ValueError(
-                f"exec: {wanted.command} was ended after {COMMAND_SECONDS:g} s"
+                f"exec: {wanted.command} timed out after {COMMAND_SECONDS:g} s"
             ) from error
         if ended.returncode != 0:
             output = (ended.stderr or b"").decode(errors="replace").strip()[-_REPORTED:]
             raise ValueError(
-                f"the login command gave neither a token nor a certificate: {wanted.command}"
-                f" ended with {ended.returncode}{f': {output}' if output else ''}"
+                f"exec: {wanted.command} failed with exit code {ended.returncode}"
+                f"{f': {output}' if output else ''}"
             )
         return ended.stdout
 

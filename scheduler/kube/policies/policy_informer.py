@@ -177,7 +177,9 @@ class PolicyInformer:
             # kopf's watch would send nothing until the server has counted up to where it began.
             versions = f"from {asked_at} to {listed.version}"
             self._observer.restarted(RESOURCE)
-            self._observer.interrupted(RESOURCE, f"the versions of {RESOURCE} went back {versions}")
+            self._observer.interrupted(
+                RESOURCE, f"the resourceVersion of {RESOURCE} went backwards, {versions}"
+            )
             await self._close()
         self._publish(self._registry.take_list(listed, asked_at))
         self._open()

@@ -129,7 +129,7 @@ class WatchDecoder(Generic[ObjectT]):
         try:
             notice = _RAW_NOTICE.decode(line)
         except UNREADABLE as error:
-            raise Unreachable(f"the watch sent something else than events: {error}") from error
+            raise Unreachable(f"the watch sent something other than events: {error}") from error
         undecodable = _undecodable_object(notice.object, problem, notice.type)
         if undecodable.type == "DELETED" and not undecodable.identity.name:
             raise Unreachable(f"the watch reported the end of an object without a name: {problem}")

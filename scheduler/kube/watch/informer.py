@@ -296,7 +296,8 @@ class Informer(Generic[ObjectT]):
         version = self._page_decoder.decode(body).version
         if is_older(version, self._version):
             raise HistoryReplaced(
-                f"the versions of {self.resource.name} went back from {self._version} to {version}"
+                f"the resourceVersion of {self.resource.name} went backwards, from {self._version}"
+                f" to {version}"
             )
         self._confirm_history()
 
@@ -357,7 +358,8 @@ class Informer(Generic[ObjectT]):
         """
         if is_older(version, self._version):
             raise HistoryReplaced(
-                f"the watch of {self.resource.name} went back from {self._version} to {version}"
+                f"the resourceVersion of {self.resource.name} in the watch went backwards, from"
+                f" {self._version} to {version}"
             )
         if version:
             self._version = version

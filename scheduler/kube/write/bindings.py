@@ -110,7 +110,10 @@ class Bindings:
         finishing = RetryAttempt(attempt.entry, self._retry.backoff(), None, finishing=True)
         placement = await self._placement(requests.get_pod(effect.pod), finishing)
         if placement.metadata.uid != effect.pod.uid:
-            raise Replaced(f"pod {effect.pod} is another one than was placed")
+            raise Replaced(
+                f"pod {effect.pod} was deleted and re-created: its UID is not that of the"
+                " scheduled pod"
+            )
         node = placement.spec.node_name
         if node and node != effect.node:
             message = f'pod {effect.pod} is already assigned to node "{node}"'

@@ -278,7 +278,8 @@ class Claims:
             except Conflict:
                 continue
             return
-        raise Conflict(409, "Conflict", f"claim {claim.key} changes all the time")
+        text = f"gave up deleting claim {claim.key}: it was modified {_MAX_CONFLICTS} times"
+        raise Conflict(409, "Conflict", text)
 
     async def _read(
         self, claim: ClaimRef, attempt: RetryAttempt, *, created: bool = False

@@ -64,7 +64,9 @@ async def helps(
     if cordoned:
         found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].name}.")
     if result.until is not None:
-        found.append(f"The first veto against preemption ends at {stamp(-(-result.until // 1))}.")
+        found.append(
+            f"The first time limit that blocks preemption ends at {stamp(-(-result.until // 1))}."
+        )
     return tuple(found)
 
 
@@ -198,7 +200,8 @@ async def _by_taints(pod: Pod, nodes: Sequence[Rejected]) -> list[str]:
         await asyncio.sleep(0)
     most = heapq.nsmallest(_NAMED, counts.items(), key=lambda item: (-item[1], item[0]))
     return [
-        f"Tolerate the taint {taint}: it alone rejects {_count(number)} by taints."
+        f"Add a toleration for the taint {taint}: it is the only untolerated taint on"
+        f" {_count(number)}."
         for taint, number in most
     ]
 

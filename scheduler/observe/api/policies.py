@@ -204,9 +204,9 @@ def rules(policy: PreemptionPolicy) -> Iterator[str]:
     if policy.mode is PolicyMode.AUDIT:
         yield "audit: it refuses nothing, and counts what it would refuse"
     if policy.preemptors != EVERY_POD:
-        yield f"for preemptors with {_selection(policy.preemptors)}"
+        yield f"applies to preemptors selected by {_selection(policy.preemptors)}"
     if policy.victims != EVERY_POD:
-        yield f"about victims with {_selection(policy.victims)}"
+        yield f"its rules about victims apply to pods selected by {_selection(policy.victims)}"
     if policy.disruption_budgets is DisruptionBudgets.STRICT:
         yield "disruption budgets are never violated"
     elif policy.disruption_budgets is DisruptionBudgets.STRICT_BELOW:
@@ -233,15 +233,18 @@ def _limits(policy: PreemptionPolicy) -> Iterator[str]:
     if policy.foreign_victims is ForeignVictims.NEVER:
         yield "pods of other schedulers are never victims"
     elif policy.foreign_victims is ForeignVictims.NON_LOOPING:
-        yield "pods of other schedulers are victims as long as that was never in vain"
+        yield (
+            "pods of other schedulers are not victims if a preemption between the same two owners"
+            " was wasted recently"
+        )
 
 
 def _selection(selection: PodSelection) -> str:
     parts = []
     if selection.namespaces is not None:
-        parts.append("labels of the namespace")
+        parts.append("namespace labels")
     if selection.pods is not None:
-        parts.append("labels of the pod")
+        parts.append("pod labels")
     if selection.min_priority is not None:
         parts.append(f"priority of at least {selection.min_priority}")
     if selection.max_priority is not None:

@@ -45,5 +45,5 @@ class WatchPlaces:
 
 
 def _refusal(why: str) -> ApiError:
-    text = f"{why}; list instead, or come again later"
+    text = f"{why}; use a list request, or try again later"
     return ApiError(429, "TooManyRequests", text, _RETRY_AFTER_SECONDS)

@@ -130,12 +130,12 @@ def _load(entry: metadata.EntryPoint) -> OutOfTree:
 def _problems(name: str, kind: Any) -> Iterator[str]:
     """Yield the reasons why an object cannot be a plugin of that name."""
     if not isinstance(kind, type):
-        yield "is no class"
+        yield "is not a class"
         return
     if getattr(kind, "name", None) != name:
-        yield f"is called {getattr(kind, 'name', None)!r} by its attribute `name`"
+        yield f"has the attribute `name` {getattr(kind, 'name', None)!r}, not {name!r}"
     if not _takes(kind, ("args",)):
-        yield "cannot be made from one argument, the mapping of its settings"
+        yield "cannot be constructed with one argument, the mapping of its settings"
     yield from _wrong_methods(kind)
     yield from _wrong_signatures(kind)
     if hasattr(kind, "filter_node"):

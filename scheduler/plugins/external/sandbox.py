@@ -178,7 +178,9 @@ class _CheckedFilter(CompiledFilter):
 
     def _check_code(self, code: int) -> None:
         if not 0 <= code < len(self._verdicts):
-            raise PluginError(f"codes returned {code}, which `verdicts.code` never gave")
+            raise PluginError(
+                f"codes returned {code}, which is not a code that `verdicts.code` returned"
+            )
         self._check(self._verdicts[code])
         self._checked_codes.add(code)
 

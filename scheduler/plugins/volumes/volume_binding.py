@@ -91,7 +91,9 @@ class VolumeBinding:
         matcher, target = VolumeMatcher(waiting, cluster.volumes), cluster.columns.node(node)
         volumes = matcher.on({} if target is None else target.metadata.labels)
         if isinstance(volumes, MatchFailure):
-            raise PluginError(f"there is {volumes.value} for the claims of pod {pod.key} any more")
+            raise PluginError(
+                f"the claims of pod {pod.key} can no longer be bound on the node: {volumes.value}"
+            )
         reference = PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)
         return VolumeReservation(reference, node, volumes, cluster, self._timeout_seconds)
 

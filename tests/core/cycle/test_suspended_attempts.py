@@ -204,7 +204,7 @@ def test_an_attempt_whose_accepted_nodes_are_lost_time_and_again_fails():
         cluster.answer(Filtered((f"n{number}",)))
         decision = final(cluster, "p")
 
-    assert decision == Failed("5 times the cluster changed too much while extenders were asked")
+    assert decision == Failed("extender results were outdated by cluster changes 5 times in a row")
     assert len(cluster.asked(Ask)) == MAX_ROUNDS
     assert cluster.phase("p") is QueuePhase.BACKOFF
     cluster.hold()

@@ -301,7 +301,7 @@ def test_too_many_wasted_evictions_are_reported():
     looping(cluster, 40)
 
     assert (
-        "PreemptionStopped: 6 pods evicted without success for this pod within the last hour"
+        "PreemptionStopped: 6 evictions for this pod were wasted within the last hour"
     ) in message(cluster)
     assert cluster.machine.tracking.stops == 1
 

@@ -231,7 +231,7 @@ def test_a_node_where_a_victim_hangs_is_no_candidate_until_that_has_terminated()
     assert cluster.pod("high").status.nominated_node_name == ""
     condition = cluster.pod("high").condition("PodScheduled")
     assert condition is not None
-    assert "1 node(s) where a victim hangs in termination" in condition.message
+    assert "1 node(s) with an evicted pod that does not terminate" in condition.message
     cluster.finish_terminating()
     cluster.wait(15)
     assert [each.decision for each in cluster.drain()] == [Placed("n1")]

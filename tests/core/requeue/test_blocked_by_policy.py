@@ -229,8 +229,7 @@ def test_a_pod_with_too_many_wasted_evictions_is_stopped_and_tried_after_an_hour
     said = refused(cluster.schedule(wants()))
 
     assert said.startswith(
-        "PreemptionStopped: 3 pods evicted without success for this pod within the last "
-        "hour (until "
+        "PreemptionStopped: 3 evictions for this pod were wasted within the last hour (until "
     )
     cluster.wait(HOUR - 1)
     assert not [each for each in cluster.drain() if each.refusals]

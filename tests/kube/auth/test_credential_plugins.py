@@ -315,7 +315,7 @@ def serving(authority: Authority) -> ssl.SSLContext:
         ),
         pytest.param(
             {"command": "/bin/sh", "args": ["-c", "echo why >&2; exit 3"], "apiVersion": V1},
-            "/bin/sh ended with 3: why",
+            "exec: /bin/sh failed with exit code 3: why",
             id="fails",
         ),
         pytest.param(
@@ -351,5 +351,5 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(exec_plugin, "COMMAND_SECONDS", 0.05)
     entry = {"apiVersion": V1, "command": "/bin/sleep", "args": ["10"], "interactiveMode": "Never"}
 
-    with pytest.raises(ConnectionSettingsError, match=r"/bin/sleep was ended after 0\.05 s"):
+    with pytest.raises(ConnectionSettingsError, match=r"/bin/sleep timed out after 0\.05 s"):
         load(tmp_path, entry)

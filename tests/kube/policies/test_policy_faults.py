@@ -153,7 +153,7 @@ async def test_a_history_that_was_replaced_is_noticed_and_watched_from_its_end(
     put(api, TWO, 1, "later")
     await until(lambda: around.in_force() == {"later": 2})
 
-    assert any("went back from 1000" in each for each in heard.interruptions)
+    assert any("went backwards, from 1000" in each for each in heard.interruptions)
     api.store.listeners.append(api._changed)
     await until(lambda: api.watches)
     put(api, ONE, 2, "later")

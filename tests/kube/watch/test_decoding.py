@@ -72,7 +72,7 @@ def test_the_end_of_an_object_without_a_name_breaks_the_stream():
     "text", [b"", b"{}", b'{"type":1,"object":{}}', b'{"type":"ADDED"', b"[" * 10_000, b"\xff"]
 )
 def test_what_is_no_event_breaks_the_stream(text: bytes):
-    with pytest.raises(Unreachable, match="something else than events"):
+    with pytest.raises(Unreachable, match="something other than events"):
         WATCH.decode(text)
 
 

@@ -261,7 +261,7 @@ async def test_a_restored_etcd_is_noticed_when_the_watch_is_opened_again(
         queue.put_nowait(b"not an event\n")
     await until(lambda: view.equals(api))
 
-    assert any("went back from 1000" in each for each in heard.interruptions)
+    assert any("went backwards, from 1000" in each for each in heard.interruptions)
 
 
 async def test_a_restored_etcd_is_noticed_without_events(
@@ -274,7 +274,7 @@ async def test_a_restored_etcd_is_noticed_without_events(
     api.close_watches()
     await until(lambda: view.equals(api))
 
-    assert any("went back" in each for each in heard.interruptions)
+    assert any("went backwards" in each for each in heard.interruptions)
 
 
 @pytest.mark.parametrize("what", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
@@ -288,7 +288,7 @@ async def test_a_version_that_decreases_within_a_watch_is_noticed(
     api.say(json.dumps(line).encode() + b"\n")
     await until(lambda: view.equals(api))
 
-    assert any("went back" in each for each in heard.interruptions)
+    assert any("went backwards" in each for each in heard.interruptions)
 
 
 async def test_an_older_state_is_not_taken(api: FakeApi, start: Start, view: View):

@@ -324,7 +324,8 @@ async def test_a_pod_is_explained():
     assert found["preemptionMessage"].startswith("0/3 nodes are available")
     assert found["helps"] == [
         "Node full lacks only 1 cpu.",
-        "Tolerate the taint gpu=yes:NoSchedule: it alone rejects 1 node by taints.",
+        "Add a toleration for the taint gpu=yes:NoSchedule: it is the only untolerated taint on"
+        " 1 node.",
     ]
     assert [(each["decision"], each.get("repeated")) for each in found["history"]] == [
         ("Unschedulable", None)

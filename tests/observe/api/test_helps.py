@@ -78,16 +78,25 @@ async def test_resources_of_nominated_pods_count():
     [
         (
             node("n1").taint("gpu", "yes"),
-            ["Tolerate the taint gpu=yes:NoSchedule: it alone rejects 1 node by taints."],
+            [
+                "Add a toleration for the taint gpu=yes:NoSchedule: it is the only untolerated"
+                " taint on 1 node."
+            ],
         ),
         (
             node("n1").taint("gone", effect="NoExecute"),
-            ["Tolerate the taint gone:NoExecute: it alone rejects 1 node by taints."],
+            [
+                "Add a toleration for the taint gone:NoExecute: it is the only untolerated"
+                " taint on 1 node."
+            ],
         ),
         (node("n1").taint("a").taint("b"), []),
         (
             node("n1").taint("a").taint("b", effect="PreferNoSchedule"),
-            ["Tolerate the taint a:NoSchedule: it alone rejects 1 node by taints."],
+            [
+                "Add a toleration for the taint a:NoSchedule: it is the only untolerated"
+                " taint on 1 node."
+            ],
         ),
     ],
 )

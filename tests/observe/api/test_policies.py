@@ -156,11 +156,11 @@ async def test_a_bound_that_is_reached_is_counted():
         (PreemptionPolicy("p", mode=PolicyMode.AUDIT), "audit: it refuses nothing"),
         (
             PreemptionPolicy("p", preemptors=PodSelection(min_priority=5)),
-            "for preemptors with priority of at least 5",
+            "applies to preemptors selected by priority of at least 5",
         ),
         (
             PreemptionPolicy("p", victims=PodSelection(max_priority=9)),
-            "about victims with priority of at most 9",
+            "its rules about victims apply to pods selected by priority of at most 9",
         ),
         (
             PreemptionPolicy("p", disruption_budgets=DisruptionBudgets.STRICT),

@@ -142,7 +142,7 @@ async def test_extenders_are_not_asked_for_a_page():
 
     found = await explained(cluster, "p")
 
-    assert found["message"] == "extenders would be asked first"
+    assert found["message"] == "the attempt would call extenders; an explanation does not call them"
     assert (found["node"], found["nodes"]) == (None, [])
     assert cluster.effects == []
     assert cluster.phase("p") is QueuePhase.ACTIVE

@@ -84,8 +84,8 @@ def test_every_method_has_its_extension_point(package: Package):
     [
         (("class Plugin", "import nowhere\nclass Plugin"), "cannot be imported: ModuleNotFound"),
         (("class Plugin:", "raise SystemExit(3)\nclass Plugin:"), "imported: SystemExit: 3"),
-        (('"Mine"', '"Yours"'), "is called 'Yours' by its attribute `name`"),
-        (("self, args", "self"), "cannot be made from one argument"),
+        (('"Mine"', '"Yours"'), "has the attribute `name` 'Yours', not 'Mine'"),
+        (("self, args", "self"), "cannot be constructed with one argument"),
         (
             ("def filter_node", "def other"),
             "has none of the methods compile_filter, filter_node, compile_score, score_node",
@@ -111,7 +111,7 @@ def test_every_method_has_its_extension_point(package: Package):
             ("    reasons", "    events_to_register = 1\n    reasons"),
             "has a method events_to_register that cannot be called",
         ),
-        (("class Plugin:", "Plugin = 1\nclass Other:"), "is no class"),
+        (("class Plugin:", "Plugin = 1\nclass Other:"), "is not a class"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -73,7 +73,7 @@ class AppliedPolicy:
 
     def preemptor_delay(self) -> PolicyRefusal:
         """Return the refusal of a preemptor that has not waited long enough."""
-        reason = f"preemptors wait for {_long(self.policy.preemptor_delay)} first"
+        reason = f"preemptors must have waited for at least {_long(self.policy.preemptor_delay)}"
         return self._refusal(Rule.DELAY, reason)
 
     def too_often(self, limit: PreemptionLimit) -> PolicyRefusal:
@@ -88,9 +88,9 @@ class AppliedPolicy:
 
     def foreign(self) -> PolicyRefusal:
         """Return the refusal to evict pods of other schedulers."""
-        reason = "victims are of other schedulers"
+        reason = "victims belong to other schedulers"
         if self.policy.foreign_victims is ForeignVictims.NON_LOOPING:
-            reason += ", and preempting such pods failed before"
+            reason += ", and a recent preemption between the same owners was wasted"
         return self._refusal(Rule.FOREIGN, reason)
 
     def pdb_shortfall(self) -> PolicyRefusal:

@@ -334,8 +334,8 @@ class InFlightEvictions:
             keys = self.protecting(pod)
             if len(keys) > 1:
                 yield PdbShortfall(
-                    f"{pod.key} is under {len(keys)} budgets ({', '.join(keys)}), "
-                    "and the API server evicts no such pod",
+                    f"{pod.key} matches {len(keys)} PodDisruptionBudgets ({', '.join(keys)}), "
+                    "and the API server refuses to evict such a pod",
                     frozenset({pod.uid}),
                     pdbs=frozenset(keys),
                 )
@@ -350,14 +350,16 @@ class InFlightEvictions:
         quota, uids = self.quota(key), frozenset(pod.uid for pod in pods)
         names, pdbs = ", ".join(pod.key for pod in pods), frozenset({key})
         if quota.outdated:
-            detail = f"{names}: budget {key} has changed and its status is not up to date yet"
+            detail = f"{names}: the status of PodDisruptionBudget {key} is older than its spec"
             return PdbShortfall(detail, uids, pdbs=pdbs)
         taken = quota.in_flight - self.in_flight(key, uids)
         if len(pods) + taken <= quota.allowed:
             return None
-        text = f"{names}: budget {key} allows {quota.allowed}"
+        allowed = _count(quota.allowed, "disruption")
+        text = f"{names}: PodDisruptionBudget {key} allows {allowed}"
         if taken:
-            text += f", of which {taken} are in flight"
+            are = "is" if taken == 1 else "are"
+            text += f", and {_count(taken, 'eviction')} {are} already in flight"
         return PdbShortfall(text, uids, quota.until if taken else None, pdbs)
 
     def protecting(self, pod: Pod) -> tuple[str, ...]:
@@ -409,3 +411,8 @@ class InFlightEvictions:
             return True
         status = pdb.status
         return 0 < status.desired_healthy <= status.current_healthy
+
+
+def _count(number: int, things: str) -> str:
+    """Return a number of things in words, such as `1 eviction` or `2 evictions`."""
+    return f"1 {things}" if number == 1 else f"{number} {things}s"

@@ -55,7 +55,7 @@ class LoopVeto(NamedTuple):
         return f"{self.text}{detail}{ending(self.until) if self.timed else ''}"
 
 
-HANGS: Final = LoopVeto("node(s) where a victim hangs in termination", None)
+HANGS: Final = LoopVeto("node(s) with an evicted pod that does not terminate", None)
 
 
 def waste_veto(pause: WastePause) -> LoopVeto:
@@ -65,9 +65,11 @@ def waste_veto(pause: WastePause) -> LoopVeto:
     elif pause.scope is WasteScope.NODE:
         text = "node(s) where too many evictions were wasted within the last hour"
     else:
-        pods = "1 pod" if pause.times == 1 else f"{pause.times} pods"
+        evictions, were = (
+            ("1 eviction", "was") if pause.times == 1 else (f"{pause.times} evictions", "were")
+        )
         whose = _WHOSE[pause.scope]
-        text = f"{STOPPED}: {pods} evicted without success for {whose} within the last hour"
+        text = f"{STOPPED}: {evictions} for {whose} {were} wasted within the last hour"
     return LoopVeto(text, pause.until, pause.scope is not WasteScope.NODE, timed=True)
 
 

@@ -179,8 +179,8 @@ def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
     said = refused(cluster.schedule(pod("high").cpu("2").priority(9)))
 
     assert said.startswith(
-        "0/6 nodes are available: 6 PreemptionStopped: 16 pods evicted without success for this "
-        "pod within the last hour (until "
+        "0/6 nodes are available: 6 PreemptionStopped: 16 evictions for this pod were "
+        "wasted within the last hour (until "
     )
 
 

@@ -302,7 +302,7 @@ def test_a_resumed_plan_is_refused_by_rules_that_still_apply():
     )
     cluster.add(policy("a", budgets=at_most(0)))
 
-    assert said.startswith('PreemptionPolicy "a" refuses: victims are of other schedulers')
+    assert said.startswith('PreemptionPolicy "a" refuses: victims belong to other schedulers')
     assert (
         policies.resume_refusal(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
         == ""

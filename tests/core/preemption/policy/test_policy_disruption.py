@@ -56,7 +56,9 @@ def test_no_budget_is_ever_violated_and_the_api_server_is_asked():
     cluster = protected(**STRICT)
     said = refused(cluster.schedule(wants()))
     assert said == none(2, f"2 {SHORTFALL}")
-    assert shown(cluster)["n1"] == (f"{SHORTFALL}: default/web-n1: budget default/b allows 0",)
+    assert shown(cluster)["n1"] == (
+        f"{SHORTFALL}: default/web-n1: PodDisruptionBudget default/b allows 0 disruptions",
+    )
 
     cluster = protected(allows=1, **STRICT)
     assert len(victims(cluster.schedule(wants()))) == 1
@@ -98,7 +100,7 @@ def test_a_pod_under_several_budgets_is_not_evicted():
     said = refused(cluster.schedule(wants()))
 
     assert said == none(2, f"2 {SHORTFALL}")
-    assert "is under 2 budgets (default/all, default/b)" in shown(cluster)["n1"][0]
+    assert "matches 2 PodDisruptionBudgets (default/all, default/b)" in shown(cluster)["n1"][0]
 
 
 @row("strict-unready")

@@ -150,7 +150,7 @@ def test_a_preemptor_waits_before_it_preempts():
     cluster.wait(1)
     (attempt,) = cluster.drain()
 
-    assert said == f"{told('preemptors wait for 30s first')}{until(30)}."
+    assert said == f"{told('preemptors must have waited for at least 30s')}{until(30)}."
     assert early == []
     assert victims(attempt.decision) == ["low-n1"]
 
@@ -215,7 +215,10 @@ def test_pods_of_other_schedulers_are_not_evicted_when_preempting_such_pods_fail
 
     said = refused(cluster.schedule(web))
 
-    rule = "victims are of other schedulers, and preempting such pods failed before"
+    rule = (
+        "victims belong to other schedulers, and a recent preemption between the same owners was"
+        " wasted"
+    )
     assert said == none(1, f"1 {told(rule)}")
     assert victims(cluster.schedule(wants("other"))) == ["theirs"]
 
