@@ -167,8 +167,8 @@ class Extender:
     weight: int = wire("weight", INT64, 0)
     #: Path of the bind call; empty means that it does not bind. At most one extender may bind.
     bind_verb: str = wire("bindVerb", STRING, "")
-    #: Whether the certificate is not verified if `tls` names no CA. Whether TLS is used depends on
-    #: the scheme of the URL alone.
+    #: If true and `tlsConfig` names no CA, the certificate of the extender is not verified. Only
+    #: the scheme of `urlPrefix` decides whether TLS is used.
     enable_https: bool = wire("enableHTTPS", BOOLEAN, False)
     #: TLS details; None means the system's CAs and no client certificate.
     tls: ExtenderTLS | None = wire("tlsConfig", optional(Record.of(ExtenderTLS)), None)

@@ -199,7 +199,8 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "Forbidden": Case(
         {effects("Evict", "forbidden"): Counter(0, 0, appears=True)},
-        1, 20, "The API server forbids the effect Evict.", "critical", {"effect": "Evict"},
+        1, 20, "The API server rejects Evict requests of the scheduler with 403 Forbidden.",
+        "critical", {"effect": "Evict"},
     ),
     "EvictionsFail": Case(
         {effects("Evict", "refused"): Counter(0.1, 6)},
@@ -220,8 +221,8 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "PreemptionLoop": Case(
         {'scheduler_preemption_loops_total{pod="a"}': Counter(0, 1)},
-        4, 61, "About 4 loops were stopped in the last hour; the preemptors have the event"
-        " PreemptionLoop.",
+        4, 61, "Preemption was stopped about 4 times in the last hour; the preemptors have the"
+        " Event PreemptionLoop or PreemptionStopped.",
     ),
     "PolicyRefused": Case(
         {policies("none"): Gauge(0, 1)},
@@ -252,12 +253,12 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "WriteBacklog": Case(
         {'scheduler_effect_queue_length{lane="bind",pod="a"}': Gauge(20, 2000)},
-        5, 1, "2000 effects wait for the API server.",
+        5, 1, "2000 writes wait to be sent to the API server.",
     ),
     "WatchStale": Case(
         {'scheduler_watch_age_seconds{pod="b",resource="pods"}': Gauge(50, grows=60)},
-        8, 1, "b has received nothing about pods for 8m 0s and decides on old state.", "critical",
-        {"pod": "b", "resource": "pods"},
+        8, 1, "b has received nothing about pods for 8m 0s and schedules with stale state.",
+        "critical", {"pod": "b", "resource": "pods"},
     ),
     "UndecodableObjects": Case(
         {
