@@ -29,7 +29,7 @@ class ApiIndex(Document, frozen=True):
     #: The release of kube-scheduler that is followed, as `v1.37`.
     reference: str
     instance: str
-    #: Whether this replica decides. A standby has no queue and no preemptions of its own.
+    #: Whether this replica leads. A standby has no queue and no preemptions of its own.
     leader: bool
     profiles: tuple[str, ...]
     started: str
@@ -91,11 +91,11 @@ class PriorityUse(Document, frozen=True):
 
 
 class NodeView(Document, frozen=True):
-    """A node with the use of it, without names of pods."""
+    """A node and how it is used, without names of pods."""
 
     name: str
     unschedulable: bool = False
-    #: The labels that `?labels=KEY,KEY` asks for.
+    #: The labels that `?labels=KEY,KEY` requests.
     labels: Mapping[str, str] = {}
     resources: Mapping[str, ResourceUse] = {}
     #: Highest priority first; nominated ones last.
@@ -107,7 +107,7 @@ class NodesDocument(Document, frozen=True):
 
     revision: int
     items: tuple[NodeView, ...] = ()
-    #: In a watch: the names of nodes that are gone.
+    #: In a watch: the names of deleted nodes.
     removed: tuple[str, ...] = ()
     continue_: str = msgspec.field(default="", name="continue")
     remaining: int = 0
@@ -144,8 +144,8 @@ class PendingPodView(Document, frozen=True):
 
     pod: PodView
     scheduler_name: str
-    #: active, backoff, unschedulable, gated, preempting or binding; `left` for one that is not in
-    #: the queue any more and is remembered.
+    #: active, backoff, unschedulable, gated, preempting or binding; `left` for one that has left
+    #: the queue, whose attempts are still kept.
     phase: str
     since: str
     attempts: int = 0

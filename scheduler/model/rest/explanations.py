@@ -23,7 +23,7 @@ class Verdict(Document, frozen=True):
 
 
 class NodeVerdict(Document, frozen=True):
-    """What one node says about a pod."""
+    """The result of one node for a pod."""
 
     name: str
     #: Why it rejects the pod; empty if the pod fits.
@@ -49,7 +49,7 @@ class AttemptView(Document, frozen=True):
 
 
 class PossiblePreemption(Document, frozen=True):
-    """The preemption that would be decided now; nothing is carried out."""
+    """The preemption that would be planned now; nothing is carried out."""
 
     node: str
     victims: tuple[VictimView, ...] = ()
@@ -62,9 +62,9 @@ class PossiblePreemption(Document, frozen=True):
 
 
 class PodExplanation(Document, frozen=True):
-    """`GET /api/v1/pods/{namespace}/{name}?nodes=1`: evaluated now, without an effect.
+    """`GET /api/v1/pods/{namespace}/{name}?nodes=1`: evaluated now; nothing is changed.
 
-    Of a pod that has left the queue within the last hour, and that was rejected before, it has the
+    For a pod that has left the queue within the last hour, and that was rejected before, it has the
     attempts.
     """
 
@@ -79,7 +79,7 @@ class PodExplanation(Document, frozen=True):
     #: Why no preemption helps, in the words of kube-scheduler; empty if one does.
     preemption_message: str = ""
     policies: tuple[PolicyVeto, ...] = ()
-    #: What would help, one sentence each: "free 2 cpu on one of 3 nodes", "a node with label …".
+    #: What would help, one sentence each, as "Node a lacks only 1 cpu, the least of 2 nodes."
     helps: tuple[str, ...] = ()
     #: When the pod left the queue; empty while it waits.
     left_at: str = ""

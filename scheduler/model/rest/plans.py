@@ -11,21 +11,21 @@ __all__ = ["DisplacedPod", "PlanAnswer", "PlanRequest", "PlannedPod"]
 
 
 class PlanRequest(Document, frozen=True):
-    """What is asked. The body may also be YAML or JSON of Kubernetes objects alone."""
+    """The request. The body may also be YAML or JSON of Kubernetes objects alone."""
 
     #: Kubernetes objects as they would be applied. Pods, and workloads whose pods are made from
     #: their templates; policies replace those of the same name; nodes are added or replaced.
     objects: tuple[dict[str, Any], ...] = ()
-    #: Names of nodes that are drained: unschedulable, and their pods deleted and made again.
+    #: Names of nodes that are drained: unschedulable, and their pods deleted and re-created.
     drain: tuple[str, ...] = ()
     #: The namespace of objects without one.
     namespace: str = "default"
-    #: Only pods of this scheduler name are decided; empty for all profiles. Pods of a template
-    #: without a scheduler name of ours get this one, or that of the first profile.
+    #: Only pods of this scheduler name are scheduled; empty for all profiles. Pods of a template
+    #: without a scheduler name of a profile get this one, or that of the first profile.
     scheduler_name: str = ""
-    #: Whether to go on until nothing changes, so that victims are made again by their owners.
+    #: Whether to continue until nothing changes, so that owners re-create their victims.
     settle: bool = True
-    #: Whether to say what each node says.
+    #: Whether to return the verdicts of the nodes also for pods that fit.
     explain: bool = False
 
 
@@ -55,11 +55,11 @@ class PlannedPod(Document, frozen=True):
 
 
 class DisplacedPod(Document, frozen=True):
-    """What becomes of a pod that is evicted or drained, if its owner makes it again."""
+    """A pod that would be evicted or drained, and what becomes of it."""
 
     pod: PodView
     from_node: str
-    #: Whether a controller makes it again; if not, it is lost.
+    #: Whether a controller re-creates it.
     recreated: bool = True
     replacement: Replacement | None = None
 
@@ -67,7 +67,7 @@ class DisplacedPod(Document, frozen=True):
 class PlanAnswer(Document, frozen=True):
     """What would happen."""
 
-    #: The moment of the state that it was decided on.
+    #: The time of the cluster state that the plan was made for.
     at: str
     reference: str
     #: Whether any pod would be evicted, for a preemption or from a drained node.

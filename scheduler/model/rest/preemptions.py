@@ -58,7 +58,7 @@ class VictimView(Document, frozen=True):
     state: str = "planned"
     #: Whether its disruption budget allows the eviction.
     violates_pdb: bool = False
-    #: Whether it was evicted in vain: the preemptor was not bound to what it freed.
+    #: Whether its eviction was wasted: the preemptor did not use the resources that it freed.
     wasted: bool = False
     replacement: Replacement | None = None
 
@@ -106,11 +106,11 @@ class PreemptionView(Document, frozen=True):
 class PreemptionsDocument(Document, frozen=True):
     """`GET /api/v1/preemptions?state=active|past&limit=&continue=`. Supports `watch=1&revision=N`.
 
-    Newest first. The last 1,000 that ended within 24 hours are kept, by the replica that decided
-    them.
+    Newest first. The last 1,000 that ended within 24 hours are kept, by the replica that
+    planned them.
     """
 
-    #: A time: it does not count what others do.
+    #: A time and not a count, which would tell how many hidden preemptions change.
     revision: int
     items: tuple[PreemptionView, ...] = ()
     #: Preemptions of which the caller may see neither preemptor nor victim. Changes have none.
@@ -157,7 +157,7 @@ class PolicyView(Document, frozen=True):
 
 
 class BoundView(Document, frozen=True):
-    """A bound on wasted evictions within an hour, which no policy can lift."""
+    """A limit of wasted evictions within an hour, which no policy can lift."""
 
     #: preemptor, owner, namespace, node or cluster.
     scope: str

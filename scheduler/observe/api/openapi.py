@@ -79,7 +79,7 @@ _PATHS: Final = (
     _Path(
         "/api/v1/pods/{namespace}/{name}", "Why a pod waits, evaluated now",
         explanations.PodExplanation,
-        (_Parameter("nodes", "`1` to show what each node says."),),
+        (_Parameter("nodes", "`1` to show the result of each node."),),
     ),
     _Path(
         "/api/v1/preemptions", "Preemptions, newest first", preemptions.PreemptionsDocument,
@@ -96,10 +96,10 @@ _PATHS: Final = (
 _ERRORS: Final[Mapping[str, str]] = {
     "400": "A parameter is malformed.",
     "401": "No valid credentials were sent.",
-    "403": "The caller lacks the right that the message names.",
+    "403": "The caller lacks the permission that the message names.",
     "404": "There is no such object.",
-    "429": "Too many requests at once; `Retry-After` says when to come again.",
-    "503": "The rights of the caller cannot be checked now.",
+    "429": "Too many concurrent requests; `Retry-After` gives the delay before the next attempt.",
+    "503": "The permissions of the caller cannot be checked now.",
 }
 #: The answers to a plan that fails.
 _PLAN_ERRORS: Final[Mapping[str, str]] = {
@@ -107,14 +107,14 @@ _PLAN_ERRORS: Final[Mapping[str, str]] = {
     " which.",
     "401": _ERRORS["401"],
     "403": _ERRORS["403"],
-    "408": "The body has not arrived in time.",
+    "408": "The body did not arrive in time.",
     "413": "The body is too large, or there are too many pods.",
-    "415": "The body has another type than those that are read.",
-    "429": "The caller has a plan that is decided, or too many plans or reviews of rights are asked"
-    " for; `Retry-After` says when to come again.",
+    "415": "The content type of the body is not supported.",
+    "429": "Another plan of the caller is running, or there are too many concurrent plans or"
+    " authorization reviews; `Retry-After` gives the delay before the next attempt.",
     "500": "The plan failed; the log of the scheduler says why.",
-    "503": "The scheduler is not ready, the plan takes too long or too much memory, or the rights"
-    " of the caller cannot be checked now.",
+    "503": "The scheduler is not ready, the plan takes too long or too much memory, or the"
+    " permissions of the caller cannot be checked now.",
 }
 _KUBERNETES_OBJECT: Final[Mapping[str, Any]] = {
     "title": "KubernetesObject",
@@ -165,7 +165,7 @@ def description() -> bytes:
         "info": {
             "title": "preemptive-scheduler",
             "version": "v1",
-            "description": "What the scheduler knows and has decided. " + _about(common),
+            "description": "The state and the decisions of the scheduler. " + _about(common),
         },
         "paths": paths,
         "components": {

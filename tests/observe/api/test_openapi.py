@@ -30,7 +30,7 @@ def test_fields_have_the_texts_of_their_comments():
     schemas = json.loads(openapi.description())["components"]["schemas"]
 
     node = schemas["NodeView"]["properties"]
-    assert node["labels"]["description"] == "The labels that `?labels=KEY,KEY` asks for."
+    assert node["labels"]["description"] == "The labels that `?labels=KEY,KEY` requests."
     assert "continue" in schemas["NodesDocument"]["properties"]
     phase = schemas["PreemptionView"]["properties"]["decidedAt"]
     assert phase["type"] == "string"
