@@ -17,8 +17,8 @@ def add_reference(command: argparse.ArgumentParser) -> None:
     """Add the flag `--reference` for commands that do not connect to an API server."""
     command.add_argument(
         "--reference", choices=tuple(REFERENCES),
-        help="release of kube-scheduler to decide as (default: the one in the configuration, else"
-        f" that of the cluster if the input names it, else {OLDEST.name})",
+        help="release of kube-scheduler whose decisions are reproduced (default: the one in the"
+        f" configuration, else that of the cluster if the input names it, else {OLDEST.name})",
     )  # fmt: skip
 
 

@@ -20,10 +20,11 @@ from scheduler.model.releases import REFERENCES
 __all__ = ["add_parser", "run", "show_attempt"]
 
 DESCRIPTION = """\
-Decide for every pending pod of the given objects, in the order of the scheduling queue, as the
+Schedule every pending pod of the given objects, in the order of the scheduling queue, as the
 scheduler would in a cluster that consists of exactly these objects. Nothing is written anywhere.
-Deployments and other workloads are there with the pods that their controllers would make. Objects
-with a uid are taken as an API server has returned them; new ones get its defaults.
+Deployments and other workloads are expanded to the pods that their controllers would create.
+Objects with a uid are used as they are, as returned by an API server; objects without one get the
+defaults of the API server.
 """
 EXAMPLES = """\
 examples:
@@ -32,7 +33,7 @@ examples:
   kubectl get nodes,pods,pdb,ns -A -o json | preemptive-scheduler plan -f - --settle
   preemptive-scheduler plan -f snapshot.json -f deployment.yaml --drain node-7
 
-exit codes: 0 decided, even if pods are unschedulable; 2 the input cannot be read
+exit codes: 0 planned, even if pods are unschedulable; 2 the input cannot be read
 """
 
 
@@ -61,7 +62,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )  # fmt: skip
     command.add_argument(
         "--drain", action="append", default=[], metavar="NODE",
-        help="make a node unschedulable and delete its pods, whose controllers make them again;"
+        help="make a node unschedulable and delete its pods, which their controllers re-create;"
         " repeatable",
     )  # fmt: skip
     command.add_argument(

@@ -64,7 +64,7 @@ def _results(results: Sequence[Mapping[str, Any]]) -> Table:
         decision = result["decision"]
         victims = ", ".join(result["victims"])
         if result["pdbViolations"]:
-            victims += f" ({result['pdbViolations']} violating a budget)"
+            victims += f" ({result['pdbViolations']} violating a PodDisruptionBudget)"
         table.add_row(
             Text(result["pod"]),
             Text(decision, style=_STYLES[decision]),

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "run"]
 
 DESCRIPTION = """\
-Decide a recording of the flight recorder again, and compare every decision with the recorded one.
-With --policy, or with another configuration than the recorded one, decide it otherwise: up to the
-first decision that differs both histories are the same, from there on this one is simulated.
+Repeat the decisions of a recording of the flight recorder, and compare each one with the recorded
+decision. With --policy, or with a configuration that differs from the recorded one, show what would
+have happened: up to the first different decision both histories are the same; from there on the
+result is simulated.
 """
 EXAMPLES = """\
 examples:
@@ -39,7 +40,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     command = commands.add_parser(
         "replay",
-        help="decide a recording again and compare the decisions",
+        help="repeat the decisions of a recording and compare them",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=EXAMPLES,
@@ -173,8 +174,8 @@ class _Machines:
             self._warn("recorded with another configuration: give it with --config")
         if settings.extenders and self._counterfactual:
             raise RecordingError(
-                "a recording has only the answers that extenders gave: "
-                "it cannot be decided otherwise with extenders"
+                "a configuration with extenders cannot be replayed with --policy or another "
+                "configuration: the recording has only the responses that the extenders returned"
             )
         backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
         return Machine(registry.profiles(settings), backoff, evict_only=header.evict_only)

@@ -112,9 +112,9 @@ class _Report:
         at = times.stamp(found.at)
         if found.then is not None:
             self.diverged_at, pod = found.at, found.then.pod
-            both = f"recorded {said(found.then, pod)}; otherwise {said(found.now, pod)}"
+            both = f"recorded {said(found.then, pod)}; with the change {said(found.now, pod)}"
             show(f"{at} {pod}: {both}")
-            show(f"{at} the histories part here; what follows is simulated")
+            show(f"{at} the histories diverge here; the rest is simulated")
         if found.now is None:
             return
         self.decisions.append(found.now)
@@ -126,7 +126,7 @@ class _Report:
         if now not in self._printed:
             self._printed.add(now)
             was = self.recorded.last(now.pod)
-            show(f"{at} {now.pod}: otherwise {said(now, now.pod)}; recorded {was} ({_OWN})")
+            show(f"{at} {now.pod}: with the change {said(now, now.pod)}; recorded {was} ({_OWN})")
 
     def end(self) -> None:
         """Print what pods have at the end, and the sums."""

@@ -31,7 +31,7 @@ examples:
   preemptive-scheduler run --kubeconfig ~/.kube/config --leader-elect=false
       run it on this machine against a cluster
   preemptive-scheduler run --config config.yaml --logging-format text -v 4
-      use a KubeSchedulerConfiguration and log every effect
+      use a KubeSchedulerConfiguration and log every write to the API server
 
 exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost, an internal error, or a second
 signal; 2 it cannot start
@@ -59,11 +59,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     command.add_argument(
         "-v", dest="verbosity", type=int, default=0, metavar="N",
-        help="0 problems and preemptions only, 2 every attempt, 4 every effect (default: 0)",
+        help="0: problems and preemptions only; 2: also every scheduling attempt; 4: also every"
+        " write to the API server (default: 0)",
     )  # fmt: skip
     command.add_argument(
         "--recording-dir", default="", metavar="FOLDER",
-        help="folder of the flight recorder, for `replay`; its size is bounded (default: off)",
+        help="folder of the flight recorder, for `replay`; its size is limited (default: off)",
     )  # fmt: skip
     command.add_argument(
         "--recording-size", type=_size, default=64 * 1024 * 1024, metavar="QUANTITY",
@@ -84,8 +85,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )  # fmt: skip
     command.add_argument(
         "--reference", choices=(AUTO, *REFERENCES),
-        help="release of kube-scheduler to decide as; auto is that of the API server (default:"
-        " the one in the configuration, else auto)",
+        help="release of kube-scheduler whose decisions are reproduced; auto is that of the API"
+        " server (default: the one in the configuration, else auto)",
     )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))

@@ -191,5 +191,5 @@ def _demo(environment: Mapping[str, str]) -> str:
         server = demo_file(environment).read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-    print(f"note: no kubeconfig; the demonstration at {server} is asked", file=sys.stderr)
+    print(f"note: no kubeconfig; using the demo of `make run` at {server}", file=sys.stderr)
     return server

@@ -6,13 +6,14 @@ from typing import Any, Final
 __all__ = ["COMMANDS", "parser"]
 
 DESCRIPTION: Final = """\
-Ask the preemptive scheduler of a cluster: why a pod waits, what would happen, what did happen.
+Query the preemptive scheduler of a cluster: why a pod is pending, what a change would do, and what
+preemption did.
 The scheduler is reached by port-forward, with the credentials of the kubeconfig.
 """
 EXAMPLES: Final = """\
 examples:
   kubectl preemptive why web-0 -n prod
-      why a pod waits, and what would help
+      why a pod is pending, and what would help
   kubectl preemptive plan -f deployment.yaml
       what would happen if this was applied; exit code 3 if a pod would be evicted
   kubectl preemptive top
@@ -24,7 +25,7 @@ environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE, PREEMPTIVE_SCHEDULER_SE
 exit codes: 0 done; 1 an error; 2 wrong flags; 3 plan: a pod would be evicted
 """
 PLAN: Final = """\
-Decide where the pods of these objects would run if they were applied now, and which pods would be
+Show where the pods of these objects would run if they were applied now, and which pods would be
 evicted for them. Workloads (Deployment, Job, StatefulSet and so on) become pods; policies replace
 those of the same name. Nothing is applied.
 """
@@ -98,15 +99,16 @@ def _output(command: Any, *forms: str) -> None:
 
 
 def _why(commands: Any, common: argparse.ArgumentParser) -> None:
-    command = _command(commands, common, "why", "say why a pod waits, and what would help")
+    command = _command(commands, common, "why", "show why a pod is pending and what would help")
     command.add_argument("pod", metavar="POD", help="name, or pod/NAME")
-    command.add_argument("--nodes", action="store_true", help="add what each node says")
+    command.add_argument("--nodes", action="store_true", help="add the result for each node")
     _output(command, "wide", "json", "yaml")
 
 
 def _plan(commands: Any, common: argparse.ArgumentParser) -> None:
     command = _command(
-        commands, common, "plan", "say what would happen if objects were applied", description=PLAN,
+        commands, common, "plan", "show what would happen if objects were applied",
+        description=PLAN,
         epilog="exit codes: 0 nothing would be evicted; 1 an error; 2 wrong flags; 3 a pod would be"
         " evicted",
     )  # fmt: skip
@@ -125,7 +127,7 @@ def _plan(commands: Any, common: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--no-settle", dest="settle", action="store_false",
-        help="end after the first decisions: evicted pods are not made again",
+        help="stop after the first round: evicted pods are not re-created",
     )  # fmt: skip
     _output(command, "wide", "json", "yaml")
 
@@ -136,13 +138,16 @@ def _preemptions(commands: Any, common: argparse.ArgumentParser) -> None:
         "name", nargs="?", default="", metavar="NAME",
         help="show one in detail: an ID, or the name of its preemptor",
     )  # fmt: skip
-    command.add_argument("-w", "--watch", action="store_true", help="go on with each change")
+    command.add_argument(
+        "-w", "--watch", action="store_true", help="keep running and print each change"
+    )
     which = command.add_mutually_exclusive_group()
     which.add_argument("--active", action="store_true", help="only those under way")
     which.add_argument("--past", action="store_true", help="only those that ended")
     command.add_argument(
         "-A", "--all-namespaces", action="store_true",
-        help="of all namespaces, as is the default; -n NAME shows those of one namespace",
+        help="list preemptions of all namespaces (the default); -n NAME limits the list to one"
+        " namespace",
     )  # fmt: skip
     _output(command, "wide", "json", "yaml")
 

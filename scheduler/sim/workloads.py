@@ -176,11 +176,11 @@ class _Expansion:
         for before, index in itertools.islice(former.items(), _MAX_FORMER):
             where, document = self._flat[index]
             self._result.warn(
-                f"{where}: {document['kind']} {self._key(document)} is given before, at"
-                f" {self._flat[before][0]}; the last one counts"
+                f"{where}: {document['kind']} {self._key(document)} is already defined"
+                f" at {self._flat[before][0]}; the last definition is used"
             )
         if len(former) > _MAX_FORMER:
-            self._result.warn(f"{len(former) - _MAX_FORMER} more objects are given before")
+            self._result.warn(f"{len(former) - _MAX_FORMER} more objects are already defined")
         if former:
             self._flat = [each for index, each in enumerate(self._flat) if index not in former]
 

@@ -143,7 +143,7 @@ def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> Text
     line.append_text(_fitted_name(each.preemptor, snapshot, width)).append(" ")
     line.append(f"{count} evicted on {escape.printable(each.node)}")
     if wasted:
-        line.append(f", {wasted} in vain", BAD)
+        line.append(f", {wasted} wasted", BAD)
     return fitted(line, width)
 
 

@@ -93,8 +93,8 @@ OPENED: Final = f"""\
 """
 ENTER: Final = "Enter the key that kubectl preemptive console shows in its terminal."
 WRONG: Final = (
-    "This is not the key. Enter the one that kubectl preemptive console shows in its terminal; it"
-    " has a new one each time that it is started."
+    "Wrong key. Enter the key that kubectl preemptive console shows in its terminal. Each start of"
+    " the command creates a new key."
 )
 #: For a browser with the cookie of an earlier server on the same port.
 STARTED_AGAIN: Final = (

@@ -165,7 +165,7 @@ def test_a_segment_without_a_header_is_no_trace(tmp_path: Path, capsys: pytest.C
     code, shown, said = replayed(capsys, path)
 
     assert (code, shown, said.count("\n")) == (2, "", 1)
-    assert "not the begin of a segment" in said
+    assert "not the beginning of a segment" in said
 
 
 HEADER = (

@@ -47,8 +47,8 @@ def test_another_policy_shows_what_would_have_been_different(
     assert lines[0].startswith(
         "2026-01-01T00:00:02Z default/high: recorded Preempting on n1 evicting default/low ("
     )
-    assert "; otherwise Unschedulable (" in lines[0]
-    assert lines[1] == "2026-01-01T00:00:02Z the histories part here; what follows is simulated"
+    assert "; with the change Unschedulable (" in lines[0]
+    assert lines[1] == "2026-01-01T00:00:02Z the histories diverge here; the rest is simulated"
     # The victim stays on n1; n2 comes and has room for one pod.
     assert "default/low: recorded as a victim; not evicted (own simulation)" in lines
     assert lines[-2] == (
@@ -82,7 +82,7 @@ def test_another_configuration_decides_as_after_a_restart(
 
     assert (code, said) == (int(left_out < 2), "")
     if left_out < 2:
-        assert "otherwise Unschedulable" in shown
+        assert "with the change Unschedulable" in shown
         assert "default/low: recorded as a victim; not evicted (own simulation)" in shown
 
 
@@ -104,10 +104,10 @@ def test_the_own_simulation_evicts_and_goes_on(
 
     lines = shown.splitlines()
     assert code == 1
-    assert "otherwise Preempting on n1 evicting default/low" in lines[0]
+    assert "with the change Preempting on n1 evicting default/low" in lines[0]
     assert lines[2] == (
-        "2026-01-01T00:00:10Z default/high: otherwise Scheduled on n1; recorded "
-        f"{lines[0].partition('recorded ')[2].partition('; otherwise')[0]} "
+        "2026-01-01T00:00:10Z default/high: with the change Scheduled on n1; recorded "
+        f"{lines[0].partition('recorded ')[2].partition('; with the change')[0]} "
         "at 2026-01-01T00:00:01Z (own simulation)"
     )
     assert lines[-1] == (
@@ -125,7 +125,7 @@ def test_with_extenders_nothing_can_be_decided_otherwise(
     code, shown, said = replayed(capsys, longer, "--config", config)
 
     assert (code, shown) == (2, "")
-    assert said.endswith("it cannot be decided otherwise with extenders\n")
+    assert said.endswith("only the responses that the extenders returned\n")
 
 
 def test_a_file_without_a_policy_is_refused(

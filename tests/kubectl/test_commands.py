@@ -227,7 +227,7 @@ async def test_a_preemption_without_a_comparison_says_why(run: Run, url: str, sc
 
     printed = await run("preemptions", "api-5", "--server", url)
 
-    assert "How its candidates compared is not known" in printed.text
+    assert "No comparison of candidates was recorded" in printed.text
 
 
 async def test_reasons_are_shown_and_not_how_the_message_begins(run: Run, url: str, manifest: str):
@@ -242,7 +242,7 @@ async def test_without_policies_the_bounds_are_not_denied(run: Run, url: str, sc
 
     printed = await run("policies", "--server", url)
 
-    assert printed.text.startswith("No preemption policies are in force.\n\nBounds on")
+    assert printed.text.startswith("No preemption policies are in force.\n\nLimits on")
 
 
 async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, scheduler: StandIn):

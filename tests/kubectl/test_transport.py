@@ -243,7 +243,7 @@ async def test_a_pod_that_the_user_may_not_get_may_be_anything(
 ):
     api.refused["pods"] = 403
 
-    with refused("pod prod/web is not in the queue", "you may not get it"):
+    with refused("pod prod/web is not in the queue", "you have no permission to get it"):
         await run("why", "web", KUBECONFIG=config)
 
 

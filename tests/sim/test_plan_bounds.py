@@ -65,7 +65,7 @@ def test_objects_that_are_given_often_are_some_warnings():
     found = warnings(*[named("ConfigMap") for _ in range(100)])
 
     assert len(found) == 21
-    assert found[-1] == "79 more objects are given before"
+    assert found[-1] == "79 more objects are already defined"
 
 
 def test_warnings_are_bounded():

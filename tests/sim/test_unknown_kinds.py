@@ -150,6 +150,7 @@ def test_of_objects_of_one_name_the_last_counts():
     found = workloads.expand(places, Manifests(), "2026-01-01T00:00:00Z")
 
     assert found.warnings == [
-        "f.yaml:9: Deployment default/web is given before, at f.yaml:1; the last one counts"
+        "f.yaml:9: Deployment default/web is already defined at f.yaml:1; the last definition is"
+        " used"
     ]
     assert sum(each["kind"] == "Pod" for _, each in found.documents) == 2

@@ -33,7 +33,7 @@ def answer_plan(world: World, asked: PlanRequest) -> PlanAnswer:
             else:
                 items += _planned(world, item, asked)
     if not asked.settle:
-        warnings.append("victims are not made again: settle is false")
+        warnings.append("victims are not re-created: settle is false")
     for node in asked.drain:
         if node not in world.nodes:
             raise ValueError(f"drain: node {node!r} does not exist")

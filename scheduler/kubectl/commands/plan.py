@@ -123,7 +123,7 @@ def show(out: Output, answer: PlanAnswer, warnings: Sequence[str], *, wide: bool
     _displaced(out, answer, wide=wide)
     if answer.others:
         out.line()
-        out.line("Pending pods that would be decided otherwise:", "bold")
+        out.line("Pending pods that would get a different result:", "bold")
         out.table(["POD", "DECISION", "NODE", "VICTIMS", "WHY"],
                   [_row(each, wide=wide)[:5] for each in answer.others], wide=wide)  # fmt: skip
     for warning in warnings:
@@ -163,7 +163,7 @@ def _details(out: Output, each: PlannedPod, *, wide: bool) -> None:
         candidates.vetoes(out, each.policies)
     if wide and each.verdicts:
         out.line()
-        out.line(f"What the nodes say to {text.pod_name(each.pod)}:")
+        out.line(f"Node results for {text.pod_name(each.pod)}:")
         candidates.verdicts(out, each.verdicts, wide=True)
 
 
@@ -176,7 +176,11 @@ def _displaced(out: Output, answer: PlanAnswer, *, wide: bool) -> None:
             each.from_node,
             candidates.fate(each.replacement)
             if each.replacement is not None
-            else ("made again by its owner" if each.recreated else "lost: it has no owner"),
+            else (
+                "re-created by its owner"
+                if each.recreated
+                else "not re-created: it has no controller"
+            ),
         ]
         for each in answer.displaced
     ]

@@ -36,7 +36,7 @@ def show(out: Output, found: PoliciesDocument, now: float, *, wide: bool) -> Non
                 out.line(f"  Generation {each.generation_in_force} stays in force.")
     if found.bounds:
         out.line()
-        out.line("Bounds on evictions in vain, which no policy can lift:", "bold")
+        out.line("Limits on wasted evictions, which no policy can lift:", "bold")
         out.table(["PER", "LIMIT", "SPENT", "STATE"], [_bound(each) for each in found.bounds])
 
 
@@ -57,7 +57,7 @@ def _rows(policy: PolicyView, now: float, *, wide: bool) -> list[list[str]]:
 def _state(policy: PolicyView) -> str:
     if policy.accepted:
         return "in force"
-    return "refused" if not policy.generation_in_force else "old in force"
+    return f"gen {policy.generation_in_force} in force" if policy.generation_in_force else "refused"
 
 
 def _spent(budget: BudgetView | None) -> str:

@@ -19,8 +19,8 @@ __all__ = ["run"]
 
 _HEAD: Final = ["AGE", "PREEMPTOR", "NODE", "VICTIMS", "STATE"]
 _NOT_COMPARED: Final = (
-    "How its candidates compared is not known: more than 100 preemptions a second were decided"
-    " then, or another replica decided this one."
+    "No comparison of candidates was recorded: more than 100 preemptions per second were planned at"
+    " that time, or another replica planned this one."
 )
 _WIDE: Final = [*_HEAD, "BUDGETS", "CANDIDATES", "CRITERION", "COST", "ID"]
 
@@ -114,7 +114,7 @@ def _rows(session: Session, shown: Iterable[PreemptionView]) -> list[list[str]]:
 def _state(each: PreemptionView) -> str:
     wasted = sum(victim.wasted for victim in each.victims)
     state = each.outcome or each.phase
-    return f"{state}, {wasted} in vain" if wasted else state
+    return f"{state}, {wasted} wasted" if wasted else state
 
 
 def _cost(each: PreemptionView) -> str:

@@ -50,8 +50,9 @@ async def _not_found(session: Session, namespace: str, name: str) -> PluginError
         return PluginError(f"{problem}: {reason}", "", NOT_FOUND)
     return PluginError(
         problem,
-        "it may run already, not exist, be of another scheduler (spec.schedulerName), or you may"
-        f" not get it:\n  kubectl get pod {name} -n {namespace} -o wide",
+        "possible reasons: it is already running, it does not exist, it belongs to another"
+        " scheduler (spec.schedulerName), or you have no permission to get it:\n"
+        f"  kubectl get pod {name} -n {namespace} -o wide",
         NOT_FOUND,
     )
 

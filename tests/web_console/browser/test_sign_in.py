@@ -58,7 +58,7 @@ def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page
 
     for _ in range(6):
         type_key(page, "wrong")
-        page.sees("This is not the key", "[role=alert]")
+        page.sees("Wrong key", "[role=alert]")
     type_key(page, page.console.server.key)
 
     page.find("#connection.tone-good")

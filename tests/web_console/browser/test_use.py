@@ -57,7 +57,7 @@ def test_rows_are_reached_by_tab_and_arrows_and_opened_by_enter(page: Page):
 
     assert page.focused().split("\n")[0].split()[0] == first.split()[0] != second.split()[0]
     page.press(Keys.ENTER)
-    page.sees("What the nodes say")
+    page.sees("Node results")
 
 
 def test_the_skip_link_comes_first_then_the_views(page: Page):

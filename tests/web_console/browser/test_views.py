@@ -150,7 +150,7 @@ def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
 
 def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
     page.open("waiting/prod/api-0")
-    page.sees("What the nodes say")
+    page.sees("Node results")
 
     page.click("Each node")
 
@@ -161,7 +161,7 @@ def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
 
 def test_the_page_of_a_pod_counts_groups_of_nodes_by_plugin(page: Page):
     page.open("waiting/prod/api-0")
-    page.sees("What the nodes say")
+    page.sees("Node results")
 
     page.click("Each node")
 
@@ -217,7 +217,7 @@ def test_a_cost_has_the_unit_in_which_it_is_not_zero(
 def test_a_pod_that_waits_no_more_is_said_to(page: Page):
     page.open("waiting/prod/unknown")
 
-    page.sees("It does not wait any more")
+    page.sees("It is no longer pending")
 
 
 def test_preemptions_are_listed_with_wasted_victims_marked(page: Page):
@@ -241,7 +241,7 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page: Page
         "sum of priorities", "highest priority", "PDB violations",
     ]  # fmt: skip
     assert page.texts(".candidates .decided") == ["0 + 2 \u00d7 2\u00b3\u00b9", "1,000", "1"]
-    page.sees("2 victims were evicted in vain")
+    page.sees("2 evictions were wasted")
     page.sees("batch/train-4-again waits")
 
 

@@ -56,11 +56,11 @@ export function RecordingButton() {
       setState({ busy: "", problem: error instanceof Error ? error.message : String(error) });
     }
   };
-  return html`<button type="button" class="tool" onClick=${open} title="Download what was observed and decided">Recording</button>
+  return html`<button type="button" class="tool" onClick=${open} title="Download recent events and decisions">Recording</button>
     <${Dialog} dialog=${dialog} title="Download the recording">
       <p>
-        What the scheduler has observed and decided. <code>kubectl preemptive replay FILE</code> takes
-        every decision again, and says why a pod waited at any moment.
+        The events and decisions of the scheduler. <code>kubectl preemptive replay FILE</code> repeats
+        every decision, and shows why a pod was pending at any moment.
       </p>
       <div class="buttons" role="group" aria-label="The last">
         <span>The last</span>

@@ -102,7 +102,7 @@ function Standby() {
   return html`<div class="banner banner-warn problem-standby">
     <div class="banner-text">
       <strong>This replica is on standby</strong>
-      <span>It does not decide, so it has no queue and no preemptions. Start the console again: it connects to the leader.</span>
+      <span>It does not schedule pods, so it has no queue and no preemptions. Start the console again: it connects to the leader.</span>
     </div>
   </div>`;
 }

@@ -141,7 +141,7 @@ function Outcome({ victim }) {
   return html`<td>
       <${State} value=${victim.state ?? "planned"} />
       ${victim.violatesPdb && html` <span class="tag tag-bad" title="Its disruption budget does not allow the eviction">PDB</span>`}
-      ${victim.wasted && html` <span class="tag tag-bad" title="The preemptor was not bound to what it freed">wasted</span>`}
+      ${victim.wasted && html` <span class="tag tag-bad" title="The preemptor did not use the resources that it freed">wasted</span>`}
     </td>
     <td><${Became} replacement=${victim.replacement} /></td>`;
 }

@@ -44,7 +44,7 @@ export function PodPage({ namespace, name }) {
       <button type="button" onClick=${found.reload}>Evaluate again</button>
     </header>
     ${found.error?.kind === "missing"
-      ? html`<p class="callout">It does not wait any more: it is bound, or gone. <span class="muted">${found.error.message}</span></p>`
+      ? html`<p class="callout">It is no longer pending: it is bound or deleted. <span class="muted">${found.error.message}</span></p>`
       : found.error && !document && html`<${Failure} error=${found.error} reload=${found.reload} />`}
     ${document
       ? html`<${Explanation} document=${document} perNode=${perNode} onPerNode=${() => setPerNode(true)} />`
@@ -59,7 +59,7 @@ function Explanation({ document, perNode, onPerNode }) {
     <p class="message">${document.node ? html`It fits now on <${Node} name=${document.node} />.` : document.message}</p>
     ${helps.length > 0 &&
     html`<${Section} title="What would help"><ul class="helps">${helps.map((text) => html`<li>${text}</li>`)}</ul><//>`}
-    <${Section} title="What the nodes say" note=${`evaluated at ${time(document.now, serverNow())}`}
+    <${Section} title="Node results" note=${`evaluated at ${time(document.now, serverNow())}`}
       actions=${!perNode && html`<button type="button" onClick=${onPerNode}>Each node</button>`}>
       <${Verdicts} verdicts=${verdicts} />
       ${perNode && html`<${PerNode} nodes=${document.nodes ?? []} />`}
@@ -69,7 +69,7 @@ function Explanation({ document, perNode, onPerNode }) {
         ? html`<${Possible} preemption=${document.preemption} />`
         : html`<p class="muted">${document.preemptionMessage || "None is needed."}</p>`}
     <//>
-    ${policies.length > 0 && html`<${Section} title="Policies that say no"><${Vetoes} vetoes=${policies} /><//>`}
+    ${policies.length > 0 && html`<${Section} title="Policies that refuse"><${Vetoes} vetoes=${policies} /><//>`}
     <${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}><${History} attempts=${history} /><//>`;
 }
 

@@ -15,9 +15,9 @@ export function PoliciesView() {
   return html`<div class="view">
     <div class="toolbar"><h2>Policies</h2><span class="note">${note}</span></div>
     ${items.length === 0
-      ? html`<${Empty} title="No policies">Preemption is bounded by the built-in bounds only. PreemptionPolicy objects add rules.<//>`
+      ? html`<${Empty} title="No policies">Only the built-in limits apply to preemption. PreemptionPolicy objects add rules.<//>`
       : html`<div class="cards">${items.map((policy) => html`<${Policy} key=${policy.name} policy=${policy} />`)}</div>`}
-    <div class="toolbar gap"><h2>Built-in bounds on wasted evictions</h2><span class="note">no policy lifts them</span></div>
+    <div class="toolbar gap"><h2>Built-in limits on wasted evictions</h2><span class="note">no policy can lift them</span></div>
     <div class="bounds">${bounds.map((bound) => html`<${Bound} key=${bound.scope} bound=${bound} />`)}</div>
   </div>`;
 }
@@ -81,7 +81,7 @@ function Refusals({ refusals, last }) {
 /** @param {{bound: Api.BoundView}} props */
 function Bound({ bound }) {
   const { stopped = 0 } = bound;
-  return html`<section class="card" aria-label=${`Bound per ${bound.scope}`}>
+  return html`<section class="card" aria-label=${`Limit per ${bound.scope}`}>
     <${Gauge} title=${`Per ${bound.scope}`} budget=${bound} />
     ${stopped > 0 &&
     html`<p class="callout">Preemption is stopped for ${plural(stopped, bound.scope)}.</p>`}

@@ -188,7 +188,7 @@ function Preemption({ id, data }) {
   return html`<article class="view page">
     <p class="crumbs"><a href=${to("preemptions")}>Preemptions</a> <span class="muted">/</span> ${id}</p>
     ${item && html`<${Details} item=${item} />`}
-    ${data && !item && html`<p class="callout">This preemption is not known any more: the last 1,000 of 24 hours are kept.</p>`}
+    ${data && !item && html`<p class="callout">This preemption is no longer kept: only the last 1,000 of 24 hours are.</p>`}
   </article>`;
 }
 
@@ -211,7 +211,7 @@ function Details({ item }) {
     ${item.problem && html`<p class="callout">${item.problem}</p>`}
     ${wasted > 0 &&
     html`<p class="callout">
-      ${plural(wasted, "victim was", "victims were")} evicted in vain: the preemptor was not bound to what
+      ${plural(wasted, "eviction was", "evictions were")} wasted: the preemptor did not use the resources that
       ${wasted === 1 ? " it" : " they"} freed.
     </p>`}
     <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>

@@ -57,7 +57,7 @@ export function WhatIfView() {
         <input type="text" value=${form.namespace} spellcheck=${false} autocomplete="off"
           onInput=${(/** @type {Typed} */ event) => change({ namespace: event.currentTarget.value })} /></label>
       <label class="check"><input type="checkbox" checked=${form.settle}
-        onChange=${() => change({ settle: !form.settle })} />Controllers make victims again, until nothing changes</label>
+        onChange=${() => change({ settle: !form.settle })} />Simulate controllers that re-create victims, until nothing changes</label>
       <div class="buttons">
         <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
         <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
@@ -68,8 +68,8 @@ export function WhatIfView() {
       ${answer
         ? html`<${Answer} answer=${answer} />`
         : html`<${Empty} title="Nothing is planned yet">
-            The answer says where pods would run, which pods would be evicted for them and why those, and what
-            becomes of them.
+            The plan shows where pods would run, which pods would be evicted for them and why, and what
+            becomes of these.
           <//>`}
     </div>
   </div>`;
@@ -132,7 +132,7 @@ function Answer({ answer }) {
         })}
         ${lost > 0 &&
         html`<span class="state tone-bad">
-          ${plural(lost, "pod")} would be lost: nothing makes ${lost === 1 ? "it" : "them"} again
+          ${plural(lost, "pod")} would not be re-created: no controller owns ${lost === 1 ? "it" : "them"}
         </span>`}
       </p>
       <span class="note">as of ${time(answer.at, serverNow())}</span>
@@ -190,7 +190,7 @@ function Why({ item, victims }) {
     ${(item.candidates ?? []).length > 0 &&
     html`<h3 class="gap">Candidates</h3>
       <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} planned />`}
-    ${(item.policies ?? []).length > 0 && html`<h3 class="gap">Policies that say no</h3><${Vetoes} vetoes=${item.policies} />`}`;
+    ${(item.policies ?? []).length > 0 && html`<h3 class="gap">Policies that refuse</h3><${Vetoes} vetoes=${item.policies} />`}`;
 }
 
 /** @param {{displaced: Api.DisplacedPod[]}} props */
@@ -206,7 +206,7 @@ function Displaced({ displaced }) {
             <td><${Node} name=${each.fromNode} /></td>
             <td>
               ${each.recreated === false
-                ? html`<span class="state tone-bad">lost: nothing makes it again</span>`
+                ? html`<span class="state tone-bad">not re-created: it has no controller</span>`
                 : html`<${Became} replacement=${each.replacement} />`}
             </td>
           </tr>`,
