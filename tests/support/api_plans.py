@@ -81,7 +81,7 @@ def _decided(world: World, pod: PodView, source: str, number: int) -> PlannedPod
         found = world.possible(1 + number)
         return PlannedPod(
             pod, "Preempting", source, found.node, found.node,
-            message="0/12 nodes are available: 12 Insufficient cpu.", verdicts=like.verdicts,
+            message=like.message, verdicts=like.verdicts,
             victims=found.victims, pdb_violations=found.pdb_violations,
             candidates=found.candidates, candidates_total=found.candidates_total,
             criterion=found.criterion, policies=like.policies,

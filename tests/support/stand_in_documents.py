@@ -1,7 +1,8 @@
 """Believable documents of `/api/v1`, of any size, for tests of the plugin and of the console.
 
 Everything follows from the size and the seed. The documents are made of the structs of
-`scheduler.model.rest`, so they stay valid when those change.
+`scheduler.model.rest`, so they stay valid when those change. docs/kubectl-plugin.md shows them, so
+texts are those of the scheduler: made by its own functions where these need no cluster.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.config.policies import PolicyError, read
 from scheduler.model import times
+from scheduler.model.policies import PolicyMode, PreemptionPolicy
+from scheduler.model.policy_refusals import PolicyRefusal, Rule
 from scheduler.model.rest.cluster import (
     NodeDocument,
     NodeView,
@@ -38,6 +42,8 @@ from scheduler.model.rest.preemptions import (
     Replacement,
     VictimView,
 )
+from scheduler.observe.api.policies import rules
+from scheduler.state.preemption.wasted_evictions import MAX_VICTIMS, WINDOW, WasteScope
 
 __all__ = ["LARGE", "NOW", "SMALL", "Shape", "World"]
 
@@ -48,7 +54,34 @@ ZONES: Final = ("eu-1a", "eu-1b", "eu-1c")
 POOLS: Final = ("general", "batch", "gpu", "system")
 #: Priority, and the part of the pods that has it.
 PRIORITIES: Final = ((2_000_001_000, 0.05), (100_000, 0.25), (1_000, 0.3), (0, 0.3), (-10, 0.1))
-CRITERIA: Final = ("prioritySum", "highestPriority", "victims", "earliestStart", "pdbViolations")
+#: Protects databases that have started lately.
+DATABASES: Final = read(
+    {
+        "metadata": {"name": "protect-databases"},
+        "spec": {
+            "victims": {"podSelector": {"matchLabels": {"app": "database"}}},
+            "victimMinRuntime": "10m",
+            "foreignVictims": "Never",
+        },
+    }
+)
+NIGHT: Final = read(
+    {
+        "metadata": {"name": "night-budget"},
+        "spec": {
+            "budgets": [
+                {"scope": "Namespace", "maxVictims": 20, "window": "1h"},
+                {"scope": "Cluster", "maxVictims": 200, "window": "1h"},
+            ]
+        },
+    }
+)
+TEAM: Final = read(
+    {
+        "metadata": {"name": "team-b"},
+        "spec": {"budgets": [{"scope": "Owner", "maxVictims": 5, "window": "30m"}]},
+    }
+)
 REASONS: Final = (
     ("NodeResourcesFit", "Insufficient cpu", True),
     ("NodeResourcesFit", "Insufficient memory", True),
@@ -56,6 +89,8 @@ REASONS: Final = (
     ("TaintToleration", "node(s) had untolerated taint(s)", False),
     ("PodTopologySpread", "node(s) didn't match pod topology spread constraints", True),
 )
+GATE: Final = "example.com/quota"
+GPU: Final = "nvidia.com/gpu=present:NoSchedule"
 PHASES: Final = ("unschedulable", "unschedulable", "backoff", "active", "gated", "preempting")
 
 
@@ -73,6 +108,18 @@ class Shape:
 
 SMALL: Final = Shape(nodes=12, pods=90, pending=14, active=2, past=9)
 LARGE: Final = Shape(nodes=5_000, pods=150_000, pending=3_000, active=40, past=1_000)
+
+
+#: Why a database that has started lately is not evicted.
+VETO: Final = str(
+    PolicyRefusal(
+        DATABASES.name,
+        Rule.MIN_RUNTIME,
+        PolicyMode.ENFORCE,
+        "victims have run for less than 10m",
+        until=NOW + 120,
+    )
+)
 
 
 def at(seconds_ago: float) -> str:
@@ -134,9 +181,7 @@ class World:
             _pod("prod", "api-0", use.priority, 3) for use in view.priorities if use.nominated
         ]
         hidden = [PodView(hidden=True, priority=0)]
-        taints = (
-            ("nvidia.com/gpu=present:NoSchedule",) if "gpu" in self.labels[name].values() else ()
-        )
+        taints = (GPU,) if "gpu" in self.labels[name].values() else ()
         return NodeDocument(
             node=view,
             labels=self.labels[name],
@@ -153,31 +198,40 @@ class World:
             KeyError: It is not in the queue.
         """
         pending = self.pending[key]
+        if pending.phase == "gated":
+            return PodExplanation(
+                pending=pending,
+                now=at(0),
+                message=pending.message,
+                helps=(f'Remove the scheduling gate "{GATE}".',),
+            )
         total = len(self.nodes)
         first, second = total // 3, total // 5
+        rest, refused = total - first - second, min(2, first)
         verdicts = (
             Verdict("NodeResourcesFit", "Insufficient cpu", first, True, self._examples(0)),
             Verdict("NodeResourcesFit", "Insufficient memory", second, True, self._examples(3)),
-            Verdict("TaintToleration", "node(s) had untolerated taint(s)", total - first - second,
-                    False, self._examples(6)),
+            Verdict("TaintToleration", "node(s) had untolerated taint(s)", rest, False,
+                    self._examples(6)),
         )  # fmt: skip
         helped = pending.pod.priority > 1_000
+        why_not = _message(
+            total,
+            (refused, VETO),
+            (first + second - refused, "No preemption victims found for incoming pod"),
+            (rest, "Preemption is not helpful for scheduling"),
+        )
+        message = _message(total, *((each.nodes, each.reason) for each in verdicts))
         return PodExplanation(
             pending=pending,
             now=at(0),
-            message=pending.message,
+            message=message if helped else f"{message} preemption: {why_not}",
             verdicts=verdicts,
             preemption=self.possible(1) if helped else None,
-            preemption_message="" if helped else f"0/{total} nodes are available: {total} No"
-            " preemption victims found for incoming pod.",
-            policies=(PolicyVeto("protect-databases", "owners", "pods of StatefulSet db/* are"
-                                 " protected", 2),),
-            helps=(
-                f"free 2 cpu on one of {first} nodes",
-                f"add a toleration for nvidia.com/gpu=present:NoSchedule: {total - first - second}"
-                " nodes have it",
-            ),
-            history=tuple(_attempts(pending)),
+            preemption_message="" if helped else why_not,
+            policies=(PolicyVeto(DATABASES.name, "victimMinRuntime", VETO, refused),),
+            helps=tuple(self._helps(verdicts)),
+            history=tuple(_attempts(pending, message)),
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
         )  # fmt: skip
 
@@ -193,12 +247,27 @@ class World:
             criterion=view.criterion,
         )
 
+    def _helps(self, verdicts: tuple[Verdict, ...]) -> Iterator[str]:
+        """Yield sentences as `scheduler.observe.api.helps` makes them."""
+        for verdict, missing in zip(verdicts, ("50m cpu", "128Mi memory"), strict=False):
+            if verdict.nodes > 1:
+                yield (
+                    f"Node {verdict.examples[0]} lacks only {missing}, the least of"
+                    f" {verdict.nodes} nodes."
+                )
+        tainted = sum("gpu" in labels.values() for labels in self.labels.values())
+        if tainted > 1:
+            yield (
+                f"Add a toleration for the taint {GPU}: it is the only untolerated taint on"
+                f" {tainted} nodes."
+            )
+
     def _examples(self, start: int) -> tuple[str, ...]:
         return tuple(list(self.nodes)[start : start + 5])
 
     def _verdict(self, name: str) -> NodeVerdict:
         plugin, reason, resolvable = REASONS[int(name[5:]) % len(REASONS)]
-        objections = ("policy protect-databases: pods of db/*",) if resolvable else ()
+        objections = (VETO,) if resolvable else ()
         return NodeVerdict(name, reason, plugin, objections=objections)
 
     def _nodes(self) -> Iterator[tuple[str, NodeView]]:
@@ -254,7 +323,7 @@ class World:
             backoff_until=times.stamp(NOW + 4) if phase == "backoff" else "",
             rejected_by=("SchedulingGates",) if gated else (plugin,),
             nominated_node=_node_name(3) if phase == "preempting" else "",
-            message="waiting for scheduling gates: example.com/quota"
+            message=f"waiting for scheduling gates: [{GATE}]"
             if gated
             else f"0/{total} nodes are available: {total} {reason}.",
         )
@@ -262,7 +331,11 @@ class World:
     def _preemption(self, i: int, *, active: bool) -> PreemptionView:
         count = 1 + i % 3
         victims = tuple(self._victim(i, number, active=active) for number in range(count))
-        candidates = tuple(_candidate(i + rank, rank) for rank in range(min(4, self.shape.nodes)))
+        violations = sum(victim.violates_pdb for victim in victims)
+        candidates = tuple(
+            _candidate((i + rank) % self.shape.nodes, rank, count, violations)
+            for rank in range(min(4, self.shape.nodes))
+        )
         decided = 20.0 + i * 97
         outcome = "" if active else ("bound", "bound", "bound", "elsewhere", "failed")[i % 5]
         phase = ("nominating", "evicting", "awaiting")[i % 3] if active else "done"
@@ -275,13 +348,15 @@ class World:
             decided_at=at(decided),
             ended_at="" if active else at(decided - 12),
             outcome=outcome,
-            problem="the node is gone" if outcome == "failed" else "",
+            problem=f"evicting a pod of another namespace (uid {victims[0].pod.uid}): refused"
+            if outcome == "failed"
+            else "",
             victims=victims,
             hidden_victims=1 if i % 7 == 6 else 0,
-            pdb_violations=sum(victim.violates_pdb for victim in victims),
+            pdb_violations=violations,
             candidates=candidates,
             candidates_total=len(candidates) + i % 9,
-            criterion=CRITERIA[i % len(CRITERIA)],
+            criterion=candidates[1].lost_by if len(candidates) > 1 else "",
             cost={
                 "pods": sum(victim.ran_seconds for victim in victims),
                 "cpu": sum(victim.ran_seconds * 500 for victim in victims),
@@ -341,55 +416,77 @@ def hash_of(text: str) -> int:
     return number
 
 
-def _candidate(i: int, rank: int) -> CandidateView:
+def _candidate(i: int, rank: int, victims: int, violations: int) -> CandidateView:
+    """Return a node that needs `victims`, of which some violate a budget, or more of both."""
+    highest = 0 if rank < 2 else 1_000
     return CandidateView(
         node=_node_name(i),
-        pdb_violations=1 if rank == 3 else 0,
-        highest_priority=0 if rank < 2 else 1_000,
-        priority_sum=(1 + rank) * 2**31,
-        victims=1 + rank,
+        pdb_violations=violations + (rank == 3),
+        highest_priority=highest,
+        priority_sum=highest + (victims + rank) * 2**31,
+        victims=victims + rank,
         earliest_start=at(4_000.0 - rank),
         lost_by=("", "prioritySum", "highestPriority", "pdbViolations")[rank],
     )
 
 
-def _attempts(pending: PendingPodView) -> Iterator[AttemptView]:
+def _message(total: int, *reasons: tuple[int, str]) -> str:
+    """Return kube-scheduler's message of a pod that fits on none of so many nodes."""
+    counted = ", ".join(sorted(f"{count} {reason}" for count, reason in reasons if count))
+    return f"0/{total} nodes are available: {counted}."
+
+
+def _attempts(pending: PendingPodView, message: str) -> Iterator[AttemptView]:
     for number in range(min(3, pending.attempts)):
-        yield AttemptView(at(10.0 + 30 * number), "Unschedulable", message=pending.message,
+        yield AttemptView(at(10.0 + 30 * number), "Unschedulable", message=message,
                           repeated=number)  # fmt: skip
+
+
+def _refused() -> str:
+    """Return why a policy is refused whose field is misspelt."""
+    try:
+        read({"metadata": {"name": TEAM.name}, "spec": {"maxVictimPerPreemption": 5}})
+    except PolicyError as error:
+        return str(error)
+    raise AssertionError("the policy is valid")
+
+
+def _rules(policy: PreemptionPolicy) -> tuple[str, ...]:
+    return tuple(rules(policy))
 
 
 def _policies() -> PoliciesDocument:
     top = (BudgetUse("batch", 18), BudgetUse("team-a", 4))
+    owner = BudgetUse("ReplicaSet/team-b/web", 5)
+    batch = BudgetUse("batch", 256)
     return PoliciesDocument(
         revision=1,
         items=(
             PolicyView(
-                "protect-databases", 3, generation_in_force=3,
-                rules=("never evict pods of StatefulSet db/*",
-                       "never evict pods that have run for less than 10m0s"),
-                refusals={"owners": 12, "minimumAge": 3}, last_refusal=at(95),
+                DATABASES.name, 3, generation_in_force=3, rules=_rules(DATABASES),
+                refusals={"victimMinRuntime": 12, "foreignVictims": 3}, last_refusal=at(95),
             ),
             PolicyView(
-                "night-budget", 1, generation_in_force=1,
-                rules=("at most 20 victims per namespace within 1h0m0s",),
+                NIGHT.name, 1, generation_in_force=1, rules=_rules(NIGHT),
                 budgets=(BudgetView("namespace", 20, 3_600.0, 18, top),
                          BudgetView("cluster", 200, 3_600.0, 22)),
-                refusals={"budgets": 0},
             ),
             PolicyView(
-                "team-b", 5, accepted=False, generation_in_force=4,
-                message="spec.rules[0].budget.limit: must be greater than 0",
-                rules=("at most 5 victims per owner within 30m0s",),
-                budgets=(BudgetView("owner", 5, 1_800.0, 5, (BudgetUse("team-b/web", 5),)),),
+                TEAM.name, 5, accepted=False, generation_in_force=4, message=_refused(),
+                rules=_rules(TEAM), budgets=(BudgetView("owner", 5, 1_800.0, 5, (owner,)),),
                 refusals={"budgets": 7}, last_refusal=at(11),
             ),
         ),
         bounds=(
-            BoundView("preemptor", 5, 3_600.0, 2),
-            BoundView("owner", 10, 3_600.0, 3),
-            BoundView("namespace", 30, 3_600.0, 30, (BudgetUse("batch", 30),), stopped=1),
-            BoundView("node", 10, 3_600.0, 1),
-            BoundView("cluster", 100, 3_600.0, 34),
+            _bound("preemptor", WasteScope.POD, 2),
+            _bound("owner", WasteScope.OWNER, 3),
+            _bound("namespace", WasteScope.NAMESPACE, 256, batch),
+            _bound("node", WasteScope.NODE, 1),
+            _bound("cluster", WasteScope.CLUSTER, 290),
         ),
     )  # fmt: skip
+
+
+def _bound(name: str, scope: WasteScope, spent: int, *top: BudgetUse) -> BoundView:
+    limit = MAX_VICTIMS[scope]
+    return BoundView(name, limit, WINDOW, spent, top, stopped=int(spent >= limit))

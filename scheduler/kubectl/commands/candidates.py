@@ -80,10 +80,10 @@ def compared(out: Output, found: Sequence[CandidateView], total: int, *, wide: b
 
 
 def vetoes(out: Output, found: Sequence[PolicyVeto]) -> None:
-    """Print what policies forbid."""
+    """Print what policies, and earlier wasted preemptions, forbid; the messages name policies."""
     for each in found:
-        ruled = f" ({each.count} ruled out)" if each.count else ""
-        out.paragraph(f"policy {each.policy}, rule {each.rule}: {each.message}{ruled}", "  - ")
+        ruled = f", {each.count} ruled out" if each.count else ""
+        out.paragraph(f"{each.message}; rule {each.rule}{ruled}", "  - ")
 
 
 def fate(replacement: Replacement | None) -> str:

@@ -140,7 +140,7 @@ def test_waiting_pods_are_grouped_by_reason(page: Page):
 def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
     page.open("waiting/prod/api-0")
 
-    page.sees("free 2 cpu on one of 4 nodes", ".helps")
+    page.sees("Node node-0000 lacks only 50m cpu, the least of 4 nodes.", ".helps")
     page.sees("Evicting 2 pods on node-0001 would make space.")
     assert "TaintToleration" in page.text(".verdicts")
     assert page.texts(".candidates .chosen td:first-child") == ["node-0001"]
@@ -240,7 +240,7 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page: Page
     assert [text.rpartition("lost by ")[2] for text in losers] == [
         "sum of priorities", "highest priority", "PDB violations",
     ]  # fmt: skip
-    assert page.texts(".candidates .decided") == ["0 + 2 \u00d7 2\u00b3\u00b9", "1,000", "1"]
+    assert page.texts(".candidates .decided") == ["0 + 3 \u00d7 2\u00b3\u00b9", "1,000", "1"]
     page.sees("2 evictions were wasted")
     page.sees("batch/train-4-again waits")
 
@@ -264,7 +264,7 @@ def test_policies_have_gauges_refusals_and_built_in_bounds(page: Page):
     page.open("policies")
 
     page.sees("18 of 20 in 1h", "main")
-    page.sees("must be greater than 0")
+    page.sees('unknown field "maxVictimPerPreemption"')
     page.sees("Generation 4 stays in force")
     page.sees("Preemption is stopped for 1 namespace.")
     assert len(page.all(".bounds .card")) == 5
