@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="preemptive-scheduler",
-        description="A Kubernetes secondary scheduler that decides as kube-scheduler decides.",
+        description="A secondary scheduler for Kubernetes with the decisions of kube-scheduler.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

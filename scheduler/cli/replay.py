@@ -231,7 +231,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     number = _last(decisions, arguments.explain, arguments.at)
     if number is None:
         until = "" if arguments.at is None else f" until {times.stamp(arguments.at)}"
-        text = f"{path}: nothing was decided for {arguments.explain}{until}"
+        text = f"{path}: no decision is recorded for {arguments.explain}{until}"
         show(text, is_problem=True)
         return 2
     replayer = Replayer(recording(path), _Machines(arguments), explain=lambda n: n == number)

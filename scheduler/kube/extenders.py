@@ -173,7 +173,7 @@ class Extenders:
                     "POST", f"/{quote(action, safe=_URL)}", _JSON, body, repeatable=repeatable
                 )
         except TimeoutError as error:
-            raise ExtenderError(f'Post "{url}": no answer within {seconds:g} s') from error
+            raise ExtenderError(f'Post "{url}": no response within {seconds:g} s') from error
         except Unreachable as error:
             raise ExtenderError(f'Post "{url}": {error}') from error
         if reply.status != 200:

@@ -231,7 +231,7 @@ class Reviewer:
             return None
         user = answer.status.user
         if not user.username:
-            raise Unreachable("cannot create tokenreviews: the answer names no user")
+            raise Unreachable("cannot create tokenreviews: the response names no user")
         if not {AUTHENTICATED, ANONYMOUS} & {*user.groups}:
             user = msgspec.structs.replace(user, groups=(*user.groups, AUTHENTICATED))
         return user

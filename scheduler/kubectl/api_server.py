@@ -94,7 +94,7 @@ class ApiServer:
         try:
             return msgspec.json.decode(body)
         except msgspec.DecodeError as error:
-            raise Unreachable(f"{self._base}: the answer is not JSON") from error
+            raise Unreachable(f"{self._base}: the response is not JSON") from error
 
     async def _read(
         self, path: str, more: Mapping[str, str] = MappingProxyType({})
@@ -143,5 +143,5 @@ class ApiServer:
         return self._session
 
     def _unreachable(self, error: Exception) -> Unreachable:
-        reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        reason = "no response in time" if isinstance(error, TimeoutError) else str(error)
         return Unreachable(f"the API server {self._base} cannot be reached: {reason}")

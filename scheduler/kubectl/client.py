@@ -301,14 +301,14 @@ def _decoded(body: bytes, kind: type[_Document]) -> _Document:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
         raise PluginError(
-            f"the answer of the scheduler cannot be read: {error}",
+            f"cannot parse the response of the scheduler: {error}",
             f"plugin and scheduler may have versions that differ too much; this is {__version__}:"
             "\n  kubectl preemptive version",
         ) from error
 
 
 def _unreachable(error: Exception, *, direct: bool) -> PluginError:
-    reason = str(error) or f"no answer within {ANSWER_SECONDS:g} s"
+    reason = str(error) or f"no response within {ANSWER_SECONDS:g} s"
     pods = (
         "look at its pods, and try again when they are ready:\n"
         "  kubectl get pods -A -l app.kubernetes.io/name=preemptive-scheduler\n"

@@ -89,7 +89,7 @@ _PODS = '  - apiGroups: [""]\n    resources: ["pods"]\n    verbs: ["get"]'
 _VIEWER = "preemptive-scheduler-viewer"
 _ADVICE = {
     413: "plan fewer objects at once",
-    503: "try again in some seconds; the log of the scheduler says why it is not ready",
+    503: "try again in a few seconds; the log of the scheduler says why it is not ready",
 }
 
 

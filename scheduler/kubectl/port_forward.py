@@ -106,7 +106,7 @@ class PortForward:
             ) from error
         except (OSError, TimeoutError) as error:
             near.close()
-            problem = tunnel.problem or str(error) or "no answer in time"
+            problem = tunnel.problem or str(error) or "no response in time"
             raise Unreachable(f"pod {self._pod}: {problem}", sent=False) from error
         return connection
 

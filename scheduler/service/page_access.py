@@ -160,7 +160,7 @@ class ReviewedNames:
             return await self._allowed(namespaces)
         except KubeError as error:
             self._report(str(error))
-            text = "the right to get pods cannot be checked now"
+            text = "the permission to get pods cannot be checked now"
             raise ApiError(503, "ServiceUnavailable", text) from error
 
     async def _allowed(self, namespaces: Collection[str]) -> frozenset[str]:

@@ -35,8 +35,8 @@ _PATIENCE: Final[Seconds] = 120.0
 #: Stands for all namespaces.
 _EVERYWHERE: Final = ""
 _NEEDS_ALL_NAMES: Final = (
-    "forbidden: a recording has the names of all pods; the right to get pods in all namespaces is"
-    " missing"
+    "forbidden: a recording has the names of all pods; the permission to get pods in all namespaces"
+    " is missing"
 )
 _BYTES: Final = "application/octet-stream"
 

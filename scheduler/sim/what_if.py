@@ -56,7 +56,9 @@ def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str
     merged = _Merge(state.manifests, replace(given, pods=adopted), expanded).run()
     merged.nodes = cordoned(merged.nodes, request.drain)
     if state.has_extenders:
-        expanded.warnings.append("extenders are not asked; live, they may decide otherwise")
+        expanded.warnings.append(
+            "extenders are not called; in the cluster they may change the result"
+        )
     asked = {pod.uid for pod in adopted}
     after = Simulation.of(state, merged, request, detailed=True)
     others = [

@@ -161,10 +161,10 @@ def test_without_a_time_the_last_decision_is_explained(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--explain", "default/none"], "nothing was decided for default/none"),
+        (["--explain", "default/none"], "no decision is recorded for default/none"),
         (
             ["--explain", "default/high", "--at", "2026-01-01T00:00:01Z"],
-            "nothing was decided for default/high until 2026-01-01T00:00:01Z",
+            "no decision is recorded for default/high until 2026-01-01T00:00:01Z",
         ),
     ],
 )

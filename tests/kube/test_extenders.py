@@ -189,7 +189,7 @@ async def test_an_answer_that_takes_too_long(server: ExtenderServer):
 
     (said,) = await ask(extender(server, http_timeout_seconds=0.05))
 
-    assert said == NoAnswer(f'Post "{server.url}/filter": no answer within 0.05 s')
+    assert said == NoAnswer(f'Post "{server.url}/filter": no response within 0.05 s')
 
 
 async def test_a_negative_timeout_is_none(server: ExtenderServer):

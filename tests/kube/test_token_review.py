@@ -235,7 +235,7 @@ async def test_a_caller_that_disconnects_during_a_review_frees_its_place(server)
 async def test_a_server_that_does_not_answer_is_not_waited_for(server):
     server.goes_on = asyncio.Event()
 
-    with pytest.raises(Unreachable, match=r"no answer within 0\.05 s"):
+    with pytest.raises(Unreachable, match=r"no response within 0\.05 s"):
         await reviewer(server, answer_seconds=0.05).user("good")
 
 

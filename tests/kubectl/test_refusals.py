@@ -21,7 +21,7 @@ from tests.support.api_stand_in import StandIn
 async def test_a_missing_right_on_pods_is_said_as_such(
     run: Run, url: str, scheduler: StandIn, argv: list[str], path: str, where: str
 ):
-    scheduler.switches.forbidden[path] = 'this needs the right to verb "get", resource "pods"'
+    scheduler.switches.forbidden[path] = 'this needs the permission verb "get", resource "pods"'
 
     with pytest.raises(PluginError) as error:
         await run(*argv, "--server", url)

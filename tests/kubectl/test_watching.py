@@ -186,7 +186,7 @@ async def test_top_says_for_how_long_the_scheduler_has_been_silent():
     frames = top._Frames(TopSnapshot(SUMMARY), asked_at=asyncio.get_running_loop().time() - 10)
     answered = top._Frames(TopSnapshot(SUMMARY))
 
-    assert frames.current().problem == "no answer from the scheduler for 10 s"
+    assert frames.current().problem == "no response from the scheduler for 10 s"
     assert answered.current().problem == ""
 
 

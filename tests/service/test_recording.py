@@ -216,7 +216,7 @@ async def test_the_page_streams_what_was_recorded(live: Live):
 async def test_the_recording_is_for_users_that_may_get_all_pods(live: Live):
     await run(live, 0)
 
-    with pytest.raises(ApiError, match="the right to get pods in all namespaces is missing"):
+    with pytest.raises(ApiError, match="the permission to get pods in all namespaces is missing"):
         await live.recording.page(asked("1m", NO_NAME))
 
 

@@ -250,7 +250,7 @@ def test_preempt_takes_too_long(plan: Any, server: ExtenderServer):
 
     assert (result["decision"], result["victims"]) == ("Unschedulable", [])
     assert result["message"].endswith(
-        f'preemption: Post "{server.url}/preempt": no answer within 0.1 s'
+        f'preemption: Post "{server.url}/preempt": no response within 0.1 s'
     )
 
 

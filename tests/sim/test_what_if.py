@@ -392,4 +392,6 @@ def test_extenders_are_not_asked():
     answer = asked(state(node("n1").cpu("4"), has_extenders=True), new("x"))
 
     assert answer.items[0].decision == "Scheduled"
-    assert answer.warnings == ("extenders are not asked; live, they may decide otherwise",)
+    assert answer.warnings == (
+        "extenders are not called; in the cluster they may change the result",
+    )

@@ -58,7 +58,7 @@ def body_of(request: Request, answer: Reply | Unreachable) -> bytes:
         raise refusal(answer.status, answer.headers, answer.body, request.verb, request.resource)
     if answer.body[:1] != b"{":
         # A proxy's page, or nothing at all: it is unknown whether the request was executed.
-        raise Unreachable(f"cannot {request}: the answer is not JSON")
+        raise Unreachable(f"cannot {request}: the response is not JSON")
     return answer.body
 
 
@@ -160,7 +160,7 @@ class Client:
                     request.method, request.path, request.body, request.content_type
                 )
         except TimeoutError:
-            return Unreachable(f"no answer within {request.answer_seconds:g} s")
+            return Unreachable(f"no response within {request.answer_seconds:g} s")
         except Unreachable as error:
             return error
 

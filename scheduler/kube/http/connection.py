@@ -136,7 +136,7 @@ class HttpResponse:
     def on_message_begin(self) -> None:
         """Refuse a second answer to one request."""
         if self.complete:
-            raise ValueError("an answer to nothing")
+            raise ValueError("a response without a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header undecoded."""
@@ -235,7 +235,7 @@ class HttpConnection(asyncio.Protocol):
             self.give_up("the server changed to another protocol")
             return
         except httptools.HttpParserError as error:
-            answer.end(f"the answer is not HTTP: {error}")
+            answer.end(f"the response is not HTTP: {error}")
             self.abort()
             return
         if answer.buffered > BUFFER_BYTES:
@@ -246,7 +246,7 @@ class HttpConnection(asyncio.Protocol):
         limit = ANSWER_BYTES if answer.status < 300 else BUFFER_BYTES
         if not answer.streamed:
             if answer.buffered > limit and not answer.complete:
-                self.give_up("the answer is too large")
+                self.give_up("the response is too large")
         elif not self._paused:
             self._paused = True
             if self._transport is not None:

@@ -236,7 +236,7 @@ class Http1:
         now = loop.time()
         for connection in [late for late, due in self._due.items() if due <= now]:
             self._close_silent(connection.asked_at)
-            connection.give_up("no answer in time")
+            connection.give_up("no response in time")
         self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue) if self._due else None
 
     def _release(self, connection: HttpConnection) -> None:
@@ -259,7 +259,7 @@ class Http1:
             async with asyncio.timeout(silence_seconds):
                 connection, answer = await self._begin("GET", path, headers, None, repeatable=True)
         except TimeoutError as error:
-            raise Unreachable("the server did not answer in time") from error
+            raise Unreachable("the server did not respond in time") from error
         answer.streamed = True
         return Incoming(answer, connection, silence_seconds, self)
 

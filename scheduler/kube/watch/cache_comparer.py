@@ -199,7 +199,7 @@ class CacheComparer:
         try:
             page = _PAGE.decode(await self._client.call(request))
         except UNREADABLE as error:
-            raise Unreachable(f"cannot {request}: the answer is no list") from error
+            raise Unreachable(f"cannot {request}: the response is not a list") from error
         check_list(page.kind, _METADATA_LIST, page.metadata.resource_version)
         return page
 

@@ -197,7 +197,7 @@ class PageDecoder(Generic[ObjectT]):
         try:
             page = _RAW_PAGE.decode(body)
         except UNREADABLE as error:
-            raise Unreachable(f"the answer is not a list: {error}") from error
+            raise Unreachable(f"the response is not a list: {error}") from error
         check_list(page.kind, self._name, page.metadata.resource_version)
         objects: list[ObjectT] = []
         undecodable: list[UndecodableObject] = []
@@ -218,7 +218,7 @@ def check_list(kind: str, wanted: str, version: str) -> None:
         Unreachable: It is another object, or a list without a version.
     """
     if kind != wanted:
-        raise Unreachable(f"the answer is {kind or 'an object without a kind'}, not {wanted}")
+        raise Unreachable(f"the response is {kind or 'an object without a kind'}, not {wanted}")
     if not version:
         raise Unreachable(f"the {kind} has no resource version")
 

@@ -63,6 +63,6 @@ async def _read(client: Client, path: str, kind: str) -> _Discovered:
         raise Unreachable(f"cannot {request}: {error}") from error
     if discovered.kind != kind:
         raise Unreachable(
-            f"cannot {request}: the answer is {discovered.kind or 'something'}, not {kind}"
+            f"cannot {request}: the response is {discovered.kind or 'something'}, not {kind}"
         )
     return discovered

@@ -142,7 +142,7 @@ class RetryPolicy:
             raise Abandoned("not sent: another instance leads")
         effect = attempt.entry.effect
         if isinstance(effect, Evict) and not attempt.finishing and not self._still_wanted(effect):
-            raise Abandoned("not sent: the preemptor does not need it any more")
+            raise Abandoned("not sent: the preemptor no longer needs it")
 
     def start(self, entry: QueuedEffect, first_answer: FirstAnswer | None) -> RetryAttempt:
         """Return the state of an effect whose attempts begin now."""

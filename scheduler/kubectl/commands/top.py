@@ -84,7 +84,7 @@ class _Frames:
         silent = asyncio.get_running_loop().time() - self.asked_at
         if silent < SILENCE_SECONDS:
             return self.snapshot
-        return replace(self.snapshot, problem=f"no answer from the scheduler for {silent:.0f} s")
+        return replace(self.snapshot, problem=f"no response from the scheduler for {silent:.0f} s")
 
 
 async def run(session: Session) -> int:

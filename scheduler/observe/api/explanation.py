@@ -103,7 +103,7 @@ class Explanations:
         visible = await request.names.visible({namespace})
         if namespace not in visible:
             rule = f'verb "get", resource "pods", namespace "{namespace}"'
-            raise ApiError(403, "Forbidden", f"forbidden: this needs the right to {rule}")
+            raise ApiError(403, "Forbidden", f"forbidden: this needs the permission {rule}")
         try:
             queued = await found(self._machine, namespace, name)
         except LookupError:

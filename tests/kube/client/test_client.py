@@ -124,7 +124,9 @@ async def test_no_answer_in_time(client: Client, api: FakeApi, heard: Heard):
     api.inject(Fault("GET", "/pods", hang=True))
     request = Request("list", "pods", "GET", "/api/v1/pods", answer_seconds=0.02)
 
-    with pytest.raises(Unreachable, match=r"cannot list pods: no answer within 0\.02 s") as raised:
+    with pytest.raises(
+        Unreachable, match=r"cannot list pods: no response within 0\.02 s"
+    ) as raised:
         await client.call(request)
 
     assert raised.value.sent

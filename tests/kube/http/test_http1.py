@@ -299,7 +299,7 @@ async def test_a_silent_stream_fails(server: Server, http: Http1):
     with pytest.raises(Unreachable, match="silent for too long"):
         await stream.read()
     stream.close()
-    with pytest.raises(Unreachable, match="did not answer in time"):
+    with pytest.raises(Unreachable, match="did not respond in time"):
         await http.stream("/", {}, 0.01)
     wait.set()
 

@@ -148,7 +148,7 @@ async function request(verb, path, params, { signal, body, headers, timeout } = 
     return await response.json();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError("unreachable", "the answer is not complete", { verb, path: BASE + path });
+    throw new ApiError("unreachable", "the response is not complete", { verb, path: BASE + path });
   }
 }
 
@@ -174,7 +174,7 @@ export async function answer(verb, path, params, { signal, body, headers, timeou
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    const reason = late.aborted ? "no answer in time" : SERVER_GONE;
+    const reason = late.aborted ? "no response in time" : SERVER_GONE;
     throw new ApiError("unreachable", reason, context);
   }
   if (!response.ok) throw await refusal(response, context);
