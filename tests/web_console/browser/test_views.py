@@ -20,11 +20,12 @@ def bars(page: Page) -> int:
 
 
 def test_the_head_of_each_view_has_the_figures(page: Page):
+    world = page.console.stand_in.world
+    page.sees(str(len(world.nodes)), ".figures dd")
     figures = dict(
         zip(page.texts(".figures dt"), page.texts(".figures dd"), strict=True),
     )
 
-    world = page.console.stand_in.world
     assert figures["Nodes"] == str(len(world.nodes))
     assert figures["Waiting"].splitlines()[0].startswith("14")
     assert figures["Victims"] == "977 12 wasted"
