@@ -11,10 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.config.policies import PolicyError, read
 from scheduler.model import times
-from scheduler.model.policies import PolicyMode, PreemptionPolicy
-from scheduler.model.policy_refusals import PolicyRefusal, Rule
 from scheduler.model.rest.cluster import (
     NodeDocument,
     NodeView,
@@ -31,19 +28,13 @@ from scheduler.model.rest.explanations import (
     Verdict,
 )
 from scheduler.model.rest.preemptions import (
-    BoundView,
-    BudgetUse,
-    BudgetView,
     CandidateView,
-    PoliciesDocument,
     PolicyVeto,
-    PolicyView,
     PreemptionView,
     Replacement,
     VictimView,
 )
-from scheduler.observe.api.policies import rules
-from scheduler.state.preemption.wasted_evictions import MAX_VICTIMS, WINDOW, WasteScope
+from tests.support import stand_in_policies as policies
 
 __all__ = ["LARGE", "NOW", "SMALL", "Shape", "World"]
 
@@ -54,34 +45,6 @@ ZONES: Final = ("eu-1a", "eu-1b", "eu-1c")
 POOLS: Final = ("general", "batch", "gpu", "system")
 #: Priority, and the part of the pods that has it.
 PRIORITIES: Final = ((2_000_001_000, 0.05), (100_000, 0.25), (1_000, 0.3), (0, 0.3), (-10, 0.1))
-#: Protects databases that have started lately.
-DATABASES: Final = read(
-    {
-        "metadata": {"name": "protect-databases"},
-        "spec": {
-            "victims": {"podSelector": {"matchLabels": {"app": "database"}}},
-            "victimMinRuntime": "10m",
-            "foreignVictims": "Never",
-        },
-    }
-)
-NIGHT: Final = read(
-    {
-        "metadata": {"name": "night-budget"},
-        "spec": {
-            "budgets": [
-                {"scope": "Namespace", "maxVictims": 20, "window": "1h"},
-                {"scope": "Cluster", "maxVictims": 200, "window": "1h"},
-            ]
-        },
-    }
-)
-TEAM: Final = read(
-    {
-        "metadata": {"name": "team-b"},
-        "spec": {"budgets": [{"scope": "Owner", "maxVictims": 5, "window": "30m"}]},
-    }
-)
 REASONS: Final = (
     ("NodeResourcesFit", "Insufficient cpu", True),
     ("NodeResourcesFit", "Insufficient memory", True),
@@ -110,16 +73,7 @@ SMALL: Final = Shape(nodes=12, pods=90, pending=14, active=2, past=9)
 LARGE: Final = Shape(nodes=5_000, pods=150_000, pending=3_000, active=40, past=1_000)
 
 
-#: Why a database that has started lately is not evicted.
-VETO: Final = str(
-    PolicyRefusal(
-        DATABASES.name,
-        Rule.MIN_RUNTIME,
-        PolicyMode.ENFORCE,
-        "victims have run for less than 10m",
-        until=NOW + 120,
-    )
-)
+VETO: Final = policies.veto(NOW)
 
 
 def at(seconds_ago: float) -> str:
@@ -141,7 +95,7 @@ class World:
         past = [self._preemption(shape.active + i, active=False) for i in range(shape.past)]
         #: Newest first.
         self.preemptions = active + past
-        self.policies = _policies()
+        self.policies = policies.document(NOW)
         #: The revision in which a node changed last, and the names of nodes that are gone.
         self.changed = dict.fromkeys(self.nodes, 1)
         self.removed: dict[str, int] = {}
@@ -229,7 +183,7 @@ class World:
             verdicts=verdicts,
             preemption=self.possible(1) if helped else None,
             preemption_message="" if helped else why_not,
-            policies=(PolicyVeto(DATABASES.name, "victimMinRuntime", VETO, refused),),
+            policies=(PolicyVeto(policies.DATABASES.name, "victimMinRuntime", VETO, refused),),
             helps=tuple(self._helps(verdicts)),
             history=tuple(_attempts(pending, message)),
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
@@ -440,53 +394,3 @@ def _attempts(pending: PendingPodView, message: str) -> Iterator[AttemptView]:
     for number in range(min(3, pending.attempts)):
         yield AttemptView(at(10.0 + 30 * number), "Unschedulable", message=message,
                           repeated=number)  # fmt: skip
-
-
-def _refused() -> str:
-    """Return why a policy is refused whose field is misspelt."""
-    try:
-        read({"metadata": {"name": TEAM.name}, "spec": {"maxVictimPerPreemption": 5}})
-    except PolicyError as error:
-        return str(error)
-    raise AssertionError("the policy is valid")
-
-
-def _rules(policy: PreemptionPolicy) -> tuple[str, ...]:
-    return tuple(rules(policy))
-
-
-def _policies() -> PoliciesDocument:
-    top = (BudgetUse("batch", 18), BudgetUse("team-a", 4))
-    owner = BudgetUse("ReplicaSet/team-b/web", 5)
-    batch = BudgetUse("batch", 256)
-    return PoliciesDocument(
-        revision=1,
-        items=(
-            PolicyView(
-                DATABASES.name, 3, generation_in_force=3, rules=_rules(DATABASES),
-                refusals={"victimMinRuntime": 12, "foreignVictims": 3}, last_refusal=at(95),
-            ),
-            PolicyView(
-                NIGHT.name, 1, generation_in_force=1, rules=_rules(NIGHT),
-                budgets=(BudgetView("namespace", 20, 3_600.0, 18, top),
-                         BudgetView("cluster", 200, 3_600.0, 22)),
-            ),
-            PolicyView(
-                TEAM.name, 5, accepted=False, generation_in_force=4, message=_refused(),
-                rules=_rules(TEAM), budgets=(BudgetView("owner", 5, 1_800.0, 5, (owner,)),),
-                refusals={"budgets": 7}, last_refusal=at(11),
-            ),
-        ),
-        bounds=(
-            _bound("preemptor", WasteScope.POD, 2),
-            _bound("owner", WasteScope.OWNER, 3),
-            _bound("namespace", WasteScope.NAMESPACE, 256, batch),
-            _bound("node", WasteScope.NODE, 1),
-            _bound("cluster", WasteScope.CLUSTER, 290),
-        ),
-    )  # fmt: skip
-
-
-def _bound(name: str, scope: WasteScope, spent: int, *top: BudgetUse) -> BoundView:
-    limit = MAX_VICTIMS[scope]
-    return BoundView(name, limit, WINDOW, spent, top, stopped=int(spent >= limit))
