@@ -97,7 +97,7 @@ class DynamicResources:
             return None
         attempts, target = self._of(cluster), cluster.columns.node(node)
         try:
-            claims = attempts.resume(pod)
+            claims = attempts.begin(pod)
         except UnusableClaimError as error:
             raise PluginError(str(error)) from error
         if claims is None or target is None:

@@ -76,17 +76,6 @@ class Attempts:
         self.claims = resolve(pod, self.cluster.devices)
         return self.claims
 
-    def resume(self, pod: Pod) -> ClaimsOfPod | None:
-        """Return the claims of the attempt that has chosen a node for a pod.
-
-        Raises:
-            UnusableClaimError: A claim rejects the pod on all nodes.
-        """
-        if self.claims is None or self.claims.pod is not pod:
-            return self.begin(pod)
-        self.allocation_cache.begin()
-        return self.claims
-
     def of(self, pod: Pod) -> ClaimsOfPod | None:
         """Return the claims of the last attempt, if it was for this pod."""
         claims = self.claims
