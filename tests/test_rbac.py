@@ -134,7 +134,7 @@ class Recorder:
             return self.answers.pop(0)
         return Reply(200, {}, body or _claim(path) or _empty_list(path, self.kind))
 
-    def start(self, *_: object) -> bool:
+    def post(self, *_: object) -> bool:
         return False
 
     @contextlib.asynccontextmanager

@@ -46,9 +46,6 @@ class Server:
         status = self._token(sent) if sent["kind"] == "TokenReview" else self._access(sent)
         return Reply(201, {}, json.dumps({**sent, "status": status}).encode())
 
-    def start(self, *_: object) -> bool:
-        return False
-
     def _token(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         user = self.users.get(sent["spec"]["token"])
         if user is None:

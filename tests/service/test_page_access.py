@@ -196,9 +196,6 @@ class NoTransport:
     async def send(self, *_):
         return Reply(201, {}, b'{"status":{}}')
 
-    def start(self, *_):
-        return False
-
 
 def options(**flags) -> ProcessOptions:
     return ProcessOptions(settings=load.defaults(), **flags)

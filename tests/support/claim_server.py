@@ -71,7 +71,7 @@ class ClaimServer:
             self.claims[plain] = found
         return Reply(200, {}, json.dumps(found).encode())
 
-    def start(self, *_: object) -> bool:
+    def post(self, *_: object) -> bool:
         return False
 
     def stream(self, path: str, silence_seconds: float) -> Any:

@@ -5,7 +5,6 @@ Informers, writer and leader election call it; it sends through a transport.
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -22,8 +21,6 @@ JSON: Final = "application/json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
-#: Methods that are never sent again when a kept connection turns out to be closed.
-_WRITES: Final = frozenset({"POST", "PATCH"})
 #: Longer than a loaded server takes for a write, and short enough that a lost answer is noticed
 #: while the reservation that waits for it still matters.
 ANSWER_SECONDS: Final = 10.0
@@ -60,12 +57,6 @@ def body_of(request: Request, answer: Reply | Unreachable) -> bytes:
         # A proxy's page, or nothing at all: it is unknown whether the request was executed.
         raise Unreachable(f"cannot {request}: the response is not JSON")
     return answer.body
-
-
-def _settle(answered: "asyncio.Future[Reply | Unreachable]", answer: Reply | Unreachable) -> None:
-    """Give an answer to the task that waits for it, unless that was cancelled."""
-    if not answered.done():
-        answered.set_result(answer)
 
 
 def _code(answer: Reply | Unreachable) -> str:
@@ -106,8 +97,8 @@ class Client:
             self.observer.request_ended(request.verb, request.resource, code, seconds)
         return body_of(request, answer)
 
-    def start(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
-        """Send a POST or PATCH if that is possible at once; `then` is called later, once.
+    def post(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
+        """Send a POST if that is possible at once; `then` is called later, once.
 
         The caller evaluates the answer with `body_of`. A 401 is not retried here: `call` renews
         the credentials.
@@ -125,35 +116,13 @@ class Client:
             self.observer.request_ended(request.verb, request.resource, _code(answer), seconds)
             then(answer)
 
-        sent = self._start(request, ended)
+        body, seconds = request.body or b"", request.answer_seconds
+        sent = self._transport.post(request.path, body, request.content_type, seconds, ended)
         if not sent and self._limiter is not None:
             self._limiter.put_back()
         return sent
 
-    def _start(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
-        return self._transport.start(
-            request.method,
-            request.path,
-            request.body or b"",
-            request.content_type,
-            request.answer_seconds,
-            then,
-        )
-
     async def _answer(self, request: Request) -> Reply | Unreachable:
-        """Return the answer to a request; a 401 only if new credentials do not help."""
-        if request.method in _WRITES:
-            answered: asyncio.Future[Reply | Unreachable] = (
-                asyncio.get_running_loop().create_future()
-            )
-            if self._start(request, functools.partial(_settle, answered)):
-                answer = await answered
-                if not isinstance(answer, Reply) or answer.status != 401:
-                    return answer
-        return await self._answer_patiently(request)
-
-    async def _answer_patiently(self, request: Request) -> Reply | Unreachable:
-        """Make a connection or get credentials where that is needed."""
         try:
             async with asyncio.timeout(request.answer_seconds):
                 return await self._transport.send(

@@ -26,19 +26,17 @@ class Transport(Protocol):
             Unreachable: No complete answer came.
         """
 
-    def start(
+    def post(
         self,
-        method: str,
         path: str,
         body: bytes,
         content_type: str,
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a request if that is possible at once, and have `then` called with its answer later.
+        """Send a POST if it can be sent at once, and have `then` called with its answer later.
 
         Args:
-            method: One that is not sent again when the connection breaks, such as POST.
             path: With the query.
             body: The body.
             content_type: Of the body.
@@ -140,21 +138,20 @@ class HttpTransport:
         may_help |= self._http.renew()
         return fresh if may_help else None
 
-    def start(
+    def post(
         self,
-        method: str,
         path: str,
         body: bytes,
         content_type: str,
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a request if credentials and a connection are available."""
+        """Send a POST if credentials and a connection are available."""
         auth_headers = self._credentials.cached_headers()
         if auth_headers is None:
             return False
-        return self._http.start(
-            method, path, self._with_type(auth_headers, content_type), body, seconds, then
+        return self._http.post(
+            path, self._with_type(auth_headers, content_type), body, seconds, then
         )
 
     def _with_type(self, auth_headers: Mapping[str, str], content_type: str) -> Mapping[str, str]:

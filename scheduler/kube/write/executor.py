@@ -148,7 +148,7 @@ class EffectExecutor:
             except Exception as error:  # noqa: BLE001 - the connection is not to blame for it
                 self._defect(error)
 
-        return self._client.start(request, answered)
+        return self._client.post(request, answered)
 
     async def execute(
         self, entry: QueuedEffect, first_answer: FirstAnswer | None = None

@@ -1,6 +1,5 @@
 """Requests, answers, credentials, and certificates of both sides."""
 
-import asyncio
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,9 +31,6 @@ from tests.support.certificates import Authority
 from tests.support.fake_api import FakeApi, Fault
 
 LIST = Request("list", "pods", "GET", "/api/v1/pods")
-CREATE = Request(
-    "create", "pods", "POST", "/api/v1/namespaces/default/pods", b'{"metadata":{"name":"a"}}'
-)
 
 
 async def test_a_request_is_answered_and_reported(client: Client, api: FakeApi, heard: Heard):
@@ -162,51 +158,6 @@ async def test_a_swapped_token_is_read_when_the_old_one_is_refused(api: FakeApi,
 
     codes = [each.headers["Authorization"] for each in api.requests]
     assert codes == ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]
-
-
-async def test_a_write_is_sent_again_with_a_swapped_token(api: FakeApi, tmp_path: Path):
-    path = tmp_path / "token"
-    path.write_text("old")
-    async with HttpTransport(ClusterAccess(api.url, TokenFile(path)), "test") as transport:
-        client = Client(transport)
-        await client.call(LIST)
-        path.write_text("new")
-        api.tokens = {"new"}
-
-        await client.call(CREATE)
-
-    assert {each.verb for each in api.requests[1:]} == {"create"}
-    assert api.requests[-1].headers["Authorization"] == "Bearer new"
-
-
-async def test_a_write_over_a_kept_connection_that_is_cut_is_not_sent_again(
-    api: FakeApi, client: Client
-):
-    await client.call(LIST)
-    api.inject(Fault("POST", "/pods", lose=True))
-
-    with pytest.raises(Unreachable) as raised:
-        await client.call(CREATE)
-
-    assert raised.value.sent
-    assert [each.verb for each in api.requests] == ["list", "create"]
-
-
-async def test_a_write_whose_caller_is_gone_leaves_its_connection_in_use(
-    api: FakeApi, client: Client, heard: Heard
-):
-    await client.call(LIST)
-    call = asyncio.create_task(client.call(CREATE))
-    await asyncio.sleep(0)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-
-    await asyncio.sleep(0.1)  # the answer comes
-    await client.call(LIST)
-
-    assert heard.requests[1] == ("create", "pods", "unreachable")
-    assert client._transport._http._connections == 1
 
 
 async def test_a_watch_notices_a_refused_token_as_well(api: FakeApi, tmp_path: Path):

@@ -184,9 +184,7 @@ async def test_a_cancelled_request_cuts_its_connection(server: Server, http: Htt
 async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
     """Post without a task; there must be a connection."""
     answer: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
-    assert http.start(
-        "POST", "/a", {"Authorization": "Bearer t"}, b"{}", seconds, answer.set_result
-    )
+    assert http.post("/a", {"Authorization": "Bearer t"}, b"{}", seconds, answer.set_result)
     assert not answer.done()
     async with asyncio.timeout(5):
         return await answer
@@ -195,7 +193,7 @@ async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
 async def test_without_an_open_connection_nothing_is_posted(server: Server, http: Http1):
     told: list[object] = []
 
-    assert not http.start("POST", "/a", {}, b"{}", 10.0, told.append)
+    assert not http.post("/a", {}, b"{}", 10.0, told.append)
 
     assert told == server.connections == []
 

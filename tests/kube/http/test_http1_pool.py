@@ -60,7 +60,7 @@ async def test_a_post_that_is_overdue_reveals_dead_connections_too(
     await kept(http, 3)
     told: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
 
-    assert http.start("POST", "/", {}, b"{}", 0.02, told.set_result)
+    assert http.post("/", {}, b"{}", 0.02, told.set_result)
     assert isinstance(await told, Unreachable)
     async with asyncio.timeout(1):
         reply = await get(http)

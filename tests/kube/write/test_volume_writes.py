@@ -70,9 +70,6 @@ class Server:
             raise Unreachable("connection reset")
         return Reply(200, {}, json.dumps(found).encode())
 
-    def start(self, *_: object) -> bool:
-        return False
-
     def stream(self, path: str, silence_seconds: float) -> Any:
         raise NotImplementedError
 

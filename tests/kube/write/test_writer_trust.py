@@ -263,7 +263,7 @@ async def test_a_defect_does_not_close_the_connection(api: FakeApi, client: Clie
     told: list[Any] = []
     post = Request("create", "events", "POST", "/apis/events.k8s.io/v1/namespaces/d/events", b"{}")
 
-    assert client.start(post, told.append)
+    assert client.post(post, told.append)
     await until(lambda: told)
     await writer.drain(0)
 
