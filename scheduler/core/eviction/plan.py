@@ -90,8 +90,6 @@ class PreemptionPlan:
     charge: Charge = field(default_factory=Charge)
     #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
     pods_at_decision: frozenset[str] = frozenset()
-    #: Those of them that were terminating for other preemptors.
-    terminating_at_decision: frozenset[str] = frozenset()
     #: What is written to the preemptor, and whether the API server has answered.
     written_record: str = ""
     nominated: bool = False

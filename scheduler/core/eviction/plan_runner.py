@@ -155,7 +155,7 @@ class PlanRunner:
         self.tracking.close_former(plan, now)
         self._ledger_writer.count(plan, now)
         cluster.nominate(pod, node)
-        self.revalidation.record_state(plan, queued, self._plans.on_node(node))
+        self.revalidation.record_state(plan, queued)
         self._plans.add(plan)
         self._status.remember_condition(queued, UNSCHEDULABLE, message)
         generation = pod.metadata.generation

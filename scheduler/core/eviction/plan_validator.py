@@ -2,12 +2,13 @@
 
 Between the decision and the evictions the cluster may change, and after a crash that time may be
 long. No victim is added to a plan here. A plan whose node and preemptor have not changed since the
-decision is carried out as it was decided.
+decision, and on whose node no pod is evicted for others, is carried out as it was decided.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
+from scheduler.core.eviction.phases import OPEN, PreemptionPhase
 from scheduler.core.eviction.plan import PolicyInputs, PreemptionPlan, victims_of_others
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -20,6 +21,9 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.change_log import ChangeLog
 
 __all__ = ["FitChecker", "PlanValidator"]
+
+#: Phases of plans whose victims terminate, or will.
+_EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
 
 
 class FitChecker(Protocol):
@@ -73,14 +77,11 @@ class PlanValidator:
             self._cluster.policies.version, {name: labels.get(name) for name in names}
         )
 
-    def record_state(
-        self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
-    ) -> None:
+    def record_state(self, plan: PreemptionPlan, queued: QueuedPod) -> None:
         """Record the state of node and preemptor when a plan is decided."""
         plan.log_positions = tuple(log.position for log in self.change_logs())
         plan.class_key = queued.key
         plan.charged_under = self.policy_inputs(plan)
-        plan.terminating_at_decision = self._terminating_for_others(plan, others)
 
     def to_evict(
         self, plan: PreemptionPlan, victims: list[Pod], others: Iterable[PreemptionPlan]
@@ -100,7 +101,8 @@ class PlanValidator:
         if queued is None:
             return None
         terminating = self._terminating_for_others(plan, others)
-        if terminating == plan.terminating_at_decision and not self._has_changed(plan, queued):
+        # A decision does not know which pods other plans evict, such as those of an earlier leader.
+        if not terminating and not self._has_changed(plan, queued):
             return victims
         needed = self.needed_victims(plan, queued, terminating)
         if needed is None:
@@ -228,18 +230,23 @@ class PlanValidator:
     ) -> frozenset[str]:
         """Return other pods of the node that terminate for preemptors, or soon will.
 
-        The latter are victims of plans whose preemptor is at least as important. Each plan was made
-        with the nominations of its time, and a new leader may choose other victims than the one
-        before: with these pods gone, fewer of the plan's victims may have to go. Pods that hang are
-        left out, since no plan may rely on them.
+        The latter are victims of plans that go on, and whose preemptor is at least as important. A
+        plan of an earlier leader that is not checked yet does not count. Each plan was made with
+        the nominations of its time, and a new leader may choose other victims than the one before:
+        with these pods gone, fewer of the plan's victims may have to go. Pods that hang are left
+        out, since no plan may rely on them.
         """
         cluster = self._cluster
         row = cluster.columns.row(plan.node)
         if row is None:
             return frozenset()
         priority = plan.preemptor.priority
-        at_least_as_important = (other for other in others if other.preemptor.priority >= priority)
-        planned = victims_of_others(plan, at_least_as_important, cluster)
+        evicting = (
+            other
+            for other in others
+            if other.phase in _EVICTS and other.preemptor.priority >= priority
+        )
+        planned = victims_of_others(plan, evicting, cluster)
         return frozenset(
             pod.uid
             for pod in cluster.pods.pods_on(row)

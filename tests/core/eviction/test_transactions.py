@@ -168,7 +168,7 @@ def test_a_victim_that_was_not_needed_is_not_a_victim_of_the_next_plan_either():
     cluster = two_planned()
     cluster.hold(Evict)
     cluster.drain()
-    assert asked(cluster) == ["b"]
+    assert asked(cluster) == ["a"]
     # A victim that was not needed may not be evicted because another pod is planned for.
     cluster.add(victim("c", cpu="1"))
     cluster.done()
@@ -180,6 +180,26 @@ def test_a_victim_that_was_not_needed_is_not_a_victim_of_the_next_plan_either():
 
     assert len(asked(cluster)) == 2
     assert {cluster.pod(name).spec.node_name for name in ("one", "other")} == {"n1"}
+
+
+def test_a_plan_spares_victims_when_another_plan_evicts_a_pod_that_its_decision_has_kept():
+    """An earlier leader planned to evict b. The decision for `two` keeps b and evicts a, c."""
+    cluster = Cluster(
+        node("n1").cpu("4"), victim("top", 200, "1"),
+        victim("a", 0, "1"), victim("b", 5, "1"), victim("c", 0, "1"), planned("one", "b"),
+    )  # fmt: skip
+    cluster.hold(Evict)
+    cluster.drain()
+    assert asked(cluster) == ["b"]
+
+    cluster.schedule(pod("two").cpu("1").priority(100))
+    while cluster.held:
+        cluster.done()
+    cluster.finish_terminating()
+    cluster.drain()
+
+    assert len(asked(cluster)) == 2
+    assert {cluster.pod(name).spec.node_name for name in ("one", "two")} == {"n1"}
 
 
 def test_no_pod_is_evicted_when_a_more_important_pod_has_taken_the_capacity():
