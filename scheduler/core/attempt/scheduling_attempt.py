@@ -184,14 +184,15 @@ class SchedulingAlgorithm:
             nominated_only, extender_result = yield from self._ask_filters(context)
         filtered = self._filter(context, extender_result, nominated_only=nominated_only)
         scores: Mapping[str, Mapping[str, int]] = {}
-        if context.pod_class.extenders and filtered.feasible.shape[0] > 1:
+        configured = context.pod_class.extenders
+        if filtered.feasible.shape[0] > 1 and extenders.has_verb(configured, Verb.PRIORITIZE):
             names = self._names(filtered.feasible)
-            scores = yield from extenders.score_nodes(context.pod_class.extenders, names)
-            if scores:
-                extender_result = (
-                    extender_result or ExtenderFilterResult(frozenset(names), frozenset(names))
-                ).limited_to(names)
-                filtered = self._filter(context, extender_result, nominated_only=nominated_only)
+            scores = yield from extenders.score_nodes(configured, names)
+            # Also where all of them failed: the cluster has changed while they were asked.
+            extender_result = (
+                extender_result or ExtenderFilterResult(frozenset(names), frozenset(names))
+            ).limited_to(names)
+            filtered = self._filter(context, extender_result, nominated_only=nominated_only)
         if filtered.feasible.shape[0]:
             return self._select_node(context, filtered, scores)
         if filtered.has_unasked_nodes or not self._cluster.columns.node_count:

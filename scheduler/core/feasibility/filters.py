@@ -199,7 +199,7 @@ def run_on_survivors(nodes: NodeView, predicates: Sequence[CompiledFilter], code
         if not survivors.shape[0]:
             break
         if survivors.shape[0] == len(nodes):
-            codes = predicate.codes(nodes)
+            codes = predicate.codes(nodes).copy()  # the filter may keep its array
         else:
             codes[survivors] = predicate.codes(nodes.take(survivors))
     return codes
