@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.model import times
+from scheduler.model.messages import count
 from scheduler.model.rest.common import PodView
 from scheduler.observe.logs import escape
 
@@ -117,11 +118,6 @@ def pod_name(pod: PodView) -> str:
 def owner_name(pod: PodView) -> str:
     """Return the owner of a pod; `-` if it has none."""
     return "-" if pod.owner is None else clean(f"{pod.owner.kind}/{pod.owner.name}")
-
-
-def count(number: int, word: str) -> str:
-    """Return a number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def paragraph(text: str, width: int | None, indent: str = "") -> str:

@@ -115,15 +115,13 @@ def filter_nodes(
 def score_nodes(
     extenders: IndexedExtenders, nodes: Sequence[str]
 ) -> Conversation[dict[str, Mapping[str, int]]]:
-    """Ask all extenders at once how good nodes are.
+    """Call all extenders that score nodes at once; there must be one.
 
     Returns:
         By extender and node, weighted and scaled to the range of our own scores. An extender that
         fails is left out.
     """
     asked = _with(extenders, Verb.PRIORITIZE)
-    if not asked:
-        return {}
     answers = yield tuple(Question(index, Verb.PRIORITIZE, tuple(nodes)) for index, _ in asked)
     by_extender: dict[str, Mapping[str, int]] = {}
     for (_, extender), answer in zip(asked, answers, strict=True):

@@ -14,6 +14,7 @@ from typing import Final
 
 __all__ = [
     "AWAITING_VICTIMS",
+    "EVICTS",
     "IN_PROGRESS",
     "OPEN",
     "TABLE",
@@ -100,6 +101,8 @@ IN_PROGRESS: Final = frozenset(
 OPEN: Final = frozenset(
     {PreemptionPhase.NOMINATING, PreemptionPhase.RECORDING, PreemptionPhase.EVICTING}
 )
+#: The victims terminate, or will.
+EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
 #: The preemptor is nominated, and its victims terminate or are about to.
 AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 

@@ -6,9 +6,9 @@ decision, and on whose node no pod is evicted for others, is carried out as it w
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
-from scheduler.core.eviction.phases import OPEN, PreemptionPhase
+from scheduler.core.eviction.phases import EVICTS
 from scheduler.core.eviction.plan import PolicyInputs, PreemptionPlan, victims_of_others
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -21,9 +21,6 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.change_log import ChangeLog
 
 __all__ = ["FitChecker", "PlanValidator"]
-
-#: Phases of plans whose victims terminate, or will.
-_EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
 
 
 class FitChecker(Protocol):
@@ -244,7 +241,7 @@ class PlanValidator:
         evicting = (
             other
             for other in others
-            if other.phase in _EVICTS and other.preemptor.priority >= priority
+            if other.phase in EVICTS and other.preemptor.priority >= priority
         )
         planned = victims_of_others(plan, evicting, cluster)
         return frozenset(

@@ -19,6 +19,7 @@ from scheduler.model.api.objects import Node, Pod, Taint
 from scheduler.model.api.pod_size import is_too_large
 from scheduler.model.api.resources import CPU
 from scheduler.model.api.selectors import Tolerations
+from scheduler.model.messages import count
 from scheduler.model.times import stamp
 from scheduler.observe.api.findings import Findings, Rejected
 from scheduler.observe.api.lists import slices
@@ -201,7 +202,7 @@ async def _by_taints(pod: Pod, nodes: Sequence[Rejected]) -> list[str]:
     most = heapq.nsmallest(_NAMED, counts.items(), key=lambda item: (-item[1], item[0]))
     return [
         f"Add a toleration for the taint {taint}: it is the only untolerated taint on"
-        f" {_count(number)}."
+        f" {count(number, 'node')}."
         for taint, number in most
     ]
 
@@ -241,10 +242,6 @@ def _amount(resource: str, amount: int) -> str:
             break
         unit, number = larger, number // 1024
     return f"{number}{unit}"
-
-
-def _count(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
 
 
 def _nodes(number: int) -> str:

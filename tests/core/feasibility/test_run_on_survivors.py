@@ -22,5 +22,5 @@ def test_verdicts_that_a_filter_keeps_are_not_written_to():
     cluster = Cluster(node("n1"), node("n2"), node("n3")).machine.cluster
     first, second = Keeping([0, 5, 0]), Keeping([0, 0, 7])
     nodes = cluster.nodes()
-    run_on_survivors(nodes, [first, second], np.zeros(len(nodes), dtype=np.uint16)[: len(nodes)])
+    run_on_survivors(nodes, [first, second], np.zeros(len(nodes), dtype=np.uint16))
     assert first.kept.tolist()[:3] == [0, 5, 0]

@@ -6,6 +6,7 @@ from typing import Final
 from scheduler.config import durations
 from scheduler.core.preemption.policy.pod_selection import SelectedPods
 from scheduler.model.api.objects import Pod
+from scheduler.model.messages import count
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -98,8 +99,8 @@ class AppliedPolicy:
         return self._refusal(Rule.DISRUPTION_BUDGETS, "disruption budgets do not allow it")
 
 
-def _most(count: int, things: str) -> str:
-    return f"at most {count} {things}{'s' if count != 1 else ''}"
+def _most(number: int, word: str) -> str:
+    return f"at most {count(number, word)}"
 
 
 def _long(seconds: Seconds) -> str:

@@ -26,6 +26,7 @@ import numpy as np
 
 from scheduler.core.preemption.policy.victim_matrix import PdbStanding
 from scheduler.model.api.objects import LabelSelector, Pod, PodDisruptionBudget
+from scheduler.model.messages import count
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.row_cursor import RowCursor
@@ -355,11 +356,11 @@ class InFlightEvictions:
         taken = quota.in_flight - self.in_flight(key, uids)
         if len(pods) + taken <= quota.allowed:
             return None
-        allowed = _count(quota.allowed, "disruption")
+        allowed = count(quota.allowed, "disruption")
         text = f"{names}: PodDisruptionBudget {key} allows {allowed}"
         if taken:
             are = "is" if taken == 1 else "are"
-            text += f", and {_count(taken, 'eviction')} {are} already in flight"
+            text += f", and {count(taken, 'eviction')} {are} already in flight"
         return PdbShortfall(text, uids, quota.until if taken else None, pdbs)
 
     def protecting(self, pod: Pod) -> tuple[str, ...]:
@@ -411,8 +412,3 @@ class InFlightEvictions:
             return True
         status = pdb.status
         return 0 < status.desired_healthy <= status.current_healthy
-
-
-def _count(number: int, things: str) -> str:
-    """Return a number of things in words, such as `1 eviction` or `2 evictions`."""
-    return f"1 {things}" if number == 1 else f"{number} {things}s"

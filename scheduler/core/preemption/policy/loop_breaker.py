@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner, shown_to
+from scheduler.model.messages import count
 from scheduler.model.policy_refusals import ending
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -65,9 +66,7 @@ def waste_veto(pause: WastePause) -> LoopVeto:
     elif pause.scope is WasteScope.NODE:
         text = "node(s) where too many evictions were wasted within the last hour"
     else:
-        evictions, were = (
-            ("1 eviction", "was") if pause.times == 1 else (f"{pause.times} evictions", "were")
-        )
+        evictions, were = count(pause.times, "eviction"), "was" if pause.times == 1 else "were"
         whose = _WHOSE[pause.scope]
         text = f"{STOPPED}: {evictions} for {whose} {were} wasted within the last hour"
     return LoopVeto(text, pause.until, pause.scope is not WasteScope.NODE, timed=True)
