@@ -73,6 +73,11 @@ def end_maintenance(stage: Stage) -> None:
 
 
 def add_nodes(stage: Stage) -> None:
-    """Add what the others wait for."""
-    stage.nodes("device", 1, resources={"example.com/gpu": "1"})
+    """Add what the others wait for.
+
+    The node with the device comes last. One pod still waits for a device after it, and no other
+    node wakes that pod: its message counts the nodes of its last attempt.
+    """
     stage.nodes("labelled", 1, labels={"disk": "ssd"})
+    stage.wait_nodes()
+    stage.nodes("device", 1, resources={"example.com/gpu": "1"})
