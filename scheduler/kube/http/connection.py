@@ -105,11 +105,16 @@ class HttpResponse:
             self._notify()
 
     def end(self, problem: str) -> None:
-        """Record the end of the connection, which also ends an answer without a length."""
-        if self.begun and not problem and self._unsized():
-            self.complete = True
-        elif not self.complete and self.failure is None:  # the first reason counts
-            self.failure = Unreachable(problem or "the server closed the connection")
+        """Record the end of the connection: the server's ends an answer without a length.
+
+        Args:
+            problem: Empty if the server closed the connection.
+        """
+        if not self.complete and self.failure is None:  # the first reason counts
+            if self.begun and not problem and self._unsized():
+                self.complete = True
+            else:
+                self.failure = Unreachable(problem or "the server closed the connection")
         self._notify()
 
     def _unsized(self) -> bool:
@@ -207,15 +212,15 @@ class HttpConnection(asyncio.Protocol):
         return kept and now < self.old_at and self.open
 
     def give_up(self, problem: str) -> None:
-        """Close the connection, and fail the answer with the problem."""
-        self.abort()
+        """Close the connection at once, and fail an answer that is not complete."""
+        if self._transport is not None:
+            self._transport.abort()
         if self._answer is not None:
             self._answer.end(problem)
 
     def abort(self) -> None:
         """Close the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
+        self.give_up("the client closed the connection")
 
     # What the loop calls
 
@@ -235,8 +240,7 @@ class HttpConnection(asyncio.Protocol):
             self.give_up("the server changed to another protocol")
             return
         except httptools.HttpParserError as error:
-            answer.end(f"the response is not HTTP: {error}")
-            self.abort()
+            self.give_up(f"the response is not HTTP: {error}")
             return
         if answer.buffered > BUFFER_BYTES:
             self._limit_buffer(answer)

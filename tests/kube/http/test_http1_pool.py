@@ -123,19 +123,39 @@ async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(
     assert min(after - before for before, after in itertools.pairwise(ages)) > 2
 
 
+@pytest.mark.parametrize("length", ["Content-Length: 9000000\r\n", ""], ids=["sized", "unsized"])
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
 async def test_an_answer_that_is_too_large_is_refused(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch, status: str
+    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch, status: str, length: str
 ):
     monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
     monkeypatch.setattr(connection, "ANSWER_BYTES", 2000)
-    head = f"HTTP/1.1 {status}\r\nContent-Length: 9000000\r\n\r\n".encode()
+    head = f"HTTP/1.1 {status}\r\n{length}\r\n".encode()
     wait = asyncio.Event()
     server.script = [[head + b"x" * 100_000, wait]]
 
     with pytest.raises(Unreachable, match="too large"):
         async with asyncio.timeout(1):
             await get(http)
+    wait.set()
+
+
+async def test_an_answer_without_a_length_is_not_whole_when_the_client_closes_its_connection(
+    server: Server, http: Http1
+):
+    wait = asyncio.Event()
+    server.script = [[OK, b"HTTP/1.1 200 OK\r\n\r\nhalf", wait]]
+    await kept(http, 1)
+    told: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
+    assert http.post("/", {}, b"{}", 10.0, told.set_result)
+    posted_on = next(iter(http._busy))
+    async with asyncio.timeout(1):
+        while not posted_on._answer.begun:
+            await asyncio.sleep(0)
+
+    await http.close()
+
+    assert isinstance(await told, Unreachable)
     wait.set()
 
 
