@@ -105,16 +105,33 @@ def _over_allocated(cluster: Cluster) -> Iterator[str]:
     for pod, node in cluster.placed():
         taken = used[node["metadata"]["name"]]
         taken["pods"] += 1
-        for container in pod["spec"]["containers"]:
-            requests = (container.get("resources") or {}).get("requests") or {}
-            for name, amount in requests.items():
-                taken[name] += quantity(amount)  # type: ignore[assignment]
+        claimed = _claimed(pod)
+        for key, amount in _requests(pod):
+            if key not in claimed:
+                taken[key[1]] += amount  # type: ignore[assignment]
     for node in cluster.nodes:
         name = node["metadata"]["name"]
         for resource, amount in used[name].items():
             room = quantity(node["status"]["allocatable"].get(resource, "0"))
             if amount > room:
                 yield f"{name} is over-allocated: {resource} {float(amount)} of {float(room)}"
+
+
+def _requests(pod: Json) -> Iterator[tuple[tuple[str, str], Fraction]]:
+    """Yield what each container requests, by names of the container and of the resource."""
+    for container in pod["spec"]["containers"]:
+        requests = (container.get("resources") or {}).get("requests") or {}
+        for resource, amount in requests.items():
+            yield (container["name"], resource), quantity(amount)
+
+
+def _claimed(pod: Json) -> Mapping[tuple[str, str], str]:
+    """Return which request of a pod's special claim is for which of its extended resources."""
+    status = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+    return {
+        (each["containerName"], each["resourceName"]): each["requestName"]
+        for each in status.get("requestMappings") or ()
+    }
 
 
 def _same_ports(cluster: Cluster) -> Iterator[str]:
@@ -265,14 +282,36 @@ def _wrong_devices(cluster: Cluster) -> Iterator[str]:
     """Yield the pods without the devices of their claims; a pool has the name of its node."""
     claims = {_key(claim): claim for claim in cluster.claims}
     for pod, node in cluster.placed():
-        for status in pod.get("status", {}).get("resourceClaimStatuses") or ():
-            name = status["resourceClaimName"]
+        for name in _claim_names(pod):
             claim = claims.get((pod["metadata"]["namespace"], name))
             pools = set() if claim is None else {each["pool"] for each in _results(claim)}
             if claim is None or not _is_reserved(claim, pod):
                 yield f"{_title(pod)} has a node, and its claim {name} is not reserved for it"
             elif pools != {node["metadata"]["name"]}:
                 yield f"{_title(pod)} is on another node than the devices of its claim {name}"
+
+
+def _missing_devices(cluster: Cluster) -> Iterator[str]:
+    """Yield the pods without a device for each unit of an extended resource of a class."""
+    claims = {_key(claim): claim for claim in cluster.claims}
+    for pod, _ in cluster.placed():
+        claimed = _claimed(pod)
+        if not claimed:
+            continue
+        name = pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+        results = _results(claims.get((pod["metadata"]["namespace"], name), {}))
+        counts = Counter(each["request"] for each in results)
+        for key, amount in _requests(pod):
+            if key in claimed and counts[claimed[key]] != amount:
+                yield f"{_title(pod)} has {counts[claimed[key]]} devices for {amount} {key[1]}"
+
+
+def _claim_names(pod: Json) -> list[str]:
+    """Return the names of a pod's claims, also of the one for its extended resources."""
+    status = pod.get("status", {})
+    extended = status.get("extendedResourceClaimStatus")
+    statuses = [*(status.get("resourceClaimStatuses") or ()), *([extended] if extended else [])]
+    return [each["resourceClaimName"] for each in statuses]
 
 
 def _results(claim: Json) -> Sequence[Json]:
@@ -295,4 +334,5 @@ _RULES: Final[tuple[Callable[[Cluster], Iterator[str]], ...]] = (
     _too_many_volumes,
     _devices_used_twice,
     _wrong_devices,
+    _missing_devices,
 )

@@ -169,6 +169,86 @@ def test_a_node_takes_no_more_volumes_than_its_driver_says():
     assert problems(node("n"), *pods, csi_nodes=driver) == ["n has 40 volumes of at most 39"]
 
 
+def claim(name, *devices, pool="n", uid="u-p"):
+    """Return a claim with devices that is reserved for a pod."""
+    results = [
+        {"request": "r", "driver": "d.example", "pool": pool, "device": each} for each in devices
+    ]
+    return {
+        "metadata": {"namespace": "sched-0", "name": name},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": uid}],
+        },
+    }
+
+
+def claiming(**status):
+    made = pod("p", "n")
+    made["metadata"]["uid"] = "u-p"
+    return {**made, "status": status}
+
+
+def with_claim():
+    return claiming(resourceClaimStatuses=[{"name": "x", "resourceClaimName": "c"}])
+
+
+def with_extended_resource(amount):
+    """Return a pod whose claim `c` has the devices for its extended resource."""
+    container = pod("p", "n")["spec"]["containers"][0]["name"]
+    mapping = {"containerName": container, "resourceName": "gpu", "requestName": "r"}
+    made = claiming(
+        extendedResourceClaimStatus={"resourceClaimName": "c", "requestMappings": [mapping]}
+    )
+    made["spec"]["containers"][0]["resources"]["requests"]["gpu"] = amount
+    return made
+
+
+@pytest.mark.parametrize(
+    ("claims", "want"),
+    [
+        ([claim("c", "d0")], []),
+        ([], ["sched-0/p has a node, and its claim c is not reserved for it"]),
+        (
+            [claim("c", "d0", uid="u-q")],
+            ["sched-0/p has a node, and its claim c is not reserved for it"],
+        ),
+        (
+            [claim("c", "d0", pool="m")],
+            ["sched-0/p is on another node than the devices of its claim c"],
+        ),
+        (
+            [claim("c", "d0"), claim("other", "d0")],
+            ["device d.example/n/d0 is allocated to 2 claims"],
+        ),
+    ],
+    ids=["right", "gone", "of another pod", "of another node", "used twice"],
+)
+def test_a_pod_has_the_devices_of_its_claim(claims, want):
+    assert problems(node("n"), with_claim(), claims=claims) == want
+
+
+def test_devices_of_a_class_provide_an_extended_resource():
+    two = [claim("c", "d0", "d1")]
+
+    assert problems(node("n"), with_extended_resource("2"), claims=two) == []
+    assert problems(node("n"), with_extended_resource("3"), claims=two) == [
+        "sched-0/p has 2 devices for 3 gpu"
+    ]
+    assert problems(node("n"), with_extended_resource("1"), claims=[]) == [
+        "sched-0/p has a node, and its claim c is not reserved for it",
+        "sched-0/p has 0 devices for 1 gpu",
+    ]
+
+
+def test_an_extended_resource_without_a_claim_is_the_nodes():
+    plugged = with_extended_resource("2")
+    del plugged["status"]
+
+    assert problems(node("n", gpu="2"), plugged) == []
+    assert problems(node("n", gpu="1"), plugged) == ["n is over-allocated: gpu 2.0 of 1.0"]
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [("100m", 0.1), ("4", 4), ("0.5", 0.5), ("2Ki", 2048), ("1M", 1e6), ("32Gi", 32 * 2**30)],
