@@ -63,7 +63,7 @@ async def start(client: Client, view: View, waits: Waits) -> AsyncIterator[Start
         )
         tasks.append(asyncio.create_task(informer.run()))
         if synced:
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(10):
                 await informer.synced.wait()
         return informer
 

@@ -66,17 +66,21 @@ async def test_a_dead_address_does_not_keep_others_from_being_tried(
     monkeypatch.setattr(dialing, "HEAD_START_SECONDS", 0.02)
     dialer = Named(port_of(second), FIRST, SECOND)
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(dialing.CONNECT_SECONDS / 2):
         (await dialer.connect()).abort()
     assert dialer.tried == [FIRST, SECOND]
     (await dialer.connect()).abort()
     assert dialer.tried == [FIRST, SECOND, SECOND]
 
 
-async def test_an_address_that_refuses_is_passed_over_at_once(second: Server):
+async def test_an_address_that_refuses_is_passed_over_at_once(
+    second: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(dialing, "CONNECT_SECONDS", 120.0)
+    monkeypatch.setattr(dialing, "HEAD_START_SECONDS", 30.0)
     dialer = Named(port_of(second), FIRST, SECOND)
 
-    async with asyncio.timeout(0.4):
+    async with asyncio.timeout(10):
         (await dialer.connect()).abort()
 
     assert dialer.tried == [FIRST, SECOND]

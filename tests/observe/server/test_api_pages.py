@@ -292,7 +292,7 @@ async def test_a_watch_whose_client_is_gone_ends_at_once(serve, pages, events):
 
     writer.transport.abort()
 
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(10):
         await closed.wait()
     ((status, writer),) = await open_watches(served, 1)
     assert status == 200
