@@ -20,6 +20,8 @@ _OURS, _THEIRS, _CEILING = "preemptive-scheduler", "kube-scheduler", "ceiling"
 
 #: CPU time of a plain pod as a share of kube-scheduler's: 0.3 ms of 2.3 ms.
 CPU_SHARE: Final = 0.3 / 2.3
+#: Milliseconds of CPU time for a pod with one claim.
+CLAIM_CPU_MS: Final = 1.0
 #: Rate on 15,000 nodes as a share of that on 5,000.
 LARGE_SHARE: Final = 0.75
 LARGE_RSS_MIB: Final = 2048.0
@@ -84,7 +86,9 @@ class _Ratio(NamedTuple):
 
 def table(found: Found, results: Sequence[Result]) -> list[list[str]]:
     """Return the table of the targets that were measured."""
-    rows = [*_rates(found), *_plain(found), *_large(found), *_idle(results)]
+    rows = [
+        *_rates(found), *_plain(found), *_claims(found), *_large(found), *_idle(results)
+    ]  # fmt: skip
     head = ["what", "wanted", *(each.title for each in _WINDOWS), "reached"]
     return [head, *rows] if rows else []
 
@@ -149,6 +153,18 @@ def _plain(found: Found) -> Iterator[list[str]]:
     yield _row(
         "Basic: peak RSS", f"at most {their_rss:.0f} MiB", f"{rss:.0f} MiB", rss <= their_rss
     )
+
+
+def _claims(found: Found) -> Iterator[list[str]]:
+    ours = found.get("ResourceClaimTemplate", {}).get(_OURS)
+    if ours:
+        cpu = _median([run.cpu["scheduler"] for run in ours])
+        yield _row(
+            "ResourceClaimTemplate: CPU of the scheduler per pod",
+            f"at most {CLAIM_CPU_MS:g} ms",
+            f"{cpu:.2f} ms",
+            cpu <= CLAIM_CPU_MS,
+        )
 
 
 def _large(found: Found) -> Iterator[list[str]]:

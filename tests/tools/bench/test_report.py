@@ -153,6 +153,18 @@ def test_on_a_large_cluster_the_rate_is_compared_with_that_of_basic_in_both_wind
     ]
 
 
+def test_the_cpu_of_a_pod_with_a_claim_has_a_target_of_its_own():
+    assert table(report.tables([result("ResourceClaimTemplate", OURS)]), "Targets") == [
+        [
+            "ResourceClaimTemplate: CPU of the scheduler per pod",
+            "at most 1 ms",
+            "2.00 ms",
+            "",
+            "**no**",
+        ]
+    ]
+
+
 def test_where_room_must_be_made_the_share_of_the_ceiling_is_enough():
     runs = [
         result("PreemptionLarge", name, finished=4.0)
