@@ -111,10 +111,10 @@ def _over_allocated(cluster: Cluster) -> Iterator[str]:
                 taken[key[1]] += amount  # type: ignore[assignment]
     for node in cluster.nodes:
         name = node["metadata"]["name"]
-        for resource, amount in used[name].items():
+        for resource, total in used[name].items():
             room = quantity(node["status"]["allocatable"].get(resource, "0"))
-            if amount > room:
-                yield f"{name} is over-allocated: {resource} {float(amount)} of {float(room)}"
+            if total > room:
+                yield f"{name} is over-allocated: {resource} {float(total)} of {float(room)}"
 
 
 def _requests(pod: Json) -> Iterator[tuple[tuple[str, str], Fraction]]:
