@@ -131,8 +131,12 @@ class Scene:
         def predicate(found: list[Json]) -> bool:
             return sum(map(is_bound, found)) == count
 
-        found = self.api.wait_for_list(self._pods, predicate)
+        found = self.wait_pods(predicate)
         return {each["metadata"]["name"] for each in found if not is_bound(each)}
+
+    def wait_pods(self, predicate: Callable[[list[Json]], bool]) -> list[Json]:
+        """Wait until the pods satisfy a predicate; return them."""
+        return self.api.wait_for_list(self._pods, predicate)
 
     def wait_running(self, *names: str) -> dict[str, str]:
         """Wait until pods run; return the node of each."""

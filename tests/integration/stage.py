@@ -45,6 +45,8 @@ class Stage:
         self._coming: dict[str, Future[list[str]]] = {}
         self._rank = HIGHEST
         self._made: list[str] = []
+        #: The number of pods so far; each is created as soon as it is drafted.
+        self._drafted = 0
         self._unscheduled: set[str] = set()
         self._pods = f"/api/v1/namespaces/{scene.namespace}/pods"
         self._begun = self.api.get(self._pods)["metadata"]["resourceVersion"]
@@ -84,6 +86,7 @@ class Stage:
     def new(self, name: str, cpu: str = "1", rank: str | int = "", **spec: Any) -> Json:
         """Return a pod of the next rank, or of the one given."""
         spec.setdefault("labels", {"app": group(name)})
+        self._drafted += 1
         return pod(name, cpu, f"rank-{rank or self._rank}", **spec)
 
     def running(self, kind: str, nodes: list[str], rank: int, cpu: str = "1", **spec: Any) -> None:
@@ -103,18 +106,18 @@ class Stage:
 
     # Look
 
-    def settle(self, peer: Peer, bound: int) -> None:
+    def settle(self, peer: Peer, bound: int, evicted: int = 0) -> None:
         """Wait until the scheduler has nothing left to do: neither it nor the cluster moves on.
 
         It cannot act on what it has not observed yet, so it gets some time to reach this number of
-        pods with a node. This method does not check the number.
+        pods with a node, and of evicted ones. This method does not check the numbers.
         """
         self.wait_nodes()
         pause = threading.Event()
         before = seen = ""
         for look in range(LOOKS):
             before, seen = seen, self._look(peer)
-            is_enough = look >= PATIENT_LOOKS or self._bound_count() == bound
+            is_enough = look >= PATIENT_LOOKS or self._counts() == (bound, evicted)
             if seen and seen == before and is_enough:
                 return
             pause.wait(LOOK_SECONDS)
@@ -164,8 +167,10 @@ class Stage:
                     changes.append((kind, each))
         raise AssertionError("the API server ended the watch")
 
-    def _bound_count(self) -> int:
-        return sum(map(is_bound, self.api.items(self._pods)))
+    def _counts(self) -> tuple[int, int]:
+        """Return how many pods have a node, and how many are gone."""
+        found = self.api.items(self._pods)
+        return sum(map(is_bound, found)), self._drafted - len(found)
 
     def _state(self) -> list[Any]:
         return [

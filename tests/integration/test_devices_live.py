@@ -56,11 +56,12 @@ def test_an_extended_resource_is_backed_by_a_claim(scene, scheduler, devices):
 
 
 @pytest.mark.needs_server("1.37", "older API servers do not serve DeviceTaintRules by default")
-def test_a_device_that_a_rule_taints_is_used_once_the_rule_is_gone(scene, scheduler, devices):
+def test_a_device_that_a_rule_taints_is_used_once_the_rule_is_gone(scene, schedulers, devices):
     (node,) = scene.nodes(1)
     devices.device_class()
     devices.slice(node, "d0")
     rule = devices.taint(node)
+    schedulers.start()
     devices.claim("c")
     scene.create(using("p", "c"))
     scene.wait_rejected("p", "cannot allocate all claims")
@@ -108,12 +109,13 @@ def test_pods_that_share_a_claim_are_bound_to_one_node(scene, scheduler, devices
     assert sorted(devices.consumers("c")) == [f"p-{i}" for i in range(4)]
 
 
-def test_a_pool_of_a_new_generation_replaces_the_old_one(scene, scheduler, devices):
+def test_a_pool_of_a_new_generation_replaces_the_old_one(scene, schedulers, devices):
     (node,) = scene.nodes(1)
     devices.device_class()
     devices.claim("c")
     devices.slice(node, "old")
     devices.slice(node, "new-0", generation=2, part=1, of=2)
+    schedulers.start()
     scene.create(using("p", "c"))
     scene.wait_rejected("p", "cannot allocate all claims")
 

@@ -177,6 +177,8 @@ def write_everything(tenant: Tenant, forged: Json, annotation: str) -> None:
         force="true",
     )
     whole = tenant.api.get(path)
+    # The scheduler may write a condition meanwhile.
+    del whole["metadata"]["resourceVersion"]
     whole["status"] |= status
     whole["metadata"]["labels"] = {"k8s-app": "kube-dns"}
     tenant.api.put(path, whole)

@@ -18,7 +18,7 @@ from tests.integration.peers import COMMON, KubeScheduler
 pytestmark = pytest.mark.cluster
 
 THEIRS = "loop-peer"
-SLOWLY = {"pod-delete.stage.kwok.x-k8s.io/delay": "1500ms"}
+SLOWLY = {"pod-delete.stage.kwok.x-k8s.io/delay": "4000ms"}
 #: The nodes that kube-scheduler may use: both at once may put a pod on a node that is free.
 TOGETHER = {"used-by": "both"}
 PERIOD = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}

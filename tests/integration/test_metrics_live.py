@@ -39,7 +39,7 @@ ELSEWHERE: Final = {
     "scheduler_log_lines_lost_total": "tests/service/test_telemetry.py",
 }
 STATUS: Final = "extendedResourceClaimStatus"
-VICTIM: Final = {"pod-delete.stage.kwok.x-k8s.io/delay": "3000ms"}
+VICTIM: Final = {"pod-delete.stage.kwok.x-k8s.io/delay": "8000ms"}
 
 
 class Moves:

@@ -346,7 +346,8 @@ def test_a_victim_that_its_controller_replaces_is_not_preempted_again(scene, sch
     scene.create(pod("high", "1", "high"))
 
     assert scene.wait_running("high")["high"] in nodes
-    (waiting,) = scene.wait_bound_count(4)
+    pods = scene.wait_pods(lambda found: len(found) == 5 and sum(map(is_bound, found)) == 4)
+    (waiting,) = (each["metadata"]["name"] for each in pods if not is_bound(each))
     scene.wait_rejected(waiting, "0/2 nodes are available: 2 Insufficient cpu.")
     scheduler.wait_log("pod_unschedulable", pod=f"{scene.namespace}/{waiting}")
     assert len(scheduler.logged("preemption_planned")) == 1

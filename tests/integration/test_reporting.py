@@ -83,10 +83,10 @@ def test_a_pod_that_was_nominated_and_bound_keeps_no_trace_of_the_nomination(sce
     schedulers.start()
 
     scene.create(pod("high", "2", "high"))
-    scene.wait("high", is_nominated(node))
     scene.wait_running("high")
 
     found = scene.pod("high")
+    assert scene.history().nominations("high") == ["", node]
     assert "nominatedNodeName" not in found["status"]
     assert condition(found, "PodScheduled")["status"] == "True"
 
@@ -275,7 +275,9 @@ def test_a_missing_right_to_delete_victims_is_reported_and_no_nomination_stays(
     said = 'cannot delete resource "pods"'
     failed = scheduler.wait_log("effect_failed", effect="Evict", cause="forbidden")
     assert said in failed["message"]
-    assert said in scene.events("high", "FailedScheduling", count=2)[-1]["note"]
+    # There may be a third one already, of the next attempt.
+    notes = [each["note"] for each in scene.events("high", "FailedScheduling", count=2)]
+    assert sum(said in note for note in notes) == 1
     scene.wait("high", is_nominated(""))
     assert not is_terminating(scene.pod("low"))
 

@@ -31,7 +31,7 @@ def test_pages_are_shown_to_users_that_the_api_server_allows(schedulers, token, 
         assert scheduler.get(path, reader)[0] == 200, path
         status, text = scheduler.get(path, stranger)
         assert (status, json.loads(text)["reason"]) == (403, "Forbidden"), path
-        for invalid in ("", "not-a-token", f"{reader[:-2]}xx"):
+        for invalid in ("", "not-a-token", altered(reader)):
             status, text = scheduler.get(path, invalid)
             assert (status, json.loads(text)["message"]) == (401, "Unauthorized"), path
     for path in ("/healthz", "/livez", "/readyz"):
@@ -39,6 +39,12 @@ def test_pages_are_shown_to_users_that_the_api_server_allows(schedulers, token, 
     log = scheduler.log_text()
     assert reader not in log
     assert stranger not in log
+
+
+def altered(token: str) -> str:
+    """Return a token with another signature; its last character has bits that are ignored."""
+    other = "A" if token[-20] != "A" else "B"
+    return f"{token[:-20]}{other}{token[-19:]}"
 
 
 def test_a_right_is_valid_for_its_path_only_and_ends_when_it_is_revoked(

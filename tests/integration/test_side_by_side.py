@@ -92,7 +92,8 @@ def played(stage: Stage, workload: Workload, start: Callable[[], Peer]) -> Outco
         for bound, step in workload.later:
             stage.settle(peer, bound)
             step(stage)
-        stage.settle(peer, workload.totals[0])
+        bound, _, evicted = workload.totals
+        stage.settle(peer, bound, evicted)
         return stage.outcome()
 
 

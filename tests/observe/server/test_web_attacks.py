@@ -81,16 +81,26 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def probes(server: Server, count: int, pause: float = 0.25) -> list[str]:
-    """Probe some times in a row; return what went wrong."""
-    problems = []
-    for _ in range(count):
-        try:
-            assert await server.get("/livez") == b"ok"
-        except (OSError, TimeoutError) as error:
-            problems.append(repr(error))
-        await asyncio.sleep(pause)
-    return problems
+async def probes(server: Server, control: Server, count: int) -> list[str]:
+    """Probe some times in a row; return what went wrong.
+
+    A server that is not attacked is probed at the same moments: where that is late, too, the
+    machine was, and the probe does not count.
+    """
+    problems, counted = [], 0
+    for _ in range(3 * count):
+        answer, other = await asyncio.gather(
+            server.get("/livez"), control.get("/livez"), return_exceptions=True
+        )
+        if not isinstance(other, TimeoutError):
+            assert other == b"ok"
+            counted += 1
+            if answer != b"ok":
+                problems.append(repr(answer))
+            if counted == count:
+                return problems
+        await asyncio.sleep(0.25)
+    raise TimeoutError("the machine is too slow")
 
 
 async def again_and_again(
@@ -116,7 +126,7 @@ async def again_and_again(
 async def test_silent_connections_that_are_opened_again_keep_no_probe_out(
     serve, descriptors, address
 ):
-    server = serve()
+    server, control = serve(), serve()
 
     async def silent() -> None:
         reader, writer = await asyncio.open_connection(
@@ -129,7 +139,7 @@ async def test_silent_connections_that_are_opened_again_keep_no_probe_out(
 
     async for _ in again_and_again(silent, 130):
         await asyncio.sleep(2.0)
-        problems = await probes(server, 20)
+        problems = await probes(server, control, 20)
 
     assert problems == []
 
@@ -137,7 +147,7 @@ async def test_silent_connections_that_are_opened_again_keep_no_probe_out(
 async def test_too_many_silent_connections_do_not_block_probes_of_another_address(
     serve, descriptors
 ):
-    server = serve("1024")  # so that it keeps 256 connections
+    server, control = serve("1024"), serve()  # so that it keeps 256 connections
     addresses = itertools.cycle([f"127.0.0.{last}" for last in range(2, 10)])
 
     async def silent() -> None:
@@ -152,13 +162,13 @@ async def test_too_many_silent_connections_do_not_block_probes_of_another_addres
 
     async for _ in again_and_again(silent, 400):
         await asyncio.sleep(1.0)
-        problems = await probes(server, 20)
+        problems = await probes(server, control, 20)
 
     assert problems == []
 
 
 async def test_connections_without_a_handshake_do_not_use_up_the_descriptors(serve, descriptors):
-    server = serve("256")
+    server, control = serve("256"), serve()
     held = []
     for i in range(1500):
         sock = socket.create_connection((PROBER, server.port), source_address=(OTHER, 0))
@@ -166,7 +176,7 @@ async def test_connections_without_a_handshake_do_not_use_up_the_descriptors(ser
         if i % 100 == 0:
             await asyncio.sleep(0)
 
-    problems = await probes(server, 4)
+    problems = await probes(server, control, 4)
     left = int(await server.get("/debug/open?count=150"))
     for sock in held:
         sock.close()
@@ -176,15 +186,17 @@ async def test_connections_without_a_handshake_do_not_use_up_the_descriptors(ser
 
 
 async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds(serve):
-    server = serve()
+    server, control = serve(), serve()
     holding = asyncio.create_task(server.get("/debug/hold?seconds=10", seconds=60))
 
     await asyncio.sleep(0.5)
-    problems = await probes(server, 20)
-    still_busy = not holding.done()
+    problems, answered = [], -1
+    while not holding.done():
+        problems += await probes(server, control, 1)
+        answered += 1  # the last one may have been answered after the end
 
     assert problems == []
-    assert still_busy
+    assert answered >= 5
     assert await holding == b"held up\n"
 
 
@@ -200,6 +212,6 @@ async def test_clients_that_disconnect_early_are_not_logged_as_errors(serve):
 
     for path in ("/livez", "/readyz?verbose", "/configz", "/metrics"):
         await asyncio.gather(*(leave(path) for _ in range(10)))
-    assert await probes(server, 1) == []
+    assert await server.get("/livez", seconds=10) == b"ok"
 
     assert server.stop() == ""

