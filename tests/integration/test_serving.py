@@ -1,6 +1,7 @@
 """Metrics and debug pages of a running scheduler: which users see them, and what they say."""
 
 import json
+import operator
 import threading
 
 import pytest
@@ -159,22 +160,21 @@ def test_what_is_known_is_what_the_api_server_has(scene, schedulers):
     scene.create(*(pod(f"p{i}") for i in range(4)))
     scene.wait_running(*(f"p{i}" for i in range(4)))
 
-    resources = {"pods", "nodes", "namespaces", "poddisruptionbudgets", "storageclasses"}
-    compared: set[str] = set()
+    resources = ("pods", "nodes", "namespaces", "poddisruptionbudgets", "storageclasses")
 
-    def same(resource: str) -> float:
-        # A comparison while an object changes has another result.
+    def equal_comparisons() -> list[float]:
         name = "scheduler_cache_comparisons_total"
-        return scheduler.metric(name, result="same", resource=resource)
+        return [scheduler.metric(name, result="same", resource=each) for each in resources]
 
-    pause = threading.Event()
+    # While an object changes, a comparison has another result.
+    before, pause = equal_comparisons(), threading.Event()
     for _ in range(300):
-        compared = {resource for resource in resources if same(resource) >= 1}
-        if compared == resources:
+        increased = list(map(operator.gt, equal_comparisons(), before))
+        if all(increased):
             break
         pause.wait(0.1)
 
-    assert compared == resources
+    assert all(increased), dict(zip(resources, increased, strict=True))
     assert scheduler.metric("scheduler_cache_drift") == 0
     assert scheduler.logged("cache_drift") == []
     assert scheduler.logged("cache_not_compared") == []

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -57,9 +58,14 @@ def _write_pair(directory: Path, name: str) -> tuple[str, str]:
             pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ),
     }
+    # Both files are behind one link, which is replaced at once.
+    pair = Path(tempfile.mkdtemp(dir=directory))
     for file, content in contents.items():
-        (directory / "new").write_bytes(content)
-        os.replace(directory / "new", directory / file)
+        (pair / file).write_bytes(content)
+        if not (directory / file).is_symlink():
+            (directory / file).symlink_to(f"..data/{file}")
+    (directory / "..new").symlink_to(pair.name)
+    os.replace(directory / "..new", directory / "..data")
     return str(directory / "tls.crt"), str(directory / "tls.key")
 
 

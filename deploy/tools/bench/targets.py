@@ -87,8 +87,12 @@ class _Ratio(NamedTuple):
 def table(found: Found, results: Sequence[Result]) -> list[list[str]]:
     """Return the table of the targets that were measured."""
     rows = [
-        *_rates(found), *_plain(found), *_claims(found), *_large(found), *_idle(results)
-    ]  # fmt: skip
+        *_rates(found),
+        *_plain(found),
+        *_claims(found),
+        *_large(found),
+        *_idle(results),
+    ]
     head = ["what", "wanted", *(each.title for each in _WINDOWS), "reached"]
     return [head, *rows] if rows else []
 

@@ -44,6 +44,10 @@ class Cluster:
             if name:
                 yield pod, nodes[name]
 
+    def claims_by_key(self) -> Mapping[tuple[str, str], Json]:
+        """Return the resource claims by namespace and name."""
+        return {_key(claim): claim for claim in self.claims}
+
 
 def problems(cluster: Cluster, measured: set[tuple[str, str]]) -> list[str]:
     """Return the problems: measured pods without a node, and violated rules."""
@@ -106,9 +110,9 @@ def _over_allocated(cluster: Cluster) -> Iterator[str]:
         taken = used[node["metadata"]["name"]]
         taken["pods"] += 1
         claimed = _claimed(pod)
-        for key, amount in _requests(pod):
-            if key not in claimed:
-                taken[key[1]] += amount  # type: ignore[assignment]
+        for (container, resource), amount in _requests(pod):
+            if (container, resource) not in claimed:
+                taken[resource] += amount  # type: ignore[assignment]
     for node in cluster.nodes:
         name = node["metadata"]["name"]
         for resource, total in used[name].items():
@@ -126,12 +130,16 @@ def _requests(pod: Json) -> Iterator[tuple[tuple[str, str], Fraction]]:
 
 
 def _claimed(pod: Json) -> Mapping[tuple[str, str], str]:
-    """Return which request of a pod's special claim is for which of its extended resources."""
-    status = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+    """Return the request of its claim by container and extended resource, where it has one."""
     return {
         (each["containerName"], each["resourceName"]): each["requestName"]
-        for each in status.get("requestMappings") or ()
+        for each in _extended_status(pod).get("requestMappings") or ()
     }
+
+
+def _extended_status(pod: Json) -> Json:
+    """Return the status of a pod's claim for extended resources; empty if it has none."""
+    return pod.get("status", {}).get("extendedResourceClaimStatus") or {}
 
 
 def _same_ports(cluster: Cluster) -> Iterator[str]:
@@ -280,9 +288,11 @@ def _devices_used_twice(cluster: Cluster) -> Iterator[str]:
 
 def _wrong_devices(cluster: Cluster) -> Iterator[str]:
     """Yield the pods without the devices of their claims; a pool has the name of its node."""
-    claims = {_key(claim): claim for claim in cluster.claims}
+    claims = cluster.claims_by_key()
     for pod, node in cluster.placed():
-        for name in _claim_names(pod):
+        statuses = pod.get("status", {}).get("resourceClaimStatuses") or ()
+        for status in filter(None, (*statuses, _extended_status(pod))):
+            name = status["resourceClaimName"]
             claim = claims.get((pod["metadata"]["namespace"], name))
             pools = set() if claim is None else {each["pool"] for each in _results(claim)}
             if claim is None or not _is_reserved(claim, pod):
@@ -293,25 +303,16 @@ def _wrong_devices(cluster: Cluster) -> Iterator[str]:
 
 def _missing_devices(cluster: Cluster) -> Iterator[str]:
     """Yield the pods without a device for each unit of an extended resource of a class."""
-    claims = {_key(claim): claim for claim in cluster.claims}
+    claims = cluster.claims_by_key()
     for pod, _ in cluster.placed():
         claimed = _claimed(pod)
-        if not claimed:
-            continue
-        name = pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+        name = _extended_status(pod).get("resourceClaimName", "")
         results = _results(claims.get((pod["metadata"]["namespace"], name), {}))
         counts = Counter(each["request"] for each in results)
-        for key, amount in _requests(pod):
-            if key in claimed and counts[claimed[key]] != amount:
-                yield f"{_title(pod)} has {counts[claimed[key]]} devices for {amount} {key[1]}"
-
-
-def _claim_names(pod: Json) -> list[str]:
-    """Return the names of a pod's claims, also of the one for its extended resources."""
-    status = pod.get("status", {})
-    extended = status.get("extendedResourceClaimStatus")
-    statuses = [*(status.get("resourceClaimStatuses") or ()), *([extended] if extended else [])]
-    return [each["resourceClaimName"] for each in statuses]
+        for (container, resource), amount in _requests(pod):
+            request = claimed.get((container, resource))
+            if request is not None and counts[request] != amount:
+                yield f"{_title(pod)} has {counts[request]} devices for {amount} {resource}"
 
 
 def _results(claim: Json) -> Sequence[Json]:

@@ -89,6 +89,7 @@ async def probes(server: Server, control: Server, count: int) -> list[str]:
     """
     problems, counted = [], 0
     for _ in range(3 * count):
+        await asyncio.sleep(0.25)
         answer, other = await asyncio.gather(
             server.get("/livez"), control.get("/livez"), return_exceptions=True
         )
@@ -99,7 +100,6 @@ async def probes(server: Server, control: Server, count: int) -> list[str]:
                 problems.append(repr(answer))
             if counted == count:
                 return problems
-        await asyncio.sleep(0.25)
     raise TimeoutError("the machine is too slow")
 
 
@@ -196,12 +196,12 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
         answered += 1  # the last one may have been answered after the end
 
     assert problems == []
-    assert answered >= 5
+    assert answered >= 20
     assert await holding == b"held up\n"
 
 
 async def test_clients_that_disconnect_early_are_not_logged_as_errors(serve):
-    server = serve()
+    server, control = serve(), serve()
 
     async def leave(path: str) -> None:
         _, writer = await asyncio.open_connection(PROBER, server.port, ssl=TRUSTING)
@@ -212,6 +212,6 @@ async def test_clients_that_disconnect_early_are_not_logged_as_errors(serve):
 
     for path in ("/livez", "/readyz?verbose", "/configz", "/metrics"):
         await asyncio.gather(*(leave(path) for _ in range(10)))
-    assert await server.get("/livez", seconds=10) == b"ok"
+    assert await probes(server, control, 1) == []
 
     assert server.stop() == ""

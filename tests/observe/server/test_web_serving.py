@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from statistics import median
 
 import pytest
 import structlog
@@ -176,10 +177,10 @@ async def test_health_answers_while_the_schedulers_loop_is_busy(serve):
 
     hold_up(lambda: len(answered) < 3)  # as a decision that takes seconds would
     stop.set()
-    while_busy = len(answered)
     await asyncio.to_thread(probing.join)
 
-    assert while_busy >= 3
+    assert len(answered) >= 3
+    assert median(answered) < 1.0
 
 
 async def test_a_page_waits_for_the_schedulers_loop_and_is_refused_where_that_takes_too_long(serve):
@@ -201,10 +202,7 @@ async def test_a_page_waits_for_the_schedulers_loop_and_is_refused_where_that_ta
 
 
 def hold_up(wanted: Callable[[], bool]) -> None:
-    """Keep the loop that calls from everything else, in Python code that never waits.
-
-    It ends when this is not wanted any more, or after 30 seconds.
-    """
+    """Keep the loop that calls busy while this is wanted, 30 seconds at most; it never waits."""
     clock = Clock()
     end = clock.perf() + 30.0
     while wanted() and clock.perf() < end:
@@ -226,22 +224,14 @@ def probe(port: int, stop: threading.Event, answered: list[float]) -> None:
         answered.append(clock.perf() - begun)
 
 
-def in_one_file(file: Path, pair: tuple[str, str]) -> None:
-    """Put certificate and key into one file, which replaces another one at once."""
-    new = file.with_suffix(".new")
-    new.write_bytes(b"".join(Path(each).read_bytes() for each in pair))
-    new.replace(file)
-
-
 async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path, write_pair):
-    file = tmp_path / "both.pem"
-    in_one_file(file, write_pair(tmp_path, "first"))
+    cert_file, key_file = write_pair(tmp_path, "first")
     served = await serve(
-        listen=Listen(cert_file=str(file), key_file=str(file), refresh_seconds=0.02)
+        listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)
     )
 
     first = await served.certificate()
-    in_one_file(file, write_pair(tmp_path, "second"))
+    write_pair(tmp_path, "second")
     async with asyncio.timeout(5):
         while not serve.events:
             await served.certificate()

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from statistics import median
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -196,7 +197,7 @@ def test_5000_nodes_with_150000_pods_are_drawn_within_a_second(
 def test_5000_nodes_are_kept_up_with_live(visit: Callable[[Console], Page], large: Console):
     """A change is drawn, and no task of the page takes half a second.
 
-    The least disturbed change counts: what takes long by itself takes long each time.
+    The median of five changes counts: what takes long by itself takes long each time.
     """
     page = visit(large)
     page.open("cluster")
@@ -214,4 +215,4 @@ def test_5000_nodes_are_kept_up_with_live(visit: Callable[[Console], Page], larg
         page.find(f".bars canvas[data-revision='{revision}']")
         longest.append(page.script("return window.longest"))
 
-    assert min(longest) < 500, longest
+    assert median(longest) < 500, longest
