@@ -11,8 +11,8 @@ The module is longer than others because it names every event and every outcome 
 """
 
 import functools
-from collections import Counter
-from collections.abc import Mapping, Set
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -39,7 +39,7 @@ from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.quantity import QuantityError
 from scheduler.model.base import Record
-from scheduler.model.decisions import Attempt, Decision
+from scheduler.model.decisions import Attempt, AttemptPhase, Decision
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -190,6 +190,11 @@ class Machine:
         """Return and remove the waits for devices that have ended, for metrics."""
         return self._binding.take_device_waits()
 
+    @property
+    def preemption_durations(self) -> deque[tuple[Seconds, bool]]:
+        """How long preemptions took and whether they succeeded, for metrics, which remove them."""
+        return self._plan_runner.durations
+
     def prepare(self) -> bool:
         """Do a part of the work that the next decision needs; return whether more is left.
 
@@ -215,6 +220,7 @@ class Machine:
         # Evictions that were wasted until now already count for this attempt.
         self._plan_runner.tracking.close_if_lost(queued.uid, now)
         questions, outcome, error = self._run(run)
+        self._attempts.enter_phase(AttemptPhase.COMMIT)
         decision: Decision
         if questions:
             decision = self._suspended.suspend(run, questions, now)
@@ -239,6 +245,10 @@ class Machine:
             comparison=None if outcome.candidate is None else outcome.candidate.comparison,
             violating=frozenset() if outcome.candidate is None else outcome.candidate.violating,
         )
+
+    def measure(self, enter_phase: Callable[[AttemptPhase], None]) -> None:
+        """Call a function whenever an attempt begins a phase, so that its caller can time it."""
+        self._attempts.enter_phase = enter_phase
 
     def ready(self) -> bool:
         """Return whether a pod waits for its turn, or an attempt has its answers of extenders."""

@@ -1,5 +1,6 @@
 """Attempts and their decisions: one pod, one decision, with an optional trace."""
 
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias, assert_never
 
 from scheduler.model.base import Record
@@ -10,6 +11,7 @@ from scheduler.model.policy_refusals import PolicyRefusal
 __all__ = [
     "Attempt",
     "AttemptDetails",
+    "AttemptPhase",
     "Decision",
     "DecisionSummary",
     "Failed",
@@ -127,6 +129,19 @@ class Rejection(Record, frozen=True):
     resolvable: bool
     #: The first nodes, by name.
     examples: tuple[str, ...]
+
+
+class AttemptPhase(StrEnum):
+    """A part of an attempt whose time is measured."""
+
+    #: From popping the pod until the feasible nodes are known.
+    FILTER = "filter"
+    #: Scores the feasible nodes and picks one.
+    SCORE = "score"
+    #: Runs the post filters: looks for a node and victims.
+    PREEMPT = "preempt"
+    #: Assumes the pod, or starts its preemption, or has it wait; and hands the effects over.
+    COMMIT = "commit"
 
 
 class AttemptDetails(Record, frozen=True):

@@ -6,7 +6,7 @@
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["TABLE", "QueueMove", "QueuePhase"]
+__all__ = ["TABLE", "PendingReason", "QueueMove", "QueuePhase"]
 
 
 class QueuePhase(StrEnum):
@@ -31,6 +31,27 @@ class QueuePhase(StrEnum):
     BINDING = "binding"
     #: It was observed on a node, or deleted.
     REMOVED = "removed"
+
+
+class PendingReason(StrEnum):
+    """Why a pod is still pending, by its last attempt. Metrics show the values."""
+
+    NOT_TRIED = "not_tried"
+    #: A PreEnqueue plugin keeps it out of the queue; never the result of an attempt.
+    GATED = "gated"
+    #: On every node something is in the way that no other pod has taken, for example a taint, or a
+    #: request that is larger than the node.
+    NEVER_FITS = "never_fits"
+    #: Other pods occupy what it needs on some node.
+    BUSY = "busy"
+    #: A policy refuses its preemption.
+    POLICY = "policy"
+    #: Its preemption is paused, because evictions were wasted or victims do not terminate.
+    PAUSED = "paused"
+    #: Victims were chosen for it.
+    PREEMPTING = "preempting"
+    #: Its last attempt, or its binding, has failed.
+    ERROR = "error"
 
 
 class QueueMove(StrEnum):

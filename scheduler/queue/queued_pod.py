@@ -7,7 +7,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.phase_table import next_phase
 from scheduler.model.times import Seconds
-from scheduler.queue.phases import TABLE, QueueMove, QueuePhase
+from scheduler.queue.phases import TABLE, PendingReason, QueueMove, QueuePhase
 
 __all__ = ["QueuedPod"]
 
@@ -29,6 +29,7 @@ class QueuedPod:
         "group_key",
         "history",
         "phase",
+        "reason",
         "rejectors",
         "reported_condition",
         "sequence",
@@ -61,6 +62,8 @@ class QueuedPod:
         self.backoff_expiry: Seconds = 0.0
         #: Plugins that rejected it in its last attempt; empty after an error.
         self.rejectors: frozenset[str] = frozenset()
+        #: Why it is pending, by its last attempt, also while it is gated or waits for its turn.
+        self.reason = PendingReason.NOT_TRIED
         #: Whether victims that were evicted for it are still terminating.
         self.victims_terminating = False
         #: When an attempt first found that it fits nowhere; `None` before that.

@@ -99,6 +99,7 @@ class WaitingGroups:
         for queued in [*self.of(group).values()]:
             self.pop(queued)
             queued.rejectors, queued.group_key = like.rejectors, like.group_key
+            queued.reason = like.reason
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:

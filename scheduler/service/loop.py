@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from scheduler.core.machine import Machine
-from scheduler.model.decisions import Attempt, Placed
+from scheduler.model.decisions import Attempt, AttemptPhase, Placed
 from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, changes_nothing
 from scheduler.model.times import Seconds
@@ -42,6 +42,37 @@ class _Handling(dict[type[Event], Histogram]):
     def __missing__(self, kind: type[Event]) -> Histogram:
         histogram = self[kind] = self._of_kind(kind)
         return histogram
+
+
+class _PhaseTimes:
+    """Measures the phases of one attempt after the other; the machine calls `enter`."""
+
+    def __init__(self, perf: Callable[[], float]) -> None:
+        self._perf = perf
+        #: When the attempt began; `None` between attempts, when nothing is measured.
+        self._began: float | None = None
+        #: The phases of the attempt and when each began, in order.
+        self._entered: list[tuple[AttemptPhase, float]] = []
+
+    def begin(self, began: float) -> None:
+        """Begin with an attempt whose pod was popped at this time."""
+        self._began = began
+        self._entered.clear()
+
+    def enter(self, phase: AttemptPhase) -> None:
+        """Note that a phase begins."""
+        if self._began is not None:
+            self._entered.append((phase, self._perf()))
+
+    def end(self, ended: float) -> dict[AttemptPhase, Seconds]:
+        """Return how long each phase took; the first one began with the attempt."""
+        seconds: dict[AttemptPhase, Seconds] = {}
+        since, self._began = self._began or ended, None
+        following = [*(began for _, began in self._entered[1:]), ended]
+        for (phase, _), until in zip(self._entered, following, strict=False):
+            seconds[phase] = seconds.get(phase, 0.0) + until - since
+            since = until
+        return seconds
 
 
 class Loop:
@@ -74,6 +105,8 @@ class Loop:
         self._placed: dict[str, tuple[Attempt, float]] = {}
         self._defect: Exception | None = None
         self._handling = _Handling(telemetry.handling)
+        self._phases = _PhaseTimes(clock.perf)
+        machine.measure(self._phases.enter)
 
     def start_deciding(self) -> None:
         """Begin to decide."""
@@ -123,7 +156,7 @@ class Loop:
                 if placed is not None:
                     seconds = self._clock.perf() - placed[1]
                     self._telemetry.bound(placed[0], bound, seconds)
-            self._report_waits()
+            self._report_ended()
             ended = perf()
             self._handling[type(event)].observe(ended - begun)
             begun = ended
@@ -138,9 +171,12 @@ class Loop:
         if self._history.awaited:
             self._history.observed(event, now)
 
-    def _report_waits(self) -> None:
+    def _report_ended(self) -> None:
         for wait in self._machine.take_device_waits():
             self._telemetry.device_wait(wait)
+        durations = self._machine.preemption_durations
+        while durations:
+            self._telemetry.preemption_executed(*durations.popleft())
 
     def _forget_placed(self) -> None:
         """Forget attempts whose pod is gone, or was released before it was bound."""
@@ -208,7 +244,7 @@ class Loop:
         self._machine.flush(now)
         for effect in self._machine.flushed_effects():
             self._submit(effect)
-        self._report_waits()
+        self._report_ended()
         if len(self._placed) > len(self._machine.binding):
             self._forget_placed()
 
@@ -237,8 +273,10 @@ class Loop:
             if self._machine.prepare():
                 continue
             now = self._clock.now()
+            self._phases.begin(begun)
             attempt = self._machine.step(now)
             if attempt is None:
+                self._phases.end(begun)
                 return
             if self._write_down is not None:
                 self._write_down(attempt, now)
@@ -248,7 +286,9 @@ class Loop:
                 self._placed[attempt.pod.uid] = (attempt, begun)
             for effect in attempt.effects:
                 self._submit(effect)
-            self._telemetry.attempt(attempt, self._clock.perf() - begun, decided - begun)
+            ended = self._clock.perf()
+            phases = self._phases.end(ended)
+            self._telemetry.attempt(attempt, ended - begun, decided - begun, phases)
             self._history.attempted(attempt, now)
 
     async def _pause(self) -> None:

@@ -15,7 +15,7 @@ from scheduler.kube.watch.cache_comparer import Drift
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.kube.write.writer import Writer
-from scheduler.model.decisions import Attempt, Waiting
+from scheduler.model.decisions import Attempt, AttemptPhase, Waiting
 from scheduler.model.effects import Bind
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
@@ -24,6 +24,7 @@ from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.recorder.recorder import GAP_REASONS, Gap
+from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.service.recording import Recording
 
 __all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership", "provide_recording"]
@@ -53,10 +54,18 @@ class Telemetry:
         self._logs = logs
         self._log = AttemptLog(logs.logger, logs.verbosity)
 
-    def attempt(self, attempt: Attempt, seconds: Seconds, algorithm_seconds: Seconds) -> None:
+    def attempt(
+        self,
+        attempt: Attempt,
+        seconds: Seconds,
+        algorithm_seconds: Seconds,
+        phases: Mapping[AttemptPhase, Seconds],
+    ) -> None:
         """Report an attempt that has ended, or waits for extenders."""
+        self._metrics.record_phases(phases.items())
         if not isinstance(attempt.decision, Waiting):
-            self._metrics.record_attempt(attempt, seconds, algorithm_seconds)
+            evaluation = phases.get(AttemptPhase.PREEMPT, 0.0)
+            self._metrics.record_attempt(attempt, seconds, algorithm_seconds, evaluation)
         self._log.attempt(attempt)
 
     def bound(self, attempt: Attempt, bound: Bound, seconds: Seconds) -> None:
@@ -74,6 +83,10 @@ class Telemetry:
         self._metrics.record_device_wait(
             wait.scheduler_name, wait.devices, wait.status, wait.seconds
         )
+
+    def preemption_executed(self, seconds: Seconds, succeeded: bool) -> None:
+        """Report how long it took to have the victims of a preemption evicted."""
+        self._metrics.record_preemption_execution(seconds, succeeded=succeeded)
 
     def outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
         """Report the outcome of an effect."""
@@ -203,6 +216,7 @@ def provide(
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
     metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted_wakeups)
     metrics.provide("scheduler_unschedulable_pods", lambda: _rejections(machine))
+    metrics.provide("scheduler_pending_pods_by_reason", lambda: _pending_reasons(machine))
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})
     metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.evicting})
@@ -254,6 +268,15 @@ def _rejections(machine: Machine) -> Counter[tuple[str, str]]:
     for queued in machine.queue:
         for plugin in queued.rejectors:
             counts[plugin, queued.pod.spec.scheduler_name] += 1
+    return counts
+
+
+def _pending_reasons(machine: Machine) -> dict[str, int]:
+    counts = dict.fromkeys((reason.value for reason in PendingReason), 0)
+    for queued in machine.queue:
+        if queued.phase is not QueuePhase.BINDING:
+            gated = queued.phase is QueuePhase.GATED
+            counts[PendingReason.GATED if gated else queued.reason] += 1
     return counts
 
 

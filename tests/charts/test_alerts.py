@@ -240,12 +240,12 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "BudgetsViolated": Case(
         {
-            'scheduler_preemption_violations_total{pod="a",profile="p"}':
+            'scheduler_preemption_pdb_violations_total{pod="a",preemptor="pod"}':
             Counter(0, 0, appears=True)
         },
         1, 20, "About 1 victims in 15 minutes were protected by a PodDisruptionBudget; every"
         " candidate had such victims.",
-        "info", {"profile": "p"},
+        "info", {},
     ),
     "ApiErrors": Case(
         {requests("500"): Counter(1, 600)},

@@ -24,6 +24,7 @@ NOT_COPIED = {
         "_reservers",  # from the configuration
         "_device_waits",  # metrics
     },
+    "_plan_runner": {"durations"},  # metrics
     "_suspended": {"_attempts", "_ready"},  # running code: `not_copied` names it
     "": {"binding"},  # the same as that of `_binding`
     "cluster": {"namespaces"},  # written again

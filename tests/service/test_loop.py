@@ -46,6 +46,11 @@ class Waiting:
     def ready(self) -> bool:
         return False
 
+    preemption_durations = ()
+
+    def measure(self, enter_phase: object) -> None:
+        """Enter no phase."""
+
     def take_device_waits(self) -> tuple[()]:
         return ()
 

@@ -1,5 +1,7 @@
 """What the live scheduler reports to metrics and log."""
 
+import asyncio
+import contextlib
 import io
 import json
 from collections import Counter
@@ -11,6 +13,8 @@ from scheduler.kube.watch.cache_comparer import Drift
 from scheduler.model.api.devices import DeviceClass, ResourceClaim
 from scheduler.model.api.objects import Service
 from scheduler.model.api.storage import StorageClass
+from scheduler.model.decisions import AttemptPhase
+from scheduler.model.effects import Nominate
 from scheduler.model.events import (
     DeviceClassObserved,
     DevicesObserved,
@@ -19,11 +23,16 @@ from scheduler.model.events import (
     StorageObserved,
     WorkloadObserved,
 )
+from scheduler.model.policies import Budget, BudgetScope, PodSelection
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
+from scheduler.queue.phases import PendingReason
+from scheduler.service.clock import Clock
+from scheduler.service.loop import Loop
 from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_recording
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
+from tests.support.policies import labelled, policy
 
 
 class NoWriter:
@@ -31,6 +40,16 @@ class NoWriter:
 
     def lengths(self):
         return {}
+
+
+class Ticking(Clock):
+    """A clock that is a tenth of a millisecond later at each look."""
+
+    looks = 0
+
+    def perf(self) -> float:
+        self.looks += 1
+        return self.looks / 10_000
 
 
 class NoPolicies:
@@ -88,6 +107,70 @@ def test_wasted_wake_ups_are_read_from_the_queue(registry, metrics, logs):
 
     labels = {"plugin": "NodeResourcesFit", "event": "NodeUpdateNodeAllocatable"}
     assert registry.get_sample_value("scheduler_wasted_wakeups_total", labels) == 1
+
+
+def test_a_pending_pod_counts_once_by_why_it_is_pending(registry, metrics, logs):
+    cluster = Cluster(
+        node("n1").cpu("4").label("zone", "a"),
+        node("n2").cpu("4").label("zone", "b"),
+        pod("old").on("n1").cpu("4").priority(50),
+        pod("low").on("n2").cpu("4").priority(1),
+        policy(
+            preemptors=PodSelection(pods=labelled(app="held")),
+            budgets=(Budget(0, 3600.0, BudgetScope.CLUSTER),),
+        ),
+    )
+    provide(metrics, cluster.machine, [], NoPolicies(), NoWriter(), logs)
+    cluster.hold(Nominate)
+    for wanted in (
+        pod("huge").cpu("9"),
+        pod("busy").cpu("4").priority(1),
+        pod("held").cpu("4").priority(9).label("app", "held"),
+        pod("preemptor").cpu("4").priority(8).selects(zone="b"),
+        pod("waits").gated("g"),
+    ):
+        cluster.add(wanted)
+        cluster.drain()
+    cluster.add(pod("next"))
+
+    found = {
+        reason.value: registry.get_sample_value(
+            "scheduler_pending_pods_by_reason", {"reason": reason.value}
+        )
+        for reason in PendingReason
+    }
+
+    assert found == {
+        "never_fits": 1, "busy": 1, "policy": 1, "preempting": 1, "gated": 1, "not_tried": 1,
+        "paused": 0, "error": 0,
+    }  # fmt: skip
+    assert sum(found.values()) == len(cluster.machine.queue)
+
+
+async def test_the_phases_of_attempts_are_timed(registry, metrics, logs):
+    cluster = Cluster(
+        node("n1").cpu("4"), pod("low").on("n1").cpu("2"), pod("fits").cpu("1").priority(9)
+    )
+    cluster.hold(Nominate)
+    loop = Loop(cluster.machine, lambda _: None, Ticking(), Telemetry(metrics, logs))
+    cluster.add(pod("high").cpu("3").priority(5))
+    loop.start_deciding()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await loop.run()
+
+    def value(of: str, phase: str) -> float | None:
+        name = f"scheduler_attempt_phase_duration_seconds_{of}"
+        return registry.get_sample_value(name, {"phase": phase})
+
+    # A look when the pod is popped, one at each phase, one after the decision, one at the end.
+    assert [value("count", phase.value) for phase in AttemptPhase] == [2, 1, 1, 2]
+    assert [value("sum", phase.value) for phase in AttemptPhase] == pytest.approx(
+        [4e-4, 1e-4, 1e-4, 4e-4]
+    )
+    evaluation = "scheduler_preemption_evaluation_duration_seconds_sum"
+    labels = {"preemptor": "pod", "result": "Success"}
+    assert registry.get_sample_value(evaluation, labels) == pytest.approx(1e-4)
 
 
 def test_policies_are_counted_by_what_is_in_force(registry, metrics, logs):

@@ -19,7 +19,8 @@ The module is longer than others because an attempt is one sequence of steps, wi
 extenders.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -37,12 +38,12 @@ from scheduler.core.attempt.post_filters import (
 from scheduler.core.feasibility import nominated_pods, tie_breaking
 from scheduler.core.feasibility.explain import rejections
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
-from scheduler.core.feasibility.fit_error import count_reasons, fit_error
+from scheduler.core.feasibility.fit_error import count_reasons, fit_error, pending_reason
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain, Veto
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
 from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
@@ -51,10 +52,11 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import MAX_PARTS, is_too_large
 from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.decisions import AttemptDetails
+from scheduler.model.decisions import AttemptDetails, AttemptPhase
 from scheduler.model.effects import Effect, Verb
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.times import Seconds
+from scheduler.queue.phases import PendingReason
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
 
@@ -78,10 +80,6 @@ TOO_LARGE: Final = (
 #: The name of no plugin: no event but a change of the pod can help it.
 _BY_SIZE: Final = frozenset({"PodSize"})
 NO_NODES: Final = "no nodes available to schedule pods"
-
-
-def _no_vetoes(_row: int) -> tuple[Veto, ...]:
-    return ()
 
 
 class AttemptResult(Record, frozen=True):
@@ -111,6 +109,8 @@ class AttemptResult(Record, frozen=True):
     #: Whether a veto that may end blocks preemption, and when the first one ends.
     blocked: bool = False
     until: Seconds | None = None
+    #: The kind of reason why it stays pending, where neither `node` nor `candidate` is set.
+    reason: PendingReason = PendingReason.NEVER_FITS
     details: AttemptDetails | None = None
 
 
@@ -127,13 +127,17 @@ class SchedulingAlgorithm:
         compares: bool = False,
     ) -> None:
         self.detailed = False  # whether results have details
+        #: Called when an attempt begins a phase; who drives the machine measures the time.
+        self.enter_phase: Callable[[AttemptPhase], None] = lambda _phase: None
         self._compares = compares
         self._compares_from: Seconds = 0.0
         self._cluster = cluster
         self._verdicts = verdicts
         self._policies = policies
         self._classes = EquivalenceClasses(profiles, cluster, verdicts)
-        self._post_filters = PostFilterRunner(cluster, verdicts, self._filter_all)
+        self._post_filters = PostFilterRunner(
+            cluster, verdicts, functools.partial(self._filter, nominated_only=False)
+        )
 
     def decide(
         self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: Explain
@@ -179,6 +183,7 @@ class SchedulingAlgorithm:
 
     def _attempt(self, context: AttemptContext) -> Conversation[AttemptResult | None]:
         """Try once; `None` when the cluster has changed too much meanwhile."""
+        self.enter_phase(AttemptPhase.FILTER)
         nominated_only, extender_result = True, None
         if context.pod_class.extenders:
             nominated_only, extender_result = yield from self._ask_filters(context)
@@ -259,11 +264,6 @@ class SchedulingAlgorithm:
         feasible = pod_class.filters.fitting(codes)
         return self._apply_extender_result(FilterResult(prepared, codes, feasible), extender_result)
 
-    def _filter_all(
-        self, context: AttemptContext, extender_result: ExtenderFilterResult | None
-    ) -> FilterResult:
-        return self._filter(context, extender_result, nominated_only=False)
-
     def _apply_extender_result(
         self, filtered: FilterResult, extender_result: ExtenderFilterResult | None
     ) -> FilterResult:
@@ -304,13 +304,10 @@ class SchedulingAlgorithm:
 
     def _excluded(self, prepared: Preparation, nominated_code: int) -> Verdict:
         """Return the verdict on excluded nodes; it also names the plugin of the nominated node."""
-        plugins = sorted({*prepared.narrowed_by, *self._plugin_of(nominated_code)})
+        by = () if nominated_code == NO_NODE else (self._verdicts[nominated_code].plugin,)
+        plugins = sorted({*prepared.narrowed_by, *by})
         reason = f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]"
         return Verdict("", (reason,), resolvable=False, shown_as=", ".join(plugins))
-
-    def _plugin_of(self, code: int) -> tuple[str, ...]:
-        """Return the plugin of a verdict; empty for `NO_NODE`."""
-        return () if code == NO_NODE else (self._verdicts[code].plugin,)
 
     def _codes_on_nominated(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation
@@ -351,6 +348,7 @@ class SchedulingAlgorithm:
         filtered: FilterResult,
         scores: Mapping[str, Mapping[str, int]],
     ) -> AttemptResult:
+        self.enter_phase(AttemptPhase.SCORE)
         columns, feasible = self._cluster.columns, filtered.feasible
         if feasible.shape[0] == 1:
             row = int(feasible[0])
@@ -383,19 +381,19 @@ class SchedulingAlgorithm:
         extender_result: ExtenderFilterResult | None,
     ) -> Conversation[AttemptResult | None]:
         """Run the post filters and build the message; `None` when the attempt has to start over."""
+        self.enter_phase(AttemptPhase.PREEMPT)
         post_filter = yield from self._post_filters.run(context, filtered, extender_result)
         if post_filter is None:
             return None
         prepared, codes = filtered.prepared, filtered.codes
         nodes = self._cluster.columns.node_count
         if prepared.rejected is not None:
-            rejectors = prepared.blamed
+            found, rejectors = [prepared.rejected], prepared.blamed
             prefilter = ", ".join(prepared.rejected.reasons)
             text = fit_error(nodes, (), prefilter=prefilter, post_filter=post_filter.message)
         else:
-            present = np.unique(codes[codes != NO_NODE]).tolist()
-            rejectors = frozenset({self._verdicts[code].plugin for code in present} - {""})
-            rejectors |= prepared.blamed
+            found = [self._verdicts[code] for code in np.unique(codes[codes != NO_NODE]).tolist()]
+            rejectors = frozenset({verdict.plugin for verdict in found} - {""}) | prepared.blamed
             reasons = count_reasons(codes, self._verdicts)
             text = fit_error(nodes, reasons.items(), post_filter=post_filter.message)
         refusals = () if context.vetoes is None else self._refusals(context.vetoes, post_filter)
@@ -414,6 +412,7 @@ class SchedulingAlgorithm:
             refusals=refusals,
             blocked=post_filter.blocked,
             until=post_filter.until,
+            reason=pending_reason(found, refused=bool(refusals), blocked=post_filter.blocked),
             details=self._details(context, codes),
         )
 
@@ -490,8 +489,8 @@ class SchedulingAlgorithm:
         if not context.explain:
             return ()
         columns, class_scores = self._cluster.columns, context.pod_class.scores
-        vetoes = _no_vetoes if context.vetoes is None else context.vetoes.on_row
-        return NodeResults(codes, self._verdicts, class_scores, scores, columns, vetoes)
+        of_row = (lambda _row: ()) if context.vetoes is None else context.vetoes.on_row
+        return NodeResults(codes, self._verdicts, class_scores, scores, columns, of_row)
 
     def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
         if not self.detailed:

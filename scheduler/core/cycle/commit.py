@@ -17,6 +17,7 @@ from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unsc
 from scheduler.model.effects import Bind
 from scheduler.model.events import Failure, FailureKind
 from scheduler.model.times import Seconds
+from scheduler.queue.phases import PendingReason
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
 
@@ -54,13 +55,14 @@ class DecisionCommitter:
             clear = not self._plan_runner.inherited.has_unchecked(
                 pod.uid
             ) and self._withdraw_nomination(queued, now)
-            self._queue.retry(queued, now)
+            self._retry(queued, now)
             self._report_failure(queued, SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
         if outcome.node is not None:
             return self._place(queued, outcome.node, now)
         self._binding.emit(outcome.effects)
         resumed, plan = self._plan_runner.inherited.resume(queued, now)
+        queued.reason = PendingReason.PREEMPTING
         if plan is not None and resumed is ResumeResult.GOES_ON:
             self._queue.begin_preemption(queued, outcome.rejectors, now)
             self._plan_runner.continue_plan(plan, now)
@@ -94,7 +96,7 @@ class DecisionCommitter:
         """Take a pod off the node on which it was assumed, and try it again after a backoff."""
         forgotten = self._cluster.forget(queued.uid)
         self._wakeups.wake(event_diff.POD_DELETED, forgotten, None, now)
-        self._queue.retry(queued, now)
+        self._retry(queued, now)
         nominated = bool(queued.pod.status.nominated_node_name)
         self._report_failure(queued, SCHEDULER_ERROR, problem, clear_nomination=nominated)
 
@@ -105,6 +107,7 @@ class DecisionCommitter:
         # Without a nomination there is nothing to keep: its status may only be out of date.
         keeps = outcome.keeps_nomination and self._cluster.nominations.get(queued.uid) is not None
         clear = not keeps and self._withdraw_nomination(queued, now)
+        queued.reason = outcome.reason
         if outcome.rejectors:
             victims_terminating = (
                 outcome.keeps_nomination
@@ -126,6 +129,10 @@ class DecisionCommitter:
         text = outcome.message
         self._report_failure(queued, UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)
+
+    def _retry(self, queued: QueuedPod, now: Seconds) -> None:
+        queued.reason = PendingReason.ERROR
+        self._queue.retry(queued, now)
 
     def _withdraw_nomination(self, queued: QueuedPod, now: Seconds) -> bool:
         """Withdraw the nomination of a pod; return whether its status may still have it."""

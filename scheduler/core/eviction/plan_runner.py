@@ -26,7 +26,7 @@ The module is longer than others because every step of a preemption and every an
 one class, which makes each move of `phases`.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from itertools import islice
 from typing import Final
@@ -36,7 +36,7 @@ from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.inherited_plans import InheritedPlans
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import IN_PROGRESS, OPEN, PreemptionMove, PreemptionPhase
-from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
+from scheduler.core.eviction.plan import EVICT_WITHIN, PlanTable, PreemptionPlan
 from scheduler.core.eviction.plan_validator import FitChecker, PlanValidator
 from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.outbox import Outbox
@@ -59,6 +59,8 @@ __all__ = ["PlanRunner"]
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
 #: Failures that say nothing about the plan.
 _TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
+#: How many durations are kept until they are read; nobody reads them outside the live scheduler.
+_MOST_DURATIONS: Final = 1000
 #: How many nodes with terminating victims are checked before other pods are evicted.
 MAX_NODES_CHECKED: Final = 16
 
@@ -94,6 +96,9 @@ class PlanRunner:
         self._last_decision: Seconds = 0.0
         #: Plans that ended while evictions had no answer yet, by uid of the victim.
         self._ended_plans: Final[dict[str, PreemptionPlan]] = {}
+        #: How long preemptions took until every eviction was accepted, or until they were given
+        #: up, and whether they succeeded; for metrics, which remove them.
+        self.durations: Final[deque[tuple[Seconds, bool]]] = deque(maxlen=_MOST_DURATIONS)
         self._ledger_writer = LedgerWriter(cluster, ledger, wakeups.blocked, outbox)
         self.revalidation: Final = PlanValidator(profiles, cluster, queue, policies, fit_checker)
         self.tracking: Final = VictimTracker(
@@ -421,6 +426,8 @@ class PlanRunner:
     def _end(self, plan: PreemptionPlan, now: Seconds, *, nominated: bool = True) -> None:
         """End the steps of a plan: its preemptor waits for the victims, retries, or backs off."""
         uid, phase = plan.uid, plan.phase
+        began = plan.deadline - EVICT_WITHIN
+        self.durations.append((now - began, phase is PreemptionPhase.AWAITING))
         self.tracking.take_back_counts(plan, now)
         queued = self._queue.get(uid)
         if phase is PreemptionPhase.AWAITING:

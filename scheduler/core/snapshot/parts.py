@@ -24,7 +24,7 @@ from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.effects import Bind, Effect, Evict, Nominate, PodRef, SaveLedger
 from scheduler.model.policies import BudgetScope, LastVictim, PreemptionPolicy
 from scheduler.model.policy_refusals import Rule
-from scheduler.queue.phases import QueuePhase
+from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.representatives import GroupRetry, Representative
 from scheduler.queue.waiting_groups import WaitingGroup
@@ -113,7 +113,7 @@ VALUES: Final[dict[str, type[Any]]] = {
 }  # fmt: skip
 #: Names of fixed sets.
 _ENUMS: Final = (
-    BudgetScope, PreemptionOutcome, PreemptionPhase, QueuePhase, Rule, WasteReason,
+    BudgetScope, PendingReason, PreemptionOutcome, PreemptionPhase, QueuePhase, Rule, WasteReason,
 )  # fmt: skip
 ENUMS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in _ENUMS}
 

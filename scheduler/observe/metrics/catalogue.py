@@ -82,6 +82,11 @@ _COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 _STABLE, _BETA, _ALPHA = Stability.STABLE, Stability.BETA, Stability.ALPHA
 _KUBE, _OURS = Origin.KUBERNETES, Origin.OURS
 
+_PREEMPTOR: Final = (
+    "`preemptor`: `pod`. kube-scheduler has this metric from v1.37 on, behind the feature gate "
+    "`GenericWorkload`."
+)
+
 CATALOGUE: Final[tuple[Row, ...]] = (
     # Attempts.
     Row(
@@ -102,6 +107,15 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Time to decide: filters, scores and, if no node is feasible, preemption.",
         (), _ATTEMPT,
         note="Most decisions take less than the lowest bucket of 1 ms; use the sum.",
+    ),
+    Row(
+        "scheduler_attempt_phase_duration_seconds", _HISTOGRAM, _ALPHA, _OURS,
+        "Time that an attempt spent in a phase.",
+        ("phase",), _exponential(0.0001, 2, 15),
+        note="`phase`: `filter` (from popping the pod until the feasible nodes are known), "
+        "`score`, `preempt` (the post filters: looks for a node and victims), `commit` (assumes "
+        "the pod or starts the preemption, and hands the requests over). An attempt that waits for "
+        "extenders counts once for each time that it continues; the wait itself does not count.",
     ),
     Row(
         "scheduler_pod_scheduling_attempts", _HISTOGRAM, _STABLE, _KUBE,
@@ -131,6 +145,17 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "scheduler_unschedulable_pods", _GAUGE, _BETA, _KUBE,
         "Pending pods, by plugin that rejected them; a pod counts once for each plugin.",
         ("plugin", "profile"),
+    ),
+    Row(
+        "scheduler_pending_pods_by_reason", _GAUGE, _ALPHA, _OURS,
+        "Pending pods, by why they are still pending; each pod counts once.",
+        ("reason",),
+        note="`reason`: `never_fits` (on every node something is in the way that no other pod has "
+        "taken, for example a taint, or a request that is larger than the node), `busy` (other "
+        "pods occupy what it needs), `policy` (a PreemptionPolicy refuses its preemption), "
+        "`paused` (its preemption is paused: evictions were wasted, or victims do not terminate), "
+        "`preempting` (victims were chosen), `gated`, `error` (its last attempt failed), "
+        "`not_tried`. Between attempts the reason of the last one counts.",
     ),
     Row(
         "scheduler_cache_size", _GAUGE, _ALPHA, _KUBE,
@@ -166,9 +191,26 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         (), _exponential(1, 2, 7),
     ),
     Row(
-        "scheduler_preemption_violations_total", _COUNTER, _ALPHA, _OURS,
+        "scheduler_preemption_pdb_violations_total", _COUNTER, _ALPHA, _KUBE,
         "Victims whose eviction violated a PodDisruptionBudget.",
-        ("profile",),
+        ("preemptor",),
+        note=_PREEMPTOR,
+    ),
+    Row(
+        "scheduler_preemption_evaluation_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
+        "Time to find the victims of a preemption, or that there are none.",
+        ("preemptor", "result"), _exponential(0.001, 2, 16),
+        note="`result`: `Success`, or `Unschedulable` (preemption does not help, the pod is not "
+        "eligible, or an extender failed). If extenders are called, only the time after their last "
+        f"response counts. {_PREEMPTOR}",
+    ),
+    Row(
+        "scheduler_preemption_execution_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
+        "Time from choosing the victims of a preemption until the API server has accepted the "
+        "eviction of all of them, or the preemption was given up.",
+        ("preemptor", "result"), _exponential(0.001, 2, 16),
+        note="`result`: `success`, `error`. The nomination and the ledger, which are written "
+        f"before the evictions, count. {_PREEMPTOR}",
     ),
     Row(
         "scheduler_preemption_victims_leaving", _GAUGE, _ALPHA, _OURS,
@@ -416,5 +458,16 @@ ABSENT: Final[tuple[Absent, ...]] = (
          "scheduler_get_node_hint_duration_seconds",
          "scheduler_store_schedule_results_duration_seconds"),
         "equal pods always share their results; there is no separate batch mode",
+    ),
+    Absent(
+        ("scheduler_podgroup_schedule_attempts_total",
+         "scheduler_podgroup_scheduling_attempt_duration_seconds",
+         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+         "scheduler_workload_preemption_attempts_total", "scheduler_workload_preemption_victims",
+         "scheduler_preemption_workload_disruptions", "scheduler_generated_placements_total",
+         "scheduler_placement_evaluations_total",
+         "scheduler_placement_evaluation_duration_seconds"),
+        "pod groups and placements, behind the feature gates `GenericWorkload` and "
+        "`TopologyAwareWorkloadScheduling`, are not supported",
     ),
 )  # fmt: skip

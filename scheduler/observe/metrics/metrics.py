@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from scheduler import __version__
 from scheduler.model.decisions import (
     Attempt,
+    AttemptPhase,
     Failed,
     Gated,
     Placed,
@@ -64,20 +65,31 @@ class Metrics:
         self._event_seconds = histogram("scheduler_event_handling_duration_seconds")
         self._preemptions = number("scheduler_preemption_attempts_total").child()
         self._victims = histogram("scheduler_preemption_victims").child()
-        self._violations = number("scheduler_preemption_violations_total")
+        self._violations = number("scheduler_preemption_pdb_violations_total").child("pod")
+        self._evaluation = histogram("scheduler_preemption_evaluation_duration_seconds")
+        self._execution = histogram("scheduler_preemption_execution_duration_seconds")
+        phases = histogram("scheduler_attempt_phase_duration_seconds")
+        self._phase_seconds = {phase: phases.child(phase.value) for phase in AttemptPhase}
         self._effects = number("scheduler_effects_total")
         self._requests = number("rest_client_requests_total")
         self._request_seconds = histogram("rest_client_request_duration_seconds")
-        self._restarts = number("scheduler_watch_restarts_total")
-        self._undecodable = number("scheduler_undecodable_objects_total")
         self._drift = number("scheduler_cache_drift")
         self._comparisons = number("scheduler_cache_comparisons_total")
         self._lag = histogram("scheduler_loop_lag_seconds").child()
         build = number("scheduler_build_info")
         build.child(__version__, platform.python_version()).value = 1.0
 
+    def record_phases(self, phases: Iterable[tuple[AttemptPhase, Seconds]]) -> None:
+        """Record how long the phases took that an attempt went through."""
+        for phase, seconds in phases:
+            self._phase_seconds[phase].observe(seconds)
+
     def record_attempt(
-        self, attempt: Attempt, seconds: Seconds, algorithm_seconds: Seconds
+        self,
+        attempt: Attempt,
+        seconds: Seconds,
+        algorithm_seconds: Seconds,
+        evaluation_seconds: Seconds,
     ) -> None:
         """Count an attempt that was decided.
 
@@ -85,6 +97,7 @@ class Metrics:
             attempt: The attempt.
             seconds: From popping the pod from the queue until its effects were handed over.
             algorithm_seconds: The part of it that the decision took.
+            evaluation_seconds: The part of that in which a preemption was looked for.
         """
         self._algorithm.observe(algorithm_seconds)
         decision = attempt.decision
@@ -95,13 +108,21 @@ class Metrics:
                 self._ended(attempt, "unschedulable", seconds)
             case Preempting():
                 self._ended(attempt, "unschedulable", seconds)
-                self._preempting(attempt, decision)
+                self._violations.inc(decision.violations)
+                if decision.victims:
+                    self._victims.observe(len(decision.victims))
             case Failed():
                 self._ended(attempt, "error", seconds)
             case _:
                 assert_never(decision)
         if attempt.preemption_tried:
             self._preemptions.inc()
+            result = "Success" if isinstance(decision, Preempting) else "Unschedulable"
+            self._evaluation.child("pod", result).observe(evaluation_seconds)
+
+    def record_preemption_execution(self, seconds: Seconds, *, succeeded: bool) -> None:
+        """Record how long it took to have the victims of a preemption evicted."""
+        self._execution.child("pod", "success" if succeeded else "error").observe(seconds)
 
     def record_bound(self, attempt: Attempt, seconds: Seconds, waited_seconds: Seconds) -> None:
         """Count a pod that was bound.
@@ -166,11 +187,11 @@ class Metrics:
 
     def record_watch_restart(self, resource: str, reason: str) -> None:
         """Count a watch that has to be restarted."""
-        self._restarts.child(resource, reason).inc()
+        self._numbers["scheduler_watch_restarts_total"].child(resource, reason).inc()
 
     def record_undecodable(self, resource: str) -> None:
         """Count an object that could not be decoded."""
-        self._undecodable.child(resource).inc()
+        self._numbers["scheduler_undecodable_objects_total"].child(resource).inc()
 
     def record_comparison(self, resource: str, differences: Mapping[str, int]) -> None:
         """Record how many objects of a resource differ from the API server's, by difference."""
@@ -206,8 +227,3 @@ class Metrics:
     def _ended(self, attempt: Attempt, result: str, seconds: Seconds) -> None:
         self._attempts.child(result, attempt.scheduler_name).inc()
         self._attempt_seconds.child(result, attempt.scheduler_name).observe(seconds)
-
-    def _preempting(self, attempt: Attempt, decision: Preempting) -> None:
-        self._violations.child(attempt.scheduler_name).inc(decision.violations)
-        if decision.victims:
-            self._victims.observe(len(decision.victims))

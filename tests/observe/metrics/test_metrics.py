@@ -40,7 +40,7 @@ def attempt(decision: Decision, number: int = 1, **more) -> Attempt:
 def test_a_placed_pod_counts_when_it_is_bound(registry, metrics):
     placed = attempt(Placed("n1"), number=3)
 
-    metrics.record_attempt(placed, 0.002, 0.0004)
+    metrics.record_attempt(placed, 0.002, 0.0004, 0.0)
     before = registry.get_sample_value(
         "scheduler_schedule_attempts_total", {"result": "scheduled", **LABELS}
     )
@@ -83,7 +83,7 @@ def test_many_attempts_share_one_label_value(registry, metrics):
     ],
 )
 def test_an_attempt_counts_by_its_result(registry, metrics, decision, want):
-    metrics.record_attempt(attempt(decision), 0.002, 0.001)
+    metrics.record_attempt(attempt(decision), 0.002, 0.001, 0.0)
 
     counted = {
         result: registry.get_sample_value(
@@ -106,21 +106,25 @@ def test_a_preemption_counts_its_victims_and_violations(registry, metrics):
     preempting = Preempting("n1", VICTIMS, 1, "full")
 
     metrics.record_attempt(
-        attempt(preempting, effects=(EVICT,), preemption_tried=True), 0.002, 0.001
+        attempt(preempting, effects=(EVICT,), preemption_tried=True), 0.002, 0.001, 0.0005
     )
 
     value = registry.get_sample_value
     assert value("scheduler_preemption_attempts_total") == 1
     assert value("scheduler_preemption_victims_bucket", {"le": "1.0"}) == 0
     assert value("scheduler_preemption_victims_bucket", {"le": "2.0"}) == 1
-    assert value("scheduler_preemption_violations_total", LABELS) == 1
+    assert value("scheduler_preemption_pdb_violations_total", {"preemptor": "pod"}) == 1
+    assert value(
+        "scheduler_preemption_evaluation_duration_seconds_sum",
+        {"preemptor": "pod", "result": "Success"},
+    ) == pytest.approx(0.0005)
 
 
 def test_victims_count_when_the_preemption_is_decided(registry, metrics):
     nominate = Nominate(POD, "n1", "full", 1)
 
     metrics.record_attempt(
-        attempt(Preempting("n1", VICTIMS, 0, "full"), effects=(nominate,)), 0.002, 0.001
+        attempt(Preempting("n1", VICTIMS, 0, "full"), effects=(nominate,)), 0.002, 0.001, 0.0
     )
 
     assert registry.get_sample_value("scheduler_preemption_victims_count") == 1
