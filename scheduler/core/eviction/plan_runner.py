@@ -348,8 +348,8 @@ class PlanRunner:
             spared = {victim.uid for victim in to_evict} - {victim.uid for victim in kept}
             self._policies.victims_spared(spared)
             to_evict = kept
-        if to_evict:
-            # Upstream leaves nominations alone where no pod has to be evicted.
+            # Also where all are spared: the preemptor takes the room all the same. Upstream leaves
+            # nominations alone where all victims terminate already.
             self._withdraw_lower_nominations(plan, now)
         batch = _next_batch(to_evict, plan.charge.strict)
         for victim in batch:

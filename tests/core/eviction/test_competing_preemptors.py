@@ -44,6 +44,20 @@ def test_a_preemptor_clears_the_nomination_of_a_lower_one_on_its_node():
     assert cluster.phase("high") is QueuePhase.BACKOFF
 
 
+def test_a_preemptor_clears_a_lower_nomination_also_where_a_terminating_pod_spares_its_victim():
+    cluster = Cluster(node("n1").cpu("4"), victim("leaving", 5).preempted(), victim("stays"))
+    cluster.schedule(pod("low").cpu("2").priority(10).nominated("n1"))
+    cluster.forget_effects()
+
+    high = cluster.schedule(HIGH.cpu("2"))
+
+    assert isinstance(high, Preempting)
+    assert [each.name for each in high.victims] == ["stays"]
+    assert cluster.evicted() == []
+    assert cluster.nominations() == {"high": "n1"}
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("low"))]
+
+
 def test_a_preemptor_keeps_the_nomination_of_an_equal_one_on_its_node():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(pod("one").cpu("2").priority(100))

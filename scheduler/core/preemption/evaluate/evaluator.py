@@ -386,7 +386,7 @@ def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
     """Return why the pod must not preempt, `None` when it may.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.PodEligibleToPreemptOthers. Differs: a victim
-    counts as terminating from the moment at which its eviction was accepted.
+    counts as terminating from the moment at which we request its eviction.
     """
     if pod.spec.preemption_policy == "Never":
         return NEVER
