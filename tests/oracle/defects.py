@@ -1,7 +1,8 @@
 """What a release of kube-scheduler does wrong is not compared with it; docs/differences.md has it.
 
 v1.36.3 has errors in the allocation of devices; here they are allocated as by v1.37.2 in both
-cases. v1.37.2 panics when it scores a CSIStorageCapacity that has a `maximumVolumeSize` only.
+cases. v1.37.2 panics when it scores a CSIStorageCapacity that has a `maximumVolumeSize` only. Both
+skip disruption budgets with an empty selector, and pods without labels.
 """
 
 import copy
@@ -11,11 +12,13 @@ from dataclasses import replace
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object
 
-__all__ = ["comparable"]
+__all__ = ["comparable", "with_honoured_budgets"]
 
 _DEFECTIVE = "v1.36"
 _PANICS = "v1.37"
 _ODD = ("1e19", "9223372036854775807", "-1Gi")
+#: A label that no selector of a cluster names.
+_EVERY = "oracle.example.com/every-pod"
 
 
 def comparable(cluster: Cluster, reference: str) -> Cluster:
@@ -38,6 +41,24 @@ def comparable(cluster: Cluster, reference: str) -> Cluster:
         if item["kind"] == "ResourceClaim" and "devices" in item["spec"]:
             _mend(item["spec"]["devices"], shares=bool(shared))
     return replace(cluster, objects=objects)
+
+
+def with_honoured_budgets(objects: list[Object]) -> list[Object]:
+    """Return objects whose budgets protect, in kube-scheduler, what they protect in the API server.
+
+    Every pod has a label, and each empty selector of a budget requires that label.
+    """
+    if all(each["kind"] != "PodDisruptionBudget" for each in objects):
+        return objects
+    objects = copy.deepcopy(objects)
+    for item in objects:
+        if item["kind"] == "Pod":
+            item["metadata"]["labels"] = {**item["metadata"].get("labels", {}), _EVERY: ""}
+        elif item["kind"] == "PodDisruptionBudget":
+            selector = item["spec"].get("selector")
+            if selector is not None and not any(selector.values()):
+                item["spec"]["selector"] = {"matchLabels": {_EVERY: ""}}
+    return objects
 
 
 def _with_capacities(cluster: Cluster) -> Cluster:

@@ -59,6 +59,10 @@ FAMILIES: Final = {
         **_PRESSURE, budgets=0.3, nominated=0.5, terminating=0.3, gates=0.05, taints=0.2,
         node_affinity=0.1,
     ),
+    "terminating": Traits(
+        **_PRESSURE, queue=0.7, budgets=0.2, nominated=0.7, terminating=0.35, taints=0.05,
+        ports=0.03, pod_affinity=0.03, settle=0.3,
+    ),
     "odd": Traits(
         odd=0.3, taints=0.3, budgets=0.5, tight=0.4, crowded=0.3, priorities=0.6, pod_affinity=0.1,
         spread=0.1,
@@ -162,7 +166,8 @@ def cluster(family: str, seed: int) -> Cluster:
         waiting = made.waiting_replicas([f"p{number}" for number in range(dice.number(8, 24))])
     else:
         placed = [made.placed(f"e{number}") for number in crowd]
-        waiting = [made.waiting(f"p{number}") for number in range(dice.number(1, 5))]
+        queue = dice.number(4, 12) if dice.chance(traits.queue) else dice.number(1, 5)
+        waiting = [made.waiting(f"p{number}") for number in range(queue)]
     everyone = [*placed, *waiting]
     objects = [each for each in workloads.namespaces() if dice.chance(0.97)]
     made_nodes = [nodes.node(dice, traits, name) for name in dice.shuffled(names)]

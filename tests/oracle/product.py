@@ -15,7 +15,6 @@ from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unsched
 from scheduler.model.releases import REFERENCES, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
-from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.planner import Planner, PlanOptions
 from tests.oracle import allocations
 from tests.oracle.generate import Cluster
@@ -45,9 +44,9 @@ def _decide(cluster: Cluster, reference: Reference) -> Answer:
     objects = typed(cluster.objects)
     options = PlanOptions(explain=True, now=_NOW)
     planner = Planner(objects, registry.profiles(settings), backoff, options)
-    attempts = [_attempt(each, planner.claims) for each in planner.attempts()]
+    attempts = [_attempt(each, planner) for each in planner.attempts()]
     if cluster.settle:
-        attempts += [_attempt(each, planner.claims) for each in planner.settle()]
+        attempts += [_attempt(each, planner) for each in planner.settle()]
     final = planner.final() if cluster.settle else {}
     return Answer(tuple(_told_once(attempts)), final)
 
@@ -68,16 +67,18 @@ def _settings(config: Object | None, reference: Reference) -> Settings:
     return load.parse(json.dumps(config), source="config", server=reference)
 
 
-def _attempt(decided: decisions.Attempt, claims: SimulatedClaims) -> Attempt:
+def _attempt(decided: decisions.Attempt, planner: Planner) -> Attempt:
     decision, node, message = "", None, ""
     victims: tuple[str, ...] = ()
-    violations = 0
+    violations, spares, claims = 0, False, planner.claims
     match decided.decision:
         case Placed(chosen):
             decision, node = "Scheduled", chosen
         case Preempting(chosen, leaving, violations, message):
             decision, node = "Preempting", chosen
             victims = tuple(each.key for each in leaving)
+            found = [planner.pod(each.uid) for each in leaving]
+            spares = any(pod is not None and not pod.terminating for pod in found)
         case Unschedulable(message):
             decision = "Unschedulable"
         case Gated(message):
@@ -96,6 +97,7 @@ def _attempt(decided: decisions.Attempt, claims: SimulatedClaims) -> Attempt:
         message=message,
         rejectors=decided.plugins,
         nodes=nodes,
+        spares=spares,
         claims=allocations.normal({claim.key: _claim(claim) for claim in claims}),
         mappings=tuple(
             (each.container_name, each.resource_name, each.request_name)

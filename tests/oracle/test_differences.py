@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.oracle.compare import compare
-from tests.oracle.defects import comparable
+from tests.oracle.defects import comparable, with_honoured_budgets
 from tests.oracle.generate import Cluster
 from tests.oracle.verdicts import Answer, Attempt
 
@@ -50,3 +50,24 @@ def test_storage_has_a_capacity_where_v1_37_panics_without():
 
     assert comparable(cluster, "v1.36") is cluster
     assert comparable(cluster, "v1.37").objects == [{**item, "capacity": "1Gi"}]
+
+
+def test_an_empty_selector_of_a_budget_is_spelled_out_for_kube_scheduler():
+    bare = {"kind": "Pod", "metadata": {"name": "p"}}
+    everything, nothing = (
+        {"kind": "PodDisruptionBudget", "spec": {"selector": selector}} for selector in ({}, None)
+    )
+
+    pod, budget, absent = with_honoured_budgets([bare, everything, nothing])
+
+    assert budget["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"] != {}
+    assert absent == nothing
+
+
+def test_nothing_is_compared_after_a_victim_was_spared():
+    preempts = replace(WAITS, decision="Preempting", node="n1", spares=True)
+    theirs = replace(preempts, candidates={"n1": ((), 0)}, best_candidates=("n1",), spares=False)
+
+    assert compare(Answer((preempts,)), Answer((theirs, WAITS))) == []
+    assert len(compare(Answer((replace(preempts, victims=("v",)),)), Answer((theirs,)))) == 1
+    assert len(compare(Answer((replace(preempts, spares=False),)), Answer((theirs, WAITS)))) == 1

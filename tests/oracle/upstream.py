@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from deploy.tools.controlplane import binaries
 from scheduler.model import releases as model
 from tests.oracle import allocations
+from tests.oracle.defects import with_honoured_budgets
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object
 from tests.oracle.verdicts import Answer, Attempt, Found
@@ -75,7 +76,7 @@ class Upstream:
                 choices.setdefault(each.pod, []).append(each.node or "")
         request = {
             "id": cluster.name,
-            "objects": [self._served(each) for each in cluster.objects],
+            "objects": [self._served(each) for each in with_honoured_budgets(cluster.objects)],
             "config": cluster.config,
             "settle": cluster.settle,
             "follow": choices,

@@ -31,6 +31,8 @@ class Attempt:
     #: Plugins whose events can wake the pod.
     rejectors: tuple[str, ...]
     nodes: dict[str, Found]
+    #: Whether a victim is not evicted after all; only this scheduler's side knows.
+    spares: bool = False
     #: Nodes that are all as good as the chosen one; only kube-scheduler's side knows.
     best: tuple[str, ...] = ()
     #: Victims and violations by node; only kube-scheduler's side knows.

@@ -22,6 +22,7 @@ def _budgets() -> st.SearchStrategy[PdbBuilder]:
             *({"app": app} for app in APPS),
             requirement("app", "Exists"),
             requirement("app", "NotIn", "a"),
+            {},
             None,
         ]
     )
@@ -51,15 +52,12 @@ happenings = st.one_of(
     st.tuples(
         st.just("pod"),
         st.builds(
-            lambda number, namespace, app: (
-                pod(f"p{number}")
-                .namespace(namespace)
-                .on(f"n{number % 3}")
-                .label(*(("app", app) if app else ("x", "y")))
+            lambda number, namespace, labels: (
+                pod(f"p{number}").namespace(namespace).on(f"n{number % 3}").meta(labels=labels)
             ),
             st.integers(0, PODS - 1),
             st.sampled_from(NAMESPACES),
-            st.sampled_from([*APPS, ""]),
+            st.sampled_from([*({"app": app} for app in APPS), {"x": "y"}, {}]),
         ),
     ),
     st.tuples(st.just("no pod"), st.integers(0, PODS - 1)),
@@ -115,7 +113,12 @@ def test_each_pod_is_protected_by_the_budgets_that_select_it(history):
     for slot, each_pod in cluster.pods.occupied():
         keys = cluster.pdbs.sets.values[int(cluster.pods.protection(np.array([slot]))[0])]
         assert cluster.pdbs.sets.values[cluster.pdbs.code(each_pod)] == keys
-        assert all(cluster.pdbs.protects(key, each_pod.metadata.labels) for key in keys)
+        assert list(keys) == sorted(
+            key
+            for key in (each.metadata.key for each in cluster.pdbs)
+            if key.startswith(f"{each_pod.metadata.namespace}/")
+            and cluster.pdbs.protects(key, each_pod.metadata.labels)
+        )
 
 
 @given(st.lists(happenings, min_size=10, max_size=40))

@@ -68,7 +68,7 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "policies.in_flight",
         (
             "evictions", "_by_namespace", "_by_preemptor", "_by_row", "_charged", "_watched",
-            "_terminated", "_selectors", "_broad", "relieved", "version",
+            "_terminated", "_selectors", "relieved", "version",
         ),
     ),
     ("_wakeups.blocked", ("_pods", "_by_pdb")),

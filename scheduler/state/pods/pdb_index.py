@@ -2,8 +2,12 @@
 
 `core/preemption/evaluate/pdb_violations` charges potential victims to them.
 
-Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation, the part that matches
-pods with PDBs.
+A PDB protects the same pods here as in the API server: an empty selector selects every pod of the
+namespace, one without labels too, and an absent selector none.
+
+Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go getPodDisruptionBudgets.
+Differs from kube-scheduler v1.36.3 and v1.37.2 defaultpreemption.filterPodsWithPDBViolation: it
+skips empty selectors and pods without labels; kubernetes/kubernetes#141785 has mended that since.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -73,17 +77,21 @@ class PdbIndex:
 
     def code(self, pod: Pod) -> int:
         """Return the code of the set of PDBs that protect a pod."""
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        if not labels or namespace not in self._pdbs:
-            return UNPROTECTED
+        protecting = self.protecting(pod)
+        return self._code(protecting) if protecting else UNPROTECTED
+
+    def protecting(self, pod: Pod) -> tuple[str, ...]:
+        """Return the PDBs that protect a pod, in name order."""
+        namespace = pod.metadata.namespace
+        if namespace not in self._pdbs:
+            return ()
         keys, index = self._index(namespace)
-        matching = index.matching(labels)
-        return self._code(sorted(keys[item] for item in matching)) if matching else UNPROTECTED
+        return tuple(sorted(keys[item] for item in index.matching(pod.metadata.labels)))
 
     def protects(self, key: str, labels: Mapping[str, str]) -> bool:
         """Return whether a PDB protects pods with these labels in its namespace."""
         selector = self._selectors.get(key)
-        return bool(labels) and selector is not None and selector.matches(labels)
+        return selector is not None and selector.matches(labels)
 
     def with_key(self, code: int, key: str) -> int:
         """Return the code of a set with one more PDB in it."""
@@ -130,32 +138,6 @@ class PdbIndex:
             entry = self._indices[namespace] = (keys, index)
         return entry
 
-    def protecting(self, pod: Pod) -> tuple[str, ...]:
-        """Return the PDBs that the API server checks before it evicts a pod, in name order.
-
-        Differs from `code`: here an empty selector selects every pod, one without labels too.
-
-        Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go
-        getPodDisruptionBudgets.
-        """
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        known = self._pdbs.get(namespace)
-        if not known:
-            return ()
-        keys, index = self._index(namespace)
-        matching = {keys[item] for item in index.matching(labels)}
-        matching.update(key for key, pdb in known.items() if _selects_all(pdb))
-        return tuple(sorted(matching))
-
-    def protects_unlabelled(self, key: str) -> bool:
-        """Return whether the API server checks a PDB before it evicts a pod without labels."""
-        selector = self._selectors.get(key)
-        return self.selects_all(key) or (selector is not None and selector.matches({}))
-
-    def selects_all(self, key: str) -> bool:
-        """Return whether a PDB selects every pod of its namespace, by the API server's rules."""
-        return _selects_all(self.get(key))
-
     def allowed(self, key: str) -> int:
         """Return how many more disruptions a PDB allows."""
         return self.get(key).status.disruptions_allowed
@@ -177,17 +159,11 @@ def _namespace(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-def _selects_all(pdb: PodDisruptionBudget) -> bool:
-    wanted = pdb.spec.selector
-    return wanted is not None and not wanted.match_labels and not wanted.match_expressions
-
-
 def _selector(pdb: PodDisruptionBudget) -> Selector | None:
-    """Return the selector; `None` if it is absent, empty or invalid, and so protects no pod."""
+    """Return the selector; `None` if it is absent or invalid, and so protects no pod."""
     if pdb.spec.selector is None:
         return None
     try:
-        selector = Selector.of(pdb.spec.selector)
+        return Selector.of(pdb.spec.selector)
     except SelectorError:
         return None
-    return None if selector.empty else selector

@@ -12,9 +12,15 @@ __all__ = ["SCHEDULER", "Pods"]
 
 SCHEDULER = "preemptive-scheduler"
 
-_WAITING = (10, 100, 100, 1000, 2_000_000_000)
+_WAITING = (10, 10, 100, 100, 1000, 2_000_000_000)
 _PLACED = (-2_000_000_000, -5, 5, 10, 10, 100, 100)
-_DISRUPTIONS = ("PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI")
+#: What the DisruptionTarget condition of a terminating pod says.
+_DISRUPTIONS = (
+    ("True", "PreemptionByScheduler"),
+    ("True", "PreemptionByScheduler"),
+    ("True", "EvictionByEvictionAPI"),
+    ("False", "PreemptionByScheduler"),
+)
 
 
 class Pods:
@@ -116,10 +122,9 @@ class Pods:
     def _terminate(self, pod: Object) -> None:
         dice = self._dice
         pod["metadata"] |= {"deletionTimestamp": self._time(), "deletionGracePeriodSeconds": 30}
-        if dice.chance(0.5):
-            target = {
-                "type": "DisruptionTarget", "status": "True", "reason": dice.pick(_DISRUPTIONS),
-            }  # fmt: skip
+        if dice.chance(0.7):
+            status, reason = dice.pick(_DISRUPTIONS)
+            target = {"type": "DisruptionTarget", "status": status, "reason": reason}
             pod["status"].setdefault("conditions", []).append(target)
 
     def _time(self) -> str:

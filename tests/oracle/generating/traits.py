@@ -60,6 +60,8 @@ class Traits:
 
     #: That a cluster has many nodes, and pods that are copies of each other.
     wide: float = 0.0
+    #: That many pods wait.
+    queue: float = 0.0
     #: That a node is small beside what its pods request.
     tight: float = 0.2
     #: That there are many pods for the nodes.

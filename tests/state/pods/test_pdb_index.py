@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.model.api.objects import PodDisruptionBudget
 from scheduler.state.pods.pdb_index import UNPROTECTED, PdbIndex
-from tests.support.builders import PdbBuilder, pdb, pod, requirement
+from tests.support.builders import pdb, pod, requirement
 
 WEB = pod("web-0").label("app", "web").build()
 
@@ -46,10 +46,6 @@ def test_all_budgets_that_select_a_pod_protect_it():
     assert protecting(pdbs) == ("default/a", "default/z")
 
 
-def test_an_empty_selector_protects_no_pod():
-    assert holding(pdb("b").selects()).code(WEB) == UNPROTECTED
-
-
 def test_an_absent_selector_protects_no_pod():
     assert holding(pdb("b")).code(WEB) == UNPROTECTED
 
@@ -58,30 +54,16 @@ def test_an_invalid_selector_protects_no_pod():
     assert holding(pdb("b").selects(requirement("app", "Like", "web"))).code(WEB) == UNPROTECTED
 
 
-def test_a_pod_without_labels_is_not_protected():
-    pdbs = holding(pdb("b").selects(requirement("app", "DoesNotExist")))
+@pytest.mark.parametrize("protected", [WEB, pod("bare").build()], ids=["labelled", "bare"])
+def test_an_empty_selector_protects_every_pod_of_the_namespace(protected):
+    assert protecting(holding(pdb("b").selects()), protected) == ("default/b",)
 
-    assert pdbs.code(pod("bare").build()) == UNPROTECTED
 
+@pytest.mark.parametrize("operator", ["DoesNotExist", "NotIn"])
+def test_a_pod_without_labels_is_protected_by_a_selector_that_needs_none(operator):
+    pdbs = holding(pdb("b").selects(requirement("app", operator, *["web"][: operator == "NotIn"])))
 
-@pytest.mark.parametrize(
-    ("budget", "want"),
-    [
-        (pdb("a").selects(), True),
-        (pdb("a").selects(requirement("app", "DoesNotExist")), True),
-        (pdb("a").selects(app="web"), False),
-        (pdb("a"), False),
-        (pdb("a").selects(requirement("app", "Odd")), False),
-    ],
-)
-def test_some_budgets_are_checked_before_a_pod_without_labels_is_evicted(
-    budget: PdbBuilder, want: bool
-):
-    index = PdbIndex()
-    index.write(budget.build())
-
-    assert index.protects_unlabelled("default/a") is want
-    assert (index.protecting(pod("p").build()) == ("default/a",)) is want
+    assert protecting(pdbs, pod("bare").build()) == ("default/b",)
 
 
 def test_a_new_budget_may_protect_other_pods():

@@ -20,7 +20,6 @@ from scheduler.core.preemption.policy.victim_matrix import (
     distinct,
     paired,
 )
-from scheduler.model.policies import BudgetScope
 from scheduler.model.policy_refusals import earliest
 from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Bool, Int
@@ -85,11 +84,10 @@ def pdb_shortfalls(inputs: RuleInputs, matrix: VictimMatrix) -> PdbShortfalls:
 
     Only those candidates are examined whose PDBs may not suffice if all their victims count.
     """
-    broad = _broad(inputs.in_flight, matrix)
-    victims = _suspicious(inputs, matrix, broad)
+    victims = _suspicious(inputs, matrix)
     counts = (matrix.facts.standing[victims] != PdbStanding.FREE) & ~matrix.evicted()[victims]
     victims = victims[counts]
-    sets, set_of = _sets(inputs, matrix, victims, broad)
+    sets, set_of = _sets(inputs, matrix, victims)
     sizes = np.array([len(keys) for keys in sets], dtype=np.int64)
     single = _single_pdbs(inputs.in_flight, matrix, victims, sets, set_of, sizes)
     # The API server evicts no pod that several PDBs protect.
@@ -193,37 +191,21 @@ def _are_in_flight(
 
 
 def _sets(
-    inputs: RuleInputs, matrix: VictimMatrix, victims: Int, broad: Bool
+    inputs: RuleInputs, matrix: VictimMatrix, victims: Int
 ) -> tuple[list[tuple[str, ...]], Int]:
     """Return sets of PDBs, and which of them protects each of some victims."""
-    facts, in_flight = matrix.facts, inputs.in_flight
     codes = inputs.cluster.pods.protection(matrix.slots[victims])
-    unready = (facts.standing[victims] == PdbStanding.UNREADY).astype(np.int64)
-    namespaces, bare = facts.namespaces[victims], facts.bare[victims]
-    wide = broad[namespaces]
-    # Where no PDB selects pods without labels, the code of a set is enough.
-    spaces, bare = np.where(wide, namespaces + 1, 0), np.where(wide, bare, 0)
-    size = broad.shape[0] + 1
-    numbers, set_of = distinct(((codes * size + spaces) * 2 + bare) * 2 + unready)
-    names = matrix.names(BudgetScope.NAMESPACE)
-    sets = []
-    for number in numbers.tolist():
-        rest, one_unready = divmod(number, 2)
-        rest, one_bare = divmod(rest, 2)
-        code, space = divmod(rest, size)
-        namespace = names[space - 1] if space else ""
-        keys = in_flight.keys_by(code, namespace, bare=bool(one_bare))
-        sets.append(in_flight.used_up(keys, ready=not one_unready))
+    unready = (matrix.facts.standing[victims] == PdbStanding.UNREADY).astype(np.int64)
+    numbers, set_of = distinct(2 * codes + unready)
+    values = inputs.cluster.pdbs.sets.values
+    sets = [
+        inputs.in_flight.used_up(values[number // 2], ready=number % 2 == 0)
+        for number in numbers.tolist()
+    ]
     return sets, set_of
 
 
-def _broad(in_flight: InFlightEvictions, matrix: VictimMatrix) -> Bool:
-    """Return, by code of a namespace, whether a PDB there selects pods without labels."""
-    names = matrix.names(BudgetScope.NAMESPACE)
-    return np.array([in_flight.is_broad(name) for name in names], dtype=np.bool_)
-
-
-def _suspicious(inputs: RuleInputs, matrix: VictimMatrix, broad: Bool) -> Int:
+def _suspicious(inputs: RuleInputs, matrix: VictimMatrix) -> Int:
     """Return the positions of victims whose PDBs may not allow all that a candidate takes."""
     codes = inputs.cluster.pods.protection(matrix.slots)
     pairs = paired(matrix.columns, codes)
@@ -232,7 +214,7 @@ def _suspicious(inputs: RuleInputs, matrix: VictimMatrix, broad: Bool) -> Int:
         allowed[code] = _certainly_allowed(inputs, code)
     sizes = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
     suspicious: Bool = (sizes > allowed[pairs.codes])[pairs.of_victims]
-    return np.flatnonzero(suspicious | broad[matrix.facts.namespaces])
+    return np.flatnonzero(suspicious)
 
 
 def _certainly_allowed(inputs: RuleInputs, code: int) -> int:

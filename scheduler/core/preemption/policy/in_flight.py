@@ -7,14 +7,7 @@ when the PDB lists the pod among the disrupted ones (the API server does so on `
 or some time after the pod was seen to terminate. If the plan ends and its victim stays, the
 eviction is dropped.
 
-A PDB protects the pods here that it protects in the API server on `pods/eviction`, not those
-that it protects in kube-scheduler's best effort: an empty selector selects all pods of the
-namespace.
-
 Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create.
-
-The module is longer than others because what a PDB still allows and its evictions in flight have
-to be computed together.
 """
 
 from collections import deque
@@ -108,8 +101,6 @@ class InFlightEvictions:
         self._nominations_seen = RowCursor(cluster.nominations.changes)
         #: The selectors of the PDBs, by key.
         self._selectors: dict[str, LabelSelector | None] = {}
-        #: PDBs that select pods without labels, by namespace.
-        self._broad: dict[str, set[str]] = {}
         #: PDBs with fewer evictions in flight since the last call of `take_relieved`.
         self.relieved: Final[set[str]] = set()
         #: Grows with every change of what is in flight.
@@ -142,7 +133,6 @@ class InFlightEvictions:
         key = metadata.key
         if self._selectors.get(key) != pdb.spec.selector or key not in self._selectors:
             self._selectors[key] = pdb.spec.selector
-            self._update_broad(pdb, key)
             for uid in self._by_namespace.get(metadata.namespace, ()):
                 self._charge(uid)
         for uid, eviction in [*self._charged.get(key, {}).items()] if disrupted else ():
@@ -153,16 +143,8 @@ class InFlightEvictions:
     def pdb_gone(self, key: str) -> None:
         """Process that a PDB was deleted, by namespace and name."""
         self._selectors.pop(key, None)
-        self._broad.get(key.partition("/")[0], set()).discard(key)
         for uid in [*self._charged.get(key, ())]:
             self._charge(uid)
-
-    def _update_broad(self, pdb: PodDisruptionBudget, key: str) -> None:
-        broad = self._broad.setdefault(pdb.metadata.namespace, set())
-        if self._cluster.pdbs.protects_unlabelled(key):
-            broad.add(key)
-        else:
-            broad.discard(key)
 
     def remove_ended(self, now: Seconds) -> None:
         """Remove evictions that are no longer in flight: counted by their PDBs, or given up.
@@ -376,32 +358,11 @@ class InFlightEvictions:
             return ()
         return keys
 
-    def keys_by(self, code: int, namespace: str, *, bare: bool) -> tuple[str, ...]:
-        """Return the PDBs that select pods, in name order.
-
-        Args:
-            code: The set of PDBs that protects them for kube-scheduler, as the cluster has it.
-            namespace: Their namespace; empty where no PDB in it selects pods without labels.
-            bare: Whether they have no label.
-        """
-        protecting, broad = self._cluster.pdbs.sets.values[code], self._broad.get(namespace)
-        if not broad:
-            return protecting
-        further = broad if bare else filter(self._cluster.pdbs.selects_all, broad)
-        return tuple(sorted({*protecting, *further}))
-
-    def is_broad(self, namespace: str) -> bool:
-        """Return whether a PDB of a namespace selects pods without labels.
-
-        Else the sets of the cluster are those of the API server, too.
-        """
-        return bool(self._broad.get(namespace))
-
     def _keys(self, pod: Pod) -> tuple[str, ...]:
         """Return the PDBs that select a pod on a node, in name order."""
         cluster = self._cluster
         slot = cluster.pods.slot(pod.uid)
-        if slot is None or self.is_broad(pod.metadata.namespace):
+        if slot is None:
             return cluster.pdbs.protecting(pod)
         return cluster.pdbs.sets.values[int(cluster.pods.protection(np.array(slot)))]
 

@@ -68,8 +68,6 @@ class VictimFacts(NamedTuple):
     namespaces: Int
     #: A `PdbStanding`.
     standing: Int
-    #: 1 for pods without any label.
-    bare: Int
 
 
 class OwnerCodes:
@@ -79,8 +77,8 @@ class OwnerCodes:
         self.cluster: Final = cluster
         self._owners: Interner[str] = Interner()
         self._namespaces: Interner[str] = Interner()
-        #: (4, S) the facts by slot, and (S,) whether they are known.
-        self._table: NDArray[np.int64] = np.zeros((4, 0), dtype=np.int64)
+        #: (3, S) the facts by slot, and (S,) whether they are known.
+        self._table: NDArray[np.int64] = np.zeros((3, 0), dtype=np.int64)
         self._known: Bool = np.zeros(0, dtype=np.bool_)
         # A slot is on a row only after its pod was written, and that is in this log.
         self._seen = RowCursor(cluster.pods.changes)
@@ -97,7 +95,6 @@ class OwnerCodes:
                 self._owners.code(owner(pod)),
                 self._namespaces.code(pod.metadata.namespace),
                 PdbStanding.of(pod),
-                not pod.metadata.labels,
             )
             self._known[slot] = True
         return VictimFacts(*self._table[:, slots])

@@ -26,7 +26,7 @@ from tests.support.policies import labelled, refused, victims
 
 APPS = ("web", "db", "")
 OWNERS = ("Job", "ReplicaSet", "")
-#: Selects pods without a label, as an empty selector does, which is none for kube-scheduler.
+#: Selects pods without a label, as an empty selector does.
 WITHOUT_APP = [Requirement("app", "DoesNotExist")]
 BUDGETS = st.builds(
     Budget, st.integers(0, 3), st.sampled_from([50.0, 500.0]), st.sampled_from(BudgetScope)

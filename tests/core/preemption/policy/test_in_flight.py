@@ -125,16 +125,3 @@ def test_a_check_of_what_changed_finds_the_same_as_a_check_of_all(happenings):
         quota = both.in_flight.quota(KEY)
         assert (quota.in_flight, quota.until) == both.everything()
         assert len(both.in_flight) == len(both.evictions)
-
-
-def test_a_new_budget_does_not_have_all_others_evaluated(monkeypatch):
-    cluster = Cluster()
-    in_flight = InFlightEvictions(cluster)
-    monkeypatch.setattr(type(cluster.pdbs), "protecting", None)
-
-    for number in range(3):
-        made = pdb(f"b{number}").selects().build()
-        cluster.pdbs.write(made)
-        in_flight.pdb_updated(made)
-
-    assert in_flight.is_broad("default")
