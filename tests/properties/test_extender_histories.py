@@ -73,6 +73,8 @@ class History:
         self.cluster = Cluster(config=CONFIG)
         self.cluster.hold(Ask)
         self.accepted: dict[str, dict[int, tuple[str, ...]]] = {}
+        #: The nodes that the second extender has not refused in an attempt, by uid.
+        self.agreed: dict[str, set[str]] = {}
         self.count = 0
         for number in range(3):
             self.write_node(number)
@@ -107,8 +109,13 @@ class History:
             return
         said = [answer(question, b + place) for place, question in enumerate(effect.questions)]
         for question, each in zip(effect.questions, said, strict=True):
-            if isinstance(each, Filtered):
-                self.accepted.setdefault(effect.pod.uid, {})[question.extender] = each.nodes
+            if question.verb is not Verb.FILTER:
+                continue
+            # An answer that cannot be used is ignored, or ends the attempt.
+            nodes = each.nodes if isinstance(each, Filtered) else question.nodes
+            self.accepted.setdefault(effect.pod.uid, {})[question.extender] = nodes
+            if question.extender == 1:
+                self.agreed.setdefault(effect.pod.uid, set()).update(nodes)
         self.cluster.answer(*said, ask=effect)
 
     def step(self) -> None:
@@ -118,8 +125,11 @@ class History:
         if isinstance(attempt.decision, Placed):
             for nodes in self.accepted.get(attempt.pod.uid, {}).values():
                 assert attempt.decision.node in nodes
+        if isinstance(attempt.decision, Preempting):
+            assert attempt.decision.node in self.agreed[attempt.pod.uid]
         if not isinstance(attempt.decision, Waiting):
             self.accepted.pop(attempt.pod.uid, None)
+            self.agreed.pop(attempt.pod.uid, None)
         if isinstance(attempt.decision, Failed):
             assert attempt.decision.message in ("broken", "asking extenders: no")
 

@@ -39,6 +39,7 @@ __all__ = [
     "has_verb",
     "is_same",
     "score_nodes",
+    "without_preemption",
 ]
 
 T = TypeVar("T")
@@ -49,6 +50,10 @@ IndexedExtenders: TypeAlias = Sequence[tuple[int, Extender]]
 
 _NOT_ASKED: Final = Verdict(
     EXTENDER, ("node(s) became feasible after the extender was called",), resolvable=False
+)
+#: Why a candidate is refused that an extender drops without a reason.
+_DROPPED: Final = Verdict(
+    EXTENDER, ("node(s) refused by an extender before the preemption",), resolvable=False
 )
 #: Scores beyond it are cut, so that sums stay within 64 bits.
 _MAX_SCALED: Final = 2**56
@@ -76,6 +81,10 @@ class ExtenderFilterResult:
         """Return why a node is rejected; `silent` where no extender gave a reason."""
         return self.verdicts.get(node, silent if node in self.asked else _NOT_ASKED)
 
+    def refused(self) -> dict[str, Verdict]:
+        """Return why nodes are rejected that the extenders were asked about before a preemption."""
+        return {node: self.verdict(node, _DROPPED) for node in self.asked - self.accepted}
+
     def limited_to(self, nodes: Iterable[str]) -> "ExtenderFilterResult":
         """Return the result for the scored nodes only; other accepted nodes count as not asked."""
         scored = frozenset(nodes)
@@ -85,6 +94,11 @@ class ExtenderFilterResult:
 def has_verb(extenders: IndexedExtenders, asked: Verb) -> bool:
     """Return whether an extender has this verb."""
     return any(verb(extender, asked) for _, extender in extenders)
+
+
+def without_preemption(extenders: IndexedExtenders) -> IndexedExtenders:
+    """Return the extenders that filter nodes and do not take part in preemption otherwise."""
+    return [item for item in _with(extenders, Verb.FILTER) if not verb(item[1], Verb.PREEMPT)]
 
 
 def filter_nodes(

@@ -4,13 +4,15 @@ If extenders take part in preemption, it is a generator (see `extenders`), and t
 computed once more when the extenders have responded.
 
 Source: kube-scheduler v1.36.3 framework/runtime.RunPostFilterPlugins;
-framework/preemption.Evaluator.Preempt.
+framework/preemption.Evaluator.Preempt. Differs: extenders that only filter are asked, too.
 
 Axes: N rows, F feasible nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from scheduler.core.attempt import extenders
 from scheduler.core.attempt.equivalence import PodClass
@@ -26,7 +28,7 @@ from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.evaluator import NoCandidate, PreemptionInputs
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes
-from scheduler.framework.verdicts import Verdicts
+from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
 from scheduler.model.effects import Effect, Verb
@@ -150,17 +152,57 @@ class PostFilterRunner:
         filtered: FilterResult,
         extender_result: ExtenderFilterResult | None,
     ) -> Conversation[Candidate | NoCandidate | None]:
-        """Choose a preemption that every extender allows; `None` when the choice is out of date.
+        """Choose a preemption on a node that every extender accepts; `None` if it is out of date.
+
+        Extenders that filter nodes but have no preempt verb are asked about the chosen node before
+        a victim is evicted, and if they refuse it, about all other candidates. They cannot be told
+        that the victims will be gone.
+
+        Raises:
+            ExtenderFailedError: An extender that only filters failed, and must not be ignored.
+        """
+        filtering = extenders.without_preemption(context.pod_class.extenders)
+        accepted: set[str] = set()
+        refused: dict[str, Verdict] = {}
+        for about_all in (False, True, None):
+            chosen = yield from self._choose(context, filtered, extender_result, refused)
+            if not filtering or not isinstance(chosen, Candidate):
+                return chosen
+            node = self._cluster.columns.names[chosen.row]
+            if node in accepted:
+                return chosen
+            if about_all is None:
+                break  # the cluster has changed: other candidates than those of the questions
+            nodes = {node}
+            if about_all:
+                candidates = self._find_candidates(context, filtered, refused)
+                nodes |= set() if isinstance(candidates, NoCandidate) else candidates.keys()
+            answer = yield from extenders.filter_nodes(filtering, sorted(nodes - accepted))
+            accepted |= answer.accepted
+            refused |= answer.refused()
+            filtered = self._filter_all(context, extender_result)
+            if filtered.has_unasked_nodes or filtered.feasible.shape[0]:
+                break
+        return None
+
+    def _choose(
+        self,
+        context: AttemptContext,
+        filtered: FilterResult,
+        extender_result: ExtenderFilterResult | None,
+        refused: Mapping[str, Verdict],
+    ) -> Conversation[Candidate | NoCandidate | None]:
+        """Choose a preemption that extenders with a preempt verb allow; `None` if out of date.
 
         The victims on a node must be the same before and after the extenders were asked.
         """
         pod_class = context.pod_class
         if not extenders.has_verb(pod_class.extenders, Verb.PREEMPT):
-            inputs = self._preemption_inputs(context, filtered)
+            inputs = self._preemption_inputs(context, filtered, refused)
             return evaluator.select_candidate(
                 inputs, filtered.codes, self._verdicts, pod_class.candidate_cache
             )
-        before = self._find_candidates(context, filtered)
+        before = self._find_candidates(context, filtered, refused)
         if isinstance(before, NoCandidate):
             return before
         try:
@@ -172,7 +214,7 @@ class PostFilterRunner:
         now = self._filter_all(context, extender_result)
         if now.has_unasked_nodes or now.feasible.shape[0]:
             return None
-        after = self._find_candidates(context, now)
+        after = self._find_candidates(context, now, refused)
         known = {} if isinstance(after, NoCandidate) else after
         remaining = [
             candidate
@@ -214,15 +256,15 @@ class PostFilterRunner:
         return NoCandidate(str(error), keeps_nomination=True, failed=True)
 
     def _find_candidates(
-        self, context: AttemptContext, filtered: FilterResult
+        self, context: AttemptContext, filtered: FilterResult, refused: Mapping[str, Verdict]
     ) -> dict[str, Candidate] | NoCandidate:
-        inputs = self._preemption_inputs(context, filtered)
+        inputs = self._preemption_inputs(context, filtered, refused)
         return evaluator.find_candidates(
             inputs, filtered.codes, self._verdicts, context.pod_class.candidate_cache
         )
 
     def _preemption_inputs(
-        self, context: AttemptContext, filtered: FilterResult
+        self, context: AttemptContext, filtered: FilterResult, refused: Mapping[str, Verdict]
     ) -> PreemptionInputs:
         profile = context.pod_class.profile
         relocation = None
@@ -235,4 +277,15 @@ class PostFilterRunner:
             context.vetoes,
             relocation,
             context.compares,
+            self._by_row(refused) if refused else None,
         )
+
+    def _by_row(self, refused: Mapping[str, Verdict]) -> Codes:
+        """Return, (N,), the verdicts on nodes by row; 0 elsewhere."""
+        columns = self._cluster.columns
+        codes = np.zeros(columns.size, dtype=np.uint16)
+        for node, verdict in refused.items():
+            row = columns.row(node)
+            if row is not None:
+                codes[row] = self._verdicts.code(verdict)
+        return codes

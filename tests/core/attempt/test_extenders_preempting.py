@@ -1,14 +1,31 @@
 """Extenders take part in preemption: they choose nodes and victims."""
 
+from collections.abc import Callable
+
 import pytest
 
-from scheduler.model.decisions import Preempting, Unschedulable
+from scheduler.model.decisions import (
+    Decision,
+    Failed,
+    Placed,
+    Preempting,
+    Unschedulable,
+    Waiting,
+)
 from scheduler.model.effects import Ask, NodeVictims, Question, Verb
-from scheduler.model.extender_answers import ExtenderAnswer, ExtenderVictims, NoAnswer, VictimUids
+from scheduler.model.extender_answers import (
+    ExtenderAnswer,
+    ExtenderVictims,
+    Filtered,
+    NoAnswer,
+    VictimUids,
+)
+from scheduler.model.policies import PodSelection, PreemptionPolicy
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
 PREEMPT = "extenders: [{urlPrefix: http://e, preemptVerb: preempt}]\n"
+FILTER = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
 ERROR = NoAnswer("it is broken")
 
 
@@ -166,3 +183,143 @@ def test_a_victim_deleted_during_a_call_is_not_sent_to_the_extender_again(gone: 
 
     assert about == ["n1", "n2"]
     assert [each.node for each in ask(cluster).questions[0].victims] == [left]
+
+
+@pytest.mark.parametrize("config", [PREEMPT, FILTER], ids=["preempt", "filter"])
+def test_a_node_with_a_veto_does_not_outdate_the_answer_of_an_extender(config: str):
+    cluster = preemption(config)
+    low = PodSelection(max_priority=1)
+    cluster.add(PreemptionPolicy("spare", victims=low, max_victims_per_preemption=0))
+    cluster.extender = agrees
+
+    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n2")
+
+
+# Extenders that only filter
+
+
+def agrees(question: Question) -> ExtenderAnswer:
+    """Accept everything."""
+    if question.verb is Verb.FILTER:
+        return Filtered(question.nodes)
+    uids = [(each.node, tuple(victim.uid for victim in each.pods)) for each in question.victims]
+    return ExtenderVictims(tuple(VictimUids(*each) for each in uids))
+
+
+def refuses(*nodes: str) -> Callable[[Question], ExtenderAnswer]:
+    """Return an extender that refuses some nodes."""
+
+    def answer(question: Question) -> ExtenderAnswer:
+        failed = {name: "no license" for name in question.nodes if name in nodes}
+        return Filtered(tuple(name for name in question.nodes if name not in nodes), failed)
+
+    return answer
+
+
+def questions(cluster: Cluster) -> list[Question]:
+    return [each for asked in cluster.asked(Ask) for each in asked.questions]
+
+
+def assert_preempts(decision: Decision, on: str) -> None:
+    assert isinstance(decision, Preempting)
+    assert decision.node == on
+
+
+def test_an_extender_that_filters_is_asked_about_the_chosen_node_before_a_victim_is_evicted():
+    cluster = preemption(FILTER)
+    cluster.hold(Ask)
+    cluster.add(pod("p").cpu("1").priority(10))
+    cluster.step()
+
+    assert ask(cluster).questions == (Question(0, Verb.FILTER, ("n1",)),)
+    assert cluster.nominations() == {}
+
+    cluster.answer(Filtered(("n1",)))
+    cluster.drain()
+
+    assert cluster.evicted() == ["a2"]
+
+
+def test_where_the_chosen_node_is_refused_the_best_of_the_others_is_taken():
+    cluster = preemption(FILTER)
+    cluster.add(node("n3").cpu("1"))
+    cluster.add(pod("c").on("n3").cpu("1").priority(3))
+    cluster.extender = refuses("n1")
+
+    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n3")
+    assert [each.nodes for each in questions(cluster)] == [("n1",), ("n2", "n3")]
+    assert cluster.evicted() == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Filtered((), dict.fromkeys(("n1", "n2"), "no license")), "2 no license."),
+        (Filtered((), {}, dict.fromkeys(("n1", "n2"), "broken")), "2 broken."),
+        (Filtered(()), "2 node(s) refused by an extender before the preemption."),
+    ],
+    ids=["failed", "unresolvable", "dropped"],
+)
+def test_no_pod_is_evicted_for_a_pod_that_an_extender_refuses_everywhere(
+    answer: Filtered, reason: str
+):
+    cluster = preemption(FILTER)
+    cluster.extender = lambda _: answer
+
+    decision = cluster.schedule(pod("p").cpu("1").priority(10))
+
+    assert decision == no_preemption(
+        f"no new claims to deallocate, preemption: 0/2 nodes are available: {reason}"
+    )
+    assert cluster.evicted() == []
+
+
+def test_an_extender_that_fails_to_filter_candidates_ends_the_attempt_unless_it_is_ignorable():
+    cluster = preemption(FILTER)
+    cluster.extender = lambda _: ERROR
+    assert cluster.schedule(pod("p").cpu("1").priority(10)) == Failed("it is broken")
+    assert cluster.evicted() == []
+
+    cluster = preemption(ignorable(FILTER))
+    cluster.extender = lambda _: ERROR
+    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n1")
+
+
+def test_an_extender_without_interest_in_the_preemptor_is_not_asked_about_candidates():
+    managed = ", managedResources: [{name: example.com/gpu}]}]\n"
+    cluster = preemption(FILTER.replace("}]\n", managed))
+
+    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n1")
+    assert questions(cluster) == []
+
+
+def test_an_extender_that_filters_and_preempts_is_only_asked_for_its_victims():
+    cluster = preemption(PREEMPT.replace("}]", ", filterVerb: filter}]"))
+    cluster.extender = agrees
+
+    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n1")
+    assert [each.verb for each in questions(cluster)] == [Verb.PREEMPT]
+
+
+def test_a_preemption_needs_the_extenders_that_preempt_and_those_that_filter():
+    both = PREEMPT.replace("}]", "}, {urlPrefix: http://f, filterVerb: filter}]")
+    cluster = preemption(both)
+    cluster.extender = lambda each: (refuses("n1") if each.extender else agrees)(each)
+
+    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n2")
+
+
+def test_a_pod_that_fits_when_the_extender_has_answered_evicts_no_other():
+    cluster = preemption(FILTER)
+    cluster.hold(Ask)
+    cluster.add(pod("p").cpu("1").priority(10))
+    cluster.step()
+    cluster.delete("b")
+    cluster.hold()
+    cluster.extender = agrees
+
+    cluster.answer(Filtered(("n1",)))
+    decisions = [each.decision for each in cluster.drain()]
+
+    assert [each for each in decisions if not isinstance(each, Waiting)] == [Placed("n2")]
+    assert cluster.evicted() == []

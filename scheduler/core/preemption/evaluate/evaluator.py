@@ -73,6 +73,8 @@ class PreemptionInputs(NamedTuple):
     relocation: RelocationCost | None = None
     #: Whether the chosen candidate is to say how it compared with the others.
     compares: bool = False
+    #: (N,) why extenders refuse a row, 0 where they do not; `None` where none refuses.
+    refused: Codes | None = None
 
     @property
     def rules(self) -> PolicyRules | None:
@@ -118,12 +120,9 @@ def select_candidate(
         search = _Search(inputs, inputs.vetoes, cache.vetoes, evaluated)
         best = search.best()
         return search.no_candidate(verdicts) if best is None else search.with_comparison(best)
-    pod, cluster = inputs.pod, inputs.cluster
-    row = pick_one_node(*evaluated, pod.uid, cluster, inputs.prefer)
-    if row is None:
-        return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
-    only: Rows = np.array([row], dtype=np.int64)
-    (candidate,) = inputs.candidates_on(only)
+    if (row := evaluated.best_row(inputs)) is None:
+        return _no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
+    (candidate,) = inputs.candidates_on(np.array([row], dtype=np.int64))
     return evaluated.with_comparison(candidate, inputs)
 
 
@@ -145,8 +144,7 @@ def find_candidates(
     else:
         rows = evaluated.candidate_rows()
         if not rows.shape[0]:
-            cluster = inputs.cluster
-            return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
+            return _no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
         allowed = inputs.candidates_on(rows)
     names = inputs.cluster.columns.names
     return {names[candidate.row]: candidate for candidate in allowed}
@@ -164,6 +162,10 @@ class _Evaluated(NamedTuple):
         """Return the rows of the candidates: evicting pods helps there, and takes at least one."""
         rows: Rows = self.rows[(self.codes == 0) & (self.criteria.victims > 0)]
         return rows
+
+    def best_row(self, inputs: PreemptionInputs) -> int | None:
+        """Return the row of the best candidate; `None` if there is none."""
+        return pick_one_node(*self, inputs.pod.uid, inputs.cluster, inputs.prefer)
 
     def with_comparison(self, chosen: Candidate, inputs: PreemptionInputs) -> Candidate:
         """Return the chosen candidate with the comparison, if that is wanted."""
@@ -214,7 +216,7 @@ class _Search:
         if self._vetoes.checks_all:
             self._check_at_once()
         checked, few = 0, self._few()
-        while (row := self._pick_one_node()) is not None:
+        while (row := self._evaluated.best_row(self._inputs)) is not None:
             if checked == few:
                 self._check_at_once()
             elif allowed := self._check(np.array([row], dtype=np.int64)):
@@ -225,15 +227,11 @@ class _Search:
 
     def _best_explained(self) -> Candidate | None:
         allowed = {candidate.row: candidate for candidate in self._check_remaining()}
-        row = self._pick_one_node()
+        row = self._evaluated.best_row(self._inputs)
         if row is None:
             return None
         self._tally()
         return allowed[row]
-
-    def _pick_one_node(self) -> int | None:
-        pod, cluster = self._inputs.pod, self._inputs.cluster
-        return pick_one_node(*self._evaluated, pod.uid, cluster, self._inputs.prefer)
 
     def _few(self) -> int:
         rules = self._inputs.rules
@@ -324,16 +322,18 @@ def _evaluate(
     """Return what preemption would mean on each row; for the arguments see `select_candidate`."""
     pod, cluster, predicates, vetoes, *_ = inputs
     resolvable = verdicts.resolvable(codes)
-    reason = _not_eligible(pod, cluster, resolvable)
-    if reason is not None:
+    if (reason := _not_eligible(pod, cluster, resolvable)) is not None:
         return NoCandidate(reason, keeps_nomination=True)
     if vetoes is not None:
-        vetoes.tally.add_nodes(vetoes.against_preemptor())
+        vetoes.restart()
         if vetoes.tally:
             return vetoed(vetoes.tally)
     rows = np.flatnonzero(resolvable)
     no_victims = verdicts.code(NO_VICTIMS)
-    return _Evaluated(rows, *cache.evaluate(pod, predicates, rows, no_victims, inputs.rules))
+    found, criteria = cache.evaluate(pod, predicates, rows, no_victims, inputs.rules)
+    if inputs.refused is not None:
+        found = np.where(found == 0, inputs.refused[rows], found)
+    return _Evaluated(rows, found, criteria)
 
 
 def vetoed(tally: VetoTally) -> NoCandidate:

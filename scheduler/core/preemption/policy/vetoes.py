@@ -194,7 +194,7 @@ class CandidateVetoes:
         self.explain = Explain.NOTHING
         #: Whether every candidate is to be checked, so that no vetoed one is compared.
         self.checks_all = False
-        self.tally: Final = VetoTally()
+        self.tally = VetoTally()
         #: The vetoes against each row that explain the attempt: as they are listed, and what
         #: returns those of many rows at once.
         self._listed: dict[int, tuple[Veto, ...]] = {}
@@ -228,6 +228,16 @@ class CandidateVetoes:
         if rules is None and not remembered:
             return None
         return cls(pod, rules, owner_codes, PreemptionHistory(pod, cluster, ledger, now), now)
+
+    def restart(self) -> None:
+        """Count and explain from the beginning, with what is against the preemptor as the first.
+
+        An attempt that calls extenders evaluates its candidates several times.
+        """
+        self.tally = VetoTally()
+        self._listed.clear()
+        self._of_many.clear()
+        self.tally.add_nodes(self.against_preemptor())
 
     @property
     def state(self) -> object:
