@@ -354,6 +354,7 @@ class Machine:
         self._binding.check()
         self._suspended.check()
         self._wakeups.blocked.check()
+        self._plan_runner.check()
         for queued in self.queue:
             on_node = self.cluster.find_pod(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key

@@ -223,9 +223,9 @@ class FailureKind(StrEnum):
     FORBIDDEN = "forbidden"
     #: The API server refused for another reason; the same request would be refused again.
     REFUSED = "refused"
-    #: No reliable response, after all retries.
+    #: No reliable response, after all retries; or none to an earlier request of an eviction.
     UNAVAILABLE = "unavailable"
-    #: Not attempted, or not finished, because the process stops.
+    #: Not attempted, or not finished, because the process stops or the effect is not wanted.
     ABANDONED = "abandoned"
 
 
@@ -246,7 +246,7 @@ class EffectDone(Record, frozen=True):
 
 
 class EffectFailed(Record, frozen=True):
-    """An effect was not carried out, and will not be."""
+    """An effect was not carried out, and will not be; unknown if it is `UNAVAILABLE`."""
 
     effect: Effect
     failure: Failure

@@ -249,17 +249,18 @@ class EventHandlers:
     def _sync_nomination(self, pod: Pod, old: Pod | None, now: Seconds) -> None:
         """Apply a change of the nomination in a pod's status, unless ours is newer.
 
-        Where the status names the same node as before, our own nomination stays as it is.
+        Where the status names the same node as before, our own nomination stays on its node, and
+        so it does while a plan is carried out. What it reserves there follows the pod.
 
         Source: kube-scheduler v1.36.3 backend/queue.nominator.UpdateNominatedPod.
         """
-        if self._plan_runner.owns_nomination(pod.uid):
-            return
         node = self._nominated_node(pod)
         known = self._cluster.nominations.get(pod.uid)
-        if old is not None and node == self._nominated_node(old):
+        kept = old is not None and node == self._nominated_node(old)
+        if kept or self._plan_runner.owns_nomination(pod.uid):
             if known is not None and not _counts_alike(known.pod, pod):
                 self._cluster.nominate(pod, known.node)
+                self._wakeups.wake_lower_priority(known, now)
             return
         if not node:
             self._wakeups.withdraw(pod.uid, now)

@@ -112,7 +112,7 @@ class PolicyEventHandlers:
         else:
             changed = policies.erase(event.name)
         if changed:
-            self._ledger.set_windows(policies.windows())
+            self._ledger.set_windows(policies.windows(), policies.shortest_window())
             self._blocked.wake(now, "PreemptionPolicyChange")
 
     def _on_clock_ahead(self, seconds: Seconds, now: Seconds) -> None:

@@ -54,6 +54,7 @@ class InheritedPlans:
 
     def take_over(self, waiting: Iterable[QueuedPod], now: Seconds) -> None:
         """Take over the plans that an earlier leader has written to waiting pods."""
+        self._ledger_writer.take_over(now)
         for queued in waiting:
             if queued.pod.condition(CONDITION) is not None:
                 self._take_over(queued.pod, now)
@@ -66,7 +67,7 @@ class InheritedPlans:
         for victim in plan.remaining(cluster):
             if cluster.is_being_deleted(victim):
                 cluster.mark_evicting(victim.uid)
-        self._ledger_writer.inherit(plan)
+        self._ledger_writer.inherit(plan, now)
         self._plans.add(plan)
         self._tracking.watch(plan, now)
 
@@ -93,6 +94,7 @@ class InheritedPlans:
         to_evict = tuple(plan.to_evict(self._cluster))
         if not to_evict:
             plan.change_phase(PreemptionMove.RECOGNISE, now)
+            self._ledger_writer.take_back(plan, now)
             return ResumeResult.NOTHING_TO_DO, plan
         if not self._revalidation.may_resume(plan, queued, to_evict, now):
             plan.change_phase(PreemptionMove.WITHDRAW, now)

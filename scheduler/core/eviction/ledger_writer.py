@@ -3,10 +3,8 @@
 There is one write at a time; plans that come meanwhile wait for the next one and share it.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-from scheduler.core.eviction.phases import OPEN
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.outbox import Outbox
 from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
@@ -47,19 +45,16 @@ class LedgerWriter:
         self._written = 0
 
     def count(self, plan: PreemptionPlan, now: Seconds) -> None:
-        """Count a plan in the ledger, once, from now on."""
+        """Count a plan in the ledger, once, until `take_back` whatever its age."""
         ledger, charge = self._ledger, plan.charge
         for victim in plan.victims:
             uid = victim.uid
-            policies = charge.victims.get(uid, frozenset())
-            if uid in plan.in_ledger:
-                # By an earlier leader, perhaps long ago or by another clock.
-                ledger.restamp(uid, now)
-            elif policies and uid not in plan.evicted and not victim.wait_only:
+            policies = charge.victims.get(uid)
+            if policies and not victim.wait_only:
                 namespace = victim.ref.namespace
                 eviction = EvictionEntry(now, uid, namespace, victim.owner, plan.node, policies)
-                if ledger.count_victim(eviction):
-                    plan.in_ledger.add(uid)
+                ledger.hold(eviction, plan.uid)
+                plan.in_ledger.add(uid)
         if charge.limited_by:
             self._count_preemption(plan, now)
         plan.ledger_revision = ledger.revision
@@ -67,52 +62,65 @@ class LedgerWriter:
     def _count_preemption(self, plan: PreemptionPlan, now: Seconds) -> None:
         ledger, preemptor = self._ledger, plan.preemptor
         known = None if plan.decided_here else ledger.find_preemption(plan.uid)
-        if known is not None:
-            plan.decided_at = known.at
-            return
-        plan.decided_at = round(now, 3)
-        ledger.count_preemption(
-            PreemptionEntry(plan.decided_at, plan.uid, owner(preemptor), plan.charge.limited_by)
-        )
+        if known is None:
+            at = plan.decided_at if plan.decided_here else now
+            known = PreemptionEntry(at, plan.uid, owner(preemptor), plan.charge.limited_by)
+        ledger.hold_preemption(known)
 
-    def inherit(self, plan: PreemptionPlan) -> None:
-        """Take over the victims that an earlier leader has counted and may not have evicted."""
-        not_terminating = plan.not_terminating(self._cluster)
-        plan.in_ledger = {
-            victim.uid for victim in not_terminating if self._ledger.find_victim(victim.uid)
-        }
+    def take_over(self, now: Seconds) -> None:
+        """Count what an earlier leader was about to evict when it wrote the ledger."""
+        for uid in self._ledger.take_unsettled():
+            self.unanswered(uid, now)
 
-    def take_back(
-        self, plan: PreemptionPlan, others: Sequence[PreemptionPlan], now: Seconds
-    ) -> None:
-        """Remove the victims of a plan that were not evicted from the ledger.
+    def inherit(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Take over the victims that an earlier leader has counted for a plan.
 
-        Args:
-            plan: The plan, which has ended.
-            others: Plans for the same node: a victim that one of them names, or has evicted, is
-                still counted.
-            now: The time.
+        Those that run may have been evicted: what this process has observed may be older.
         """
         ledger = self._ledger
-        before = ledger.revision
-        heirs = {
-            uid: other
-            for other in others
-            if other is not plan and other.phase in OPEN
-            for uid in other.charge.victims
-        }
-        # An eviction without an answer is decided by its answer.
-        certain = plan.evicted.keys() | plan.outstanding.keys()
-        evicted = {uid for other in others if other is not plan for uid in other.evicted}
-        for uid in plan.in_ledger - certain:
-            if uid in heirs:
-                heirs[uid].in_ledger.add(uid)
-            elif uid not in evicted and uid not in self._cluster.evicting_uids():
-                ledger.take_back(uid)
-        plan.in_ledger &= certain
-        if not certain:
-            ledger.take_back_preemption(plan.uid, plan.decided_at)
-        if ledger.revision != before:
+        for victim in plan.not_terminating(self._cluster):
+            ledger.doubt(victim.uid, now)
+            entry = ledger.find_victim(victim.uid)
+            if entry is not None:
+                ledger.hold(entry, plan.uid)
+                plan.in_ledger.add(victim.uid)
+        preemption = ledger.find_preemption(plan.uid) if plan.in_ledger else None
+        if preemption is not None:
+            ledger.hold_preemption(preemption)
+
+    def evicted(self, uid: str, plan: PreemptionPlan | None, now: Seconds) -> None:
+        """Count a victim from now on: only now its eviction is certain."""
+        self._ledger.restamp(uid, now)
+        if plan is not None and uid in plan.in_ledger:
+            plan.in_ledger.remove(uid)
+            self._ledger.release(uid, plan.uid)
+
+    def unanswered(self, uid: str, now: Seconds) -> None:
+        """Count a victim as evicted although that is uncertain, unless it is seen to be true."""
+        pod = self._cluster.find_pod(uid)
+        if pod is None or pod.terminating:
+            self._ledger.restamp(uid, now)
+        else:
+            self._ledger.doubt(uid, now)
+
+    def observed(self, uid: str, now: Seconds, *, gone: bool = False) -> None:
+        """Process a new state of a pod, which may be a victim whose eviction is uncertain."""
+        pod = None if gone else self._cluster.find_pod(uid)
+        if self._ledger.observed(uid, now, runs_on=pod is not None and not pod.terminating):
+            self._blocked.wake_count_limited(now)
+
+    def take_back(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Give back what a plan has counted and cannot have evicted, after its last step.
+
+        An eviction without an outcome is decided by its outcome.
+        """
+        ledger, ended = self._ledger, plan.in_ledger - plan.outstanding.keys()
+        given_back = [ledger.release(uid, plan.uid) for uid in sorted(ended)]
+        plan.in_ledger -= ended
+        if not plan.outstanding:
+            evicted = bool(plan.evicted) or not plan.decided_here
+            given_back.append(ledger.release_preemption(plan.uid, now, evicted=evicted))
+        if any(given_back):
             self._blocked.wake_count_limited(now)
 
     def must_wait(self, plan: PreemptionPlan, now: Seconds) -> bool:

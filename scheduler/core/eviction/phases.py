@@ -15,6 +15,7 @@ from typing import Final
 __all__ = [
     "AWAITING_VICTIMS",
     "EVICTS",
+    "HOLDING",
     "IN_PROGRESS",
     "OPEN",
     "TABLE",
@@ -103,6 +104,8 @@ OPEN: Final = frozenset(
 )
 #: The victims terminate, or will.
 EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
+#: The ledger counts the victims whatever their age.
+HOLDING: Final = IN_PROGRESS | {PreemptionPhase.INHERITED}
 #: The preemptor is nominated, and its victims terminate or are about to.
 AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 

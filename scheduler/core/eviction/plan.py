@@ -65,12 +65,15 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class PolicyInputs:
-    """What decides which policies apply to a preemption, besides the pods themselves."""
+    """What decides which policies apply to a preemption."""
 
     #: Grows when any policy changes.
     policies_version: int
     #: Labels of the namespaces of the preemptor and of the victims, by name.
     namespaces: Mapping[str, Mapping[str, str] | None]
+    #: Names of the policies that select each victim, and the preemptor, by uid: pods may get other
+    #: labels, but labels that no policy selects by change nothing.
+    selected: Mapping[str, frozenset[str]]
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +106,10 @@ class PreemptionPlan:
     ledger_revision: int = 0
     #: When an eviction that has no answer yet was requested, by uid of the victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
-    #: When this process first knew that a victim was evicted for the plan, by uid.
+    #: Whether an eviction was requested.
+    began: bool = False
+    #: When this process knew that a victim was evicted for the plan, by uid; or when it asked for
+    #: that without an answer, so that it is uncertain.
     evicted: dict[str, Seconds] = field(default_factory=dict)
     #: When a victim that the plan did not evict was first seen to terminate, by uid.
     seen_terminating: dict[str, Seconds] = field(default_factory=dict)

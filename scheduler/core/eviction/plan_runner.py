@@ -35,7 +35,7 @@ from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.inherited_plans import InheritedPlans
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import IN_PROGRESS, OPEN, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.phases import HOLDING, IN_PROGRESS, OPEN, PreemptionMove, PreemptionPhase
 from scheduler.core.eviction.plan import EVICT_WITHIN, PlanTable, PreemptionPlan
 from scheduler.core.eviction.plan_validator import FitChecker, PlanValidator
 from scheduler.core.eviction.victim_tracker import VictimTracker
@@ -145,6 +145,16 @@ class PlanRunner:
             and effect.victim.uid in plan.outstanding
         )
 
+    def check(self) -> None:
+        """Assert that the ledger holds the victims of the plans that are carried out, and no more."""
+        plans = {id(plan): plan for plan in (*self._plans, *self._ended_plans.values())}
+        held: dict[str, set[str]] = {}
+        for plan in plans.values():
+            if plan.in_ledger:
+                assert plan.outstanding or plan.phase in HOLDING, plan
+                held.setdefault(plan.uid, set()).update(plan.in_ledger)
+        self._ledger.check(held)
+
     # Starting -------------------------------------------------------------------------------------
 
     def start(self, queued: QueuedPod, candidate: Candidate, message: str, now: Seconds) -> str:
@@ -253,22 +263,23 @@ class PlanRunner:
         if plan is not None:
             # Also a pod that was gone already: an earlier request, whose answer was lost, may have
             # evicted it.
-            plan.evicted.setdefault(effect.victim.uid, now)
-            self._ledger.restamp(effect.victim.uid, now)
+            plan.evicted[effect.victim.uid] = now
+        self._ledger_writer.evicted(effect.victim.uid, plan, now)
         self._eviction_answered(effect, None, now)
 
     def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
         """Record that a victim was not evicted, or request it once more if there was no answer."""
         uid, plan = effect.victim.uid, self._plan_of(effect)
         if plan is not None and failure.kind is FailureKind.UNAVAILABLE:
+            # Perhaps only the answer was lost. That stays so, whatever the next answer is.
+            plan.evicted.setdefault(uid, now)
+            self._ledger_writer.unanswered(uid, now)
             waited = now - plan.outstanding[uid]
             patient = now < plan.deadline and waited >= REQUEST_AGAIN_AFTER
             if patient and plan.phase is PreemptionPhase.EVICTING:
                 plan.outstanding[uid] = now
                 self._outbox.emit(effect)
                 return
-            # Perhaps only the answer was lost: the victim counts as evicted.
-            plan.evicted.setdefault(uid, now)
         self._cluster.unmark_evicting(uid)
         self._eviction_answered(effect, failure, now)
         self.tracking.victim_not_evicted(uid, effect.node, now)
@@ -285,7 +296,7 @@ class PlanRunner:
             return
         del plan.outstanding[uid]
         if self._ended_plans.pop(uid, None) is not None:
-            self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+            self._ledger_writer.take_back(plan, now)
             return
         if failure is not None:
             self._fail(plan, not_evicted(effect, failure), failure, now)
@@ -315,14 +326,19 @@ class PlanRunner:
             self._wakeups.retry(pod.uid, now, "NodeDelete")
 
     def preemptor_gone(self, uid: str, now: Seconds) -> None:
-        """Close the plan of a preemptor that is gone; no further victim is evicted."""
+        """Close the plan of a preemptor that is gone; no further victim is evicted.
+
+        The pod may be a victim, too.
+        """
+        self._ledger_writer.observed(uid, now, gone=True)
         plan = self._plans.get(uid)
         if plan is not None:
             self._abandon(plan)
             self.tracking.preemptor_gone(plan, now)
 
     def bound(self, uid: str, node: str, now: Seconds) -> None:
-        """Close the plan of a pod that is bound."""
+        """Close the plan of a pod that is bound; it may be a victim, too."""
+        self._ledger_writer.observed(uid, now)
         plan = self._plans.get(uid)
         if plan is not None:
             self._abandon(plan)
@@ -333,8 +349,7 @@ class PlanRunner:
     def _emit_evictions(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Emit the evictions of the victims that still run and are still needed."""
         to_evict = plan.to_evict(self._cluster)
-        outdated = plan.charged_under != self.revalidation.policy_inputs(plan)
-        if to_evict and not plan.evicted and outdated:
+        if to_evict and not plan.began and self.revalidation.is_outdated(plan):
             # Its charge was computed under other policies.
             self._stop(plan, now)
             self._end(plan, now)
@@ -365,6 +380,7 @@ class PlanRunner:
     def _emit_eviction(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> None:
         """Emit an eviction; a pod that is not bound yet is taken off its node instead."""
         effect = self._eviction(plan, victim)
+        plan.began = True
         if not self._binding.preempt_unbound(effect, now):
             plan.outstanding[victim.uid] = now
             self._cluster.mark_evicting(victim.uid)

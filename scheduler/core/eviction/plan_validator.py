@@ -63,15 +63,28 @@ class PlanValidator:
         self._fit_checker = fit_checker
 
     def policy_inputs(self, plan: PreemptionPlan) -> PolicyInputs:
-        """Return what decides now which policies apply to a plan.
+        """Return what decides now which policies apply to a plan, for the victims still there.
 
         Other namespaces are left out: a tenant who creates one after the other must not make every
         plan of the cluster start again.
         """
         names = {plan.preemptor.metadata.namespace, *(v.ref.namespace for v in plan.victims)}
-        labels = self._cluster.namespaces
+        labels, queued = self._cluster.namespaces, self._queue.get(plan.uid)
+        preemptor = plan.preemptor if queued is None else queued.pod
         return PolicyInputs(
-            self._cluster.policies.version, {name: labels.get(name) for name in names}
+            self._cluster.policies.version,
+            {name: labels.get(name) for name in names},
+            self._policies.selections(preemptor, plan.remaining(self._cluster)),
+        )
+
+    def is_outdated(self, plan: PreemptionPlan) -> bool:
+        """Return whether the charge of a plan was computed under other policies."""
+        before, now = plan.charged_under, self.policy_inputs(plan)
+        return (
+            before is None
+            or (before.policies_version, before.namespaces)
+            != (now.policies_version, now.namespaces)
+            or not now.selected.items() <= before.selected.items()
         )
 
     def record_state(self, plan: PreemptionPlan, queued: QueuedPod) -> None:

@@ -261,16 +261,17 @@ class VictimTracker:
         elif plan.evicted:
             self._record_possible_waste(plan, now)
             self._ledger_writer.write_soon(now)
+        if not counts_taken_back:
+            self.take_back_counts(plan, now)
         if not plan.evicted:
             self._plans.close(plan, PreemptionMove.END, now)
-            if not counts_taken_back:
-                self.take_back_counts(plan, now)
         elif self._cluster.columns.node(plan.node) is None:
             self.node_gone(plan, now)
 
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and count the evictions that were wasted."""
-        # This runs for every event, and mostly finds nothing to do: so it makes no call then.
+        # This runs for every event, and mostly finds nothing to do: so it makes few calls then.
+        self._ledger.renew(now)
         if self._policies.may_relieve_pdbs:
             self._wakeups.wake_relieved(now)
         writer = self._ledger_writer
@@ -349,7 +350,7 @@ class VictimTracker:
 
         These are their entries in the ledger, and their evictions in flight.
         """
-        self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+        self._ledger_writer.take_back(plan, now)
         self._wakeups.plan_ended(plan.uid, now)
 
     def _vacate(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:

@@ -58,7 +58,8 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "ledger",
         (
             "revision", "version", "horizon", "_windows", "_evictions", "_preemptions", "_victims",
-            "_by_owner", "_loaded", "_counts",
+            "_by_owner", "_loaded", "_counts", "_holders", "_open_preemptions", "_planned",
+            "_uncertain", "_unsettled", "_shortest", "_renew_at",
         ),
     ),
     ("ledger.backoff", ("version", "_pairs", "_count", "_bytes")),

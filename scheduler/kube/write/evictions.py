@@ -2,7 +2,8 @@
 
 A victim is deleted with its uid, after its condition `DisruptionTarget` is written. Where a
 disruption budget may refuse it, it is evicted through the eviction API instead. A victim that does
-not exist any more counts as evicted.
+not exist any more counts as evicted. After a request without an answer, neither a refusal of the
+next one nor that there is none shows that the victim stays: then it is unknown whether it does.
 
 Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor. Differs: every write names the uid,
 and victims may be evicted through the eviction API.
@@ -11,7 +12,7 @@ and victims may be evicted through the eviction API.
 from collections.abc import Callable
 
 from scheduler.kube.client import requests
-from scheduler.kube.errors import NotFound
+from scheduler.kube.errors import KubeError, NotFound, Unreachable
 from scheduler.kube.write.retry import Replaced, RetryAttempt, RetryPolicy
 from scheduler.model import times
 from scheduler.model.effects import Evict
@@ -42,20 +43,25 @@ class Evictions:
 
         Raises:
             Protected: A disruption budget is in the way.
-            KubeError: The victim was not evicted, or it is unknown whether it was.
+            Unreachable: It is unknown whether the victim was, or will be, evicted.
+            KubeError: The victim was not evicted.
         """
         try:
             if effect.strict or self._evict_only:
                 # The eviction API sets the condition itself.
-                await self._retry.write(requests.evict(effect.victim), attempt)
+                await self._retry.write(requests.evict(effect.victim), attempt, decides=True)
             else:
                 await self._delete(effect, attempt)
         except (NotFound, Replaced):
             attempt.entry.unchanged = True
+        except KubeError as error:
+            if attempt.uncertain_until is None:
+                raise
+            raise Unreachable(f"no answer to an earlier request; now: {error}") from error
 
     async def _delete(self, effect: Evict, attempt: RetryAttempt) -> None:
         disrupt = requests.set_disruption_target(effect, times.stamp(self._clock()))
         await self._retry.write(disrupt, attempt)
         # No pod may stay marked as a victim without being deleted.
         attempt.finishing = True
-        await self._retry.write(requests.delete(effect.victim), attempt)
+        await self._retry.write(requests.delete(effect.victim), attempt, decides=True)

@@ -158,8 +158,16 @@ class RetryPolicy:
             return body_of(begun.request, begun.answer)
         return await self._client.call(request)
 
-    async def write(self, request: Request, attempt: RetryAttempt) -> None:
+    async def write(
+        self, request: Request, attempt: RetryAttempt, *, decides: bool = False
+    ) -> None:
         """Send a request until it succeeds, fails permanently, or becomes unnecessary.
+
+        Args:
+            request: The request.
+            attempt: The attempt.
+            decides: Whether the effect may have happened when this request got no answer, which
+                the attempt then remembers.
 
         Raises:
             KubeError: It failed permanently, or there is no time for another attempt.
@@ -168,14 +176,15 @@ class RetryPolicy:
             self.check(attempt)
             try:
                 await self.call(request, attempt)
-            except ApiError as error:
-                if error.reason == "AlreadyExists":
-                    return  # made by an earlier attempt whose answer was lost
-                raise_permanent(error)
-                if not isinstance(error, (Conflict, *TRANSIENT)):
-                    raise
-                await self.pause(request, error, attempt)
-            except TRANSIENT as error:
+            except (ApiError, *TRANSIENT) as error:
+                if isinstance(error, ApiError):
+                    if error.reason == "AlreadyExists":
+                        return  # made by an earlier attempt whose answer was lost
+                    raise_permanent(error)
+                    if not isinstance(error, (Conflict, *TRANSIENT)):
+                        raise
+                if decides and may_have_executed(error):
+                    self.mark_uncertain(attempt)
                 await self.pause(request, error, attempt)
             else:
                 return

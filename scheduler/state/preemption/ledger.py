@@ -4,28 +4,31 @@ An eviction is kept with the policies that count it, as long as a window of one 
 back to it. Counting is idempotent, so a plan that is resumed counts its victims once. Too many
 entries are merged, always conservatively: see `ledger_entries`.
 
+A victim counts from the decision to evict it. While a plan that names it is carried out, the plan
+*holds* its entry, which counts whatever its age. The window begins when the eviction is certain.
+Without an answer it is *uncertain*: it may be carried out during `UNCERTAIN_FOR`, so the window
+begins then, unless the pod is seen to terminate before that, or to run on after it.
+
 The writer of effects saves the ledger as text (`ledger_codec`); `revision` shows whether there are
 changes that were not saved. More is kept here than fits into the text: entries that are merged only
 in the text still count one by one during the life of this process.
 
-The module is longer than others because every count, query and limit is about the same entries.
+The module is longer than others because everything that adds, moves or drops entries is in it.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from scheduler.model.policies import BudgetScope
 from scheduler.model.times import Seconds
 from scheduler.state.preemption import ledger_codec
-from scheduler.state.preemption.event_times import EventTimes
-from scheduler.state.preemption.ledger_arrays import LedgerArrays
+from scheduler.state.preemption.counted_entries import CountedEntries, entry_key
 from scheduler.state.preemption.ledger_codec import MAX_BYTES, LedgerError, Written
 from scheduler.state.preemption.ledger_entries import (
     ANY,
     EvictionEntry,
     PreemptionEntry,
-    counted_for,
     merged,
     merged_owners,
 )
@@ -36,6 +39,7 @@ __all__ = [
     "ANY",
     "MAX_BYTES",
     "MAX_ENTRIES",
+    "UNCERTAIN_FOR",
     "EvictionEntry",
     "Ledger",
     "LedgerError",
@@ -46,14 +50,20 @@ __all__ = [
 MAX_ENTRIES: Final = 8192
 #: Entries are also merged beyond this number of counts, one for each policy of each entry.
 MAX_COUNTS: Final = 4 * MAX_ENTRIES
+#: How long a pod may be evicted, and not be seen to terminate, after an eviction without an answer.
+#: The API server gives up a request after a minute; as much again is for watches that lag.
+UNCERTAIN_FOR: Final[Seconds] = 120.0
+#: An entry that is held is moved forward so much before it would leave the shortest window.
+_EARLY: Final[Seconds] = 0.01
 
 _EntryT = TypeVar("_EntryT", EvictionEntry, PreemptionEntry)
 
 
-class Ledger:
+class Ledger(CountedEntries):
     """Counted victims and preemptions, and failed and wasted preemptions. Owned by the machine."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.backoff: Final = PreemptionBackoff()
         #: Wasted evictions, for any reason.
         self.wasted_evictions: Final = WastedEvictions()
@@ -65,28 +75,37 @@ class Ledger:
         #: is known; nothing is dropped then.
         self.horizon: Seconds = 0.0
         self._windows: Mapping[str, Seconds] = {}
-        #: By uid, or by itself if several were merged.
-        self._evictions: dict[object, EvictionEntry] = {}
-        #: By uid and moment, or by itself if several were merged.
-        self._preemptions: dict[object, PreemptionEntry] = {}
-        #: The evictions as arrays; `None` if that is out of date.
-        self._table: LedgerArrays | None = None
-        #: By policy and scope, and by key.
-        self._victims: dict[tuple[str, BudgetScope], dict[str, EventTimes]] = {}
-        self._by_owner: dict[tuple[str, str], EventTimes] = {}
         #: Whether the text of another process was merged.
         self._loaded = False
-        #: The number of policies of all entries together.
-        self._counts = 0
+        #: Uids of the preemptors whose plans hold a victim, by its uid; and the preemption of each
+        #: plan that is carried out, by uid of the preemptor.
+        self._holders: dict[str, set[str]] = {}
+        self._open_preemptions: dict[str, PreemptionEntry] = {}
+        #: Of the victims that are held, those that nothing can have evicted yet, by uid.
+        self._planned: set[str] = set()
+        #: Victims whose eviction is uncertain, by uid; it happens at the time of the entry at last.
+        self._uncertain: set[str] = set()
+        #: Victims that another process may have held when it wrote their entries, by uid.
+        self._unsettled: set[str] = set()
+        #: The shortest window of any budget or limit in force, 0 where there is none; and when the
+        #: first entry that is held may leave such a window.
+        self._shortest: Seconds = 0.0
+        self._renew_at: Seconds = 0.0
 
     def __len__(self) -> int:
         entries = len(self._evictions) + len(self._preemptions)
         return entries + len(self.backoff) + len(self.wasted_evictions)
 
-    def set_windows(self, windows: Mapping[str, Seconds]) -> None:
-        """Set the longest window of each policy in force, by name, in seconds; 0 for no window."""
+    def set_windows(self, windows: Mapping[str, Seconds], shortest: Seconds = 0.0) -> None:
+        """Set the windows of the policies in force, in seconds.
+
+        Args:
+            windows: The longest window of each policy, by name; 0 for no window.
+            shortest: The shortest window of all policies; 0 for no window.
+        """
         self._windows = dict(windows)
         self.horizon = max(windows.values(), default=0.0)
+        self._shortest, self._renew_at = shortest, 0.0
 
     # Counting -------------------------------------------------------------------------------------
 
@@ -98,21 +117,6 @@ class Ledger:
         self._record_change()
         self._bound(eviction.at)
         return True
-
-    def find_victim(self, uid: str) -> EvictionEntry | None:
-        """Return the entry of a victim; `None` if it is not counted, or was merged with others.
-
-        After a restart this shows what an earlier process counted for a plan: victims that were not
-        evicted after all can be taken back.
-        """
-        return self._evictions.get(uid) if uid else None
-
-    def find_preemption(self, uid: str) -> PreemptionEntry | None:
-        """Return the last preemption that is counted for a preemptor; `None` if none is."""
-        if not uid:
-            return None
-        own = (entry for entry in self._preemptions.values() if entry.uid == uid)
-        return max(own, key=lambda entry: entry.at, default=None)
 
     def count_preemption(self, preemption: PreemptionEntry) -> bool:
         """Count a preemption once; return whether it was not counted before."""
@@ -126,14 +130,48 @@ class Ledger:
     def restamp(self, uid: str, now: Seconds) -> None:
         """Move the time of a counted victim to now: only now its eviction is certain."""
         if self.find_victim(uid) is not None:
-            eviction = self._drop_eviction(uid)
-            self._add_eviction(replace(eviction, at=round(now, 3)))
-            self._record_change()
+            self._move(uid, now)
+            self._uncertain.discard(uid)
+
+    def doubt(self, uid: str, now: Seconds) -> None:
+        """Count a victim as evicted although that is uncertain, since no answer came."""
+        if self.find_victim(uid) is not None:
+            self._move(uid, now + UNCERTAIN_FOR)
+            self._uncertain.add(uid)
+
+    def _move(self, uid: str, at: Seconds) -> None:
+        self._planned.discard(uid)
+        self._add_eviction(replace(self._drop_eviction(uid), at=round(at, 3)))
+        self._record_change()
+
+    def observed(self, uid: str, now: Seconds, *, runs_on: bool) -> bool:
+        """Process an observed pod: it may settle whether an uncertain victim was evicted.
+
+        Args:
+            uid: The pod.
+            now: The time.
+            runs_on: Whether it is on its node and does not terminate.
+
+        Returns:
+            Whether the pod counts for a shorter time now, or not at all.
+        """
+        if uid not in self._uncertain:
+            return False
+        if not runs_on:
+            self.restamp(uid, now)
+            return True
+        if uid in self._holders or now < self._evictions[uid].at:
+            return False
+        self.take_back(uid)
+        return True
 
     def take_back(self, uid: str) -> None:
         """Remove the entry of a victim that was not evicted after all."""
         if self.find_victim(uid) is not None:
             self._drop_eviction(uid)
+            self._holders.pop(uid, None)
+            self._planned.discard(uid)
+            self._uncertain.discard(uid)
             self._record_change()
 
     def take_back_preemption(self, uid: str, at: Seconds) -> None:
@@ -141,6 +179,102 @@ class Ledger:
         if (uid, at) in self._preemptions:
             self._drop_preemption((uid, at))
             self._record_change()
+
+    # Plans that are carried out -------------------------------------------------------------------
+
+    def hold(self, eviction: EvictionEntry, preemptor: str) -> None:
+        """Count a victim of a plan, whatever its age, until `release`.
+
+        Args:
+            eviction: The victim, and the policies that count it for this plan.
+            preemptor: The uid of the preemptor.
+        """
+        uid, known = eviction.uid, self.find_victim(eviction.uid)
+        if known is None and not eviction.policies:
+            return
+        self._holders.setdefault(uid, set()).add(preemptor)
+        self._renew_at = 0.0
+        if known is None:
+            self._planned.add(uid)
+            self.count_victim(eviction)
+        elif not eviction.policies <= known.policies:
+            policies = known.policies | eviction.policies
+            self._add_eviction(replace(self._drop_eviction(uid), policies=policies))
+            self._record_change()
+
+    def release(self, uid: str, preemptor: str) -> bool:
+        """End what `hold` began; return whether the victim, which stays, does not count any more.
+
+        It still counts if it may have been evicted, or if another plan holds it.
+        """
+        holders = self._holders.get(uid, set())
+        holders.discard(preemptor)
+        if holders or self._holders.pop(uid, None) is None or uid not in self._planned:
+            return False
+        self.take_back(uid)
+        return True
+
+    def hold_preemption(self, preemption: PreemptionEntry) -> None:
+        """Count the preemption of a plan, whatever its age, until `release_preemption`."""
+        self.count_preemption(preemption)
+        if entry_key(preemption) in self._preemptions:
+            self._open_preemptions[preemption.uid] = preemption
+            self._renew_at = 0.0
+
+    def release_preemption(self, uid: str, now: Seconds, *, evicted: bool) -> bool:
+        """End what `hold_preemption` began; return whether it does not count any more.
+
+        If pods were evicted, it counts from now on.
+        """
+        preemption = self._open_preemptions.pop(uid, None)
+        if preemption is None:
+            return False
+        self.take_back_preemption(uid, preemption.at)
+        if evicted:
+            self._put_preemption(replace(preemption, at=max(preemption.at, round(now, 3))))
+        return not evicted
+
+    def renew(self, now: Seconds) -> None:
+        """Keep what is held within every window; to be called before anything is decided.
+
+        Times move by whole windows, so it does not matter how often this is called.
+        """
+        step = self._shortest
+        if now < self._renew_at or not step or not (self._holders or self._open_preemptions):
+            return
+        for uid in self._holders:
+            eviction = self._evictions[uid]
+            if (at := _renewed(eviction.at, step, now)) != eviction.at:
+                self._add_eviction(replace(self._drop_eviction(uid), at=at))
+                self.version += 1
+        for uid, preemption in [*self._open_preemptions.items()]:
+            if (at := _renewed(preemption.at, step, now)) != preemption.at:
+                self._drop_preemption(entry_key(preemption))
+                self._open_preemptions[uid] = self._put_preemption(replace(preemption, at=at))
+                self.version += 1
+        moments = (self._evictions[uid].at for uid in self._holders)
+        opened = (preemption.at for preemption in self._open_preemptions.values())
+        self._renew_at = min((*moments, *opened)) + step - _EARLY
+
+    def take_unsettled(self) -> list[str]:
+        """Return the victims, by uid, that another process may have held when it wrote the ledger.
+
+        Each is returned once. The caller finds out which of them still run.
+        """
+        uids = sorted(self._unsettled)
+        self._unsettled.clear()
+        return uids
+
+    def check(self, plans: Mapping[str, Set[str]]) -> None:
+        """Assert that exactly some plans hold victims, given by preemptor, and no mark is left."""
+        held: dict[str, set[str]] = {}
+        for uid, preemptors in self._holders.items():
+            for preemptor in preemptors:
+                held.setdefault(preemptor, set()).add(uid)
+        assert held == plans
+        assert self._planned <= self._holders.keys()
+        assert (self._holders.keys() | self._uncertain) <= self._evictions.keys()
+        assert all(map(self._preemptions.__contains__, map(entry_key, self._open_preemptions.values())))
 
     def record_failure(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
@@ -182,45 +316,6 @@ class Ledger:
         self.revision += 1
         self.version += 1
 
-    # Queries --------------------------------------------------------------------------------------
-
-    def victims(self, policy: str, scope: BudgetScope, key: str, since: Seconds) -> list[Seconds]:
-        """Return when the victims were evicted that count for one budget, oldest first.
-
-        Args:
-            policy: The name of the policy.
-            scope: Of the budget.
-            key: The namespace, owner or node; ignored for the cluster.
-            since: The begin of the window, which is outside of it.
-
-        Returns:
-            Seconds since 1970; the last `MAX_RETURNED` at most.
-        """
-        by_key = self._victims.get((policy, scope), {})
-        keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
-        return _since(map(by_key.get, keys), since)
-
-    def counted(self, policy: str, scope: BudgetScope) -> list[tuple[str, EventTimes]]:
-        """Return when the victims were evicted that count for each key of a budget; only to read.
-
-        For the arguments see `victims`. Victims that were merged count for `ANY`.
-        """
-        return [*self._victims.get((policy, scope), {}).items()]
-
-    def counted_by_owner(self, policy: str) -> list[tuple[str, EventTimes]]:
-        """Return when the preemptions of each owner were counted; as `counted`."""
-        return [(owner, at) for (name, owner), at in self._by_owner.items() if name == policy]
-
-    def victim_arrays(self) -> LedgerArrays:
-        """Return all counted victims as arrays, for callers that need `victims` for many keys."""
-        if self._table is None:
-            self._table = LedgerArrays.of(self._evictions.values())
-        return self._table
-
-    def preemptions(self, policy: str, owner: str, since: Seconds) -> list[Seconds]:
-        """Return when preemptions for the pods of an owner were counted, oldest first."""
-        return _since([self._by_owner.get((policy, name)) for name in (owner, ANY)], since)
-
     # Saving ---------------------------------------------------------------------------------------
 
     def text(self, now: Seconds) -> str:
@@ -231,7 +326,22 @@ class Ledger:
         failed and wasted preemptions, are left out.
         """
         self.prune(now)
-        return ledger_codec.text(self.contents(), now)
+        held, opened = self._holders, self._open_preemptions
+        written = self.contents()
+        # What is held may be carried out at any time after this: it has no age in the text.
+        return ledger_codec.text(
+            written._replace(
+                evictions=[
+                    replace(entry, at=now) if entry.uid in held else entry
+                    for entry in written.evictions
+                ],
+                preemptions=[
+                    replace(entry, at=now) if opened.get(entry.uid) == entry else entry
+                    for entry in written.preemptions
+                ],
+            ),
+            now,
+        )
 
     def contents(self) -> Written:
         """Return all entries, in no order; this takes less than a millisecond."""
@@ -265,6 +375,8 @@ class Ledger:
         for eviction in read.evictions:
             if (eviction.uid or eviction) not in self._evictions:
                 self._add_eviction(eviction)
+                if eviction.uid and now is not None and eviction.at >= now:
+                    self._unsettled.add(eviction.uid)
                 self._bound(now)
         for preemption in read.preemptions:
             if not self._contains(preemption, now):
@@ -279,7 +391,7 @@ class Ledger:
 
     def _contains(self, preemption: PreemptionEntry, now: Seconds | None) -> bool:
         if not preemption.uid or now is None or preemption.at < now:
-            return _key(preemption) in self._preemptions
+            return entry_key(preemption) in self._preemptions
         # If its time is in the future, nothing but the preemptor is certain.
         return self.find_preemption(preemption.uid) is not None
 
@@ -297,10 +409,16 @@ class Ledger:
         shortest = min(filter(None, self._windows.values()), default=self.horizon)
         old = now - shortest
         for key, eviction in self._outdated(self._evictions, old, now):
+            if key in self._holders:
+                continue
             self._drop_eviction(key)
             if (kept := self._kept(eviction, now)) is not None:
                 self._add_eviction(kept)
+            else:
+                self._uncertain.discard(eviction.uid)
         for key, preemption in self._outdated(self._preemptions, old, now):
+            if self._open_preemptions.get(preemption.uid) == preemption:
+                continue
             self._drop_preemption(key)
             if (held := self._kept(preemption, now)) is not None:
                 self._add_preemption(held)
@@ -335,8 +453,12 @@ class Ledger:
                 self._merge_older_half(hard=hard)
 
     def _are_many(self, share: float) -> bool:
-        """Return whether there are more entries than a share of the greatest number."""
+        """Return whether there are more entries than a share of the greatest number.
+
+        Those of plans that are carried out do not count: the plans bound them.
+        """
         entries = len(self._evictions) + len(self._preemptions)
+        entries -= len(self._holders) + len(self._open_preemptions)
         return entries > MAX_ENTRIES * share or self._counts > MAX_COUNTS * share
 
     def _merge_older_half(self, *, hard: bool) -> None:
@@ -344,61 +466,29 @@ class Ledger:
         older = evictions[: (len(evictions) + 1) // 2]
         for eviction in older:
             self._drop_eviction(eviction.uid or eviction)
+            self._uncertain.discard(eviction.uid)
         for eviction in merged(older, hard=hard):
             self._add_eviction(eviction)
         older_preemptions = preemptions[: (len(preemptions) + 1) // 2]
         for preemption in older_preemptions:
-            self._drop_preemption(_key(preemption))
+            self._drop_preemption(entry_key(preemption))
         for preemption in merged_owners(older_preemptions, hard=hard):
             self._add_preemption(preemption)
 
     def _in_order(self) -> tuple[list[EvictionEntry], list[PreemptionEntry]]:
-        """Return all entries, oldest first."""
-        evictions = sorted(self._evictions.values(), key=lambda entry: entry.at)
-        return evictions, sorted(self._preemptions.values(), key=lambda entry: entry.at)
-
-    def _add_eviction(self, eviction: EvictionEntry) -> None:
-        self._table = None
-        self._evictions[eviction.uid or eviction] = eviction
-        self._counts += len(eviction.policies)
-        for policy, scope, key in counted_for(eviction):
-            by_key = self._victims.setdefault((policy, scope), {})
-            by_key.setdefault(key, EventTimes()).add(eviction.at, eviction.count)
-
-    def _drop_eviction(self, key: object) -> EvictionEntry:
-        self._table = None
-        eviction = self._evictions.pop(key)
-        self._counts -= len(eviction.policies)
-        for policy, scope, name in counted_for(eviction):
-            by_key = self._victims[policy, scope]
-            by_key[name].drop(eviction.at, eviction.count)
-            if not by_key[name]:
-                del by_key[name]
-            if not by_key:
-                del self._victims[policy, scope]
-        return eviction
-
-    def _add_preemption(self, preemption: PreemptionEntry) -> None:
-        self._preemptions[_key(preemption)] = preemption
-        self._counts += len(preemption.policies)
-        for policy in preemption.policies:
-            moments = self._by_owner.setdefault((policy, preemption.owner), EventTimes())
-            moments.add(preemption.at, preemption.count)
-
-    def _drop_preemption(self, key: object) -> None:
-        preemption = self._preemptions.pop(key)
-        self._counts -= len(preemption.policies)
-        for policy in preemption.policies:
-            moments = self._by_owner[policy, preemption.owner]
-            moments.drop(preemption.at, preemption.count)
-            if not moments:
-                del self._by_owner[policy, preemption.owner]
+        """Return all entries that are not held, oldest first."""
+        held, opened = self._holders, self._open_preemptions
+        evictions = [entry for entry in self._evictions.values() if entry.uid not in held]
+        preemptions = [
+            entry for entry in self._preemptions.values() if opened.get(entry.uid) != entry
+        ]
+        return (
+            sorted(evictions, key=lambda entry: entry.at),
+            sorted(preemptions, key=lambda entry: entry.at),
+        )
 
 
-def _key(preemption: PreemptionEntry) -> object:
-    return (preemption.uid, preemption.at) if preemption.uid else preemption
-
-
-def _since(counted: Iterable[EventTimes | None], since: Seconds) -> list[Seconds]:
-    lists = [moments.since(since) for moments in counted if moments]
-    return lists[0] if len(lists) == 1 else sorted(at for times in lists for at in times)
+def _renewed(at: Seconds, step: Seconds, now: Seconds) -> Seconds:
+    """Return a time moved forward by so many steps that it is less than one before now."""
+    steps = math.floor((now + _EARLY - at) / step)
+    return round(at + steps * step, 3) if steps > 0 else at

@@ -45,10 +45,14 @@ class PoliciesInForce:
 
     def windows(self) -> dict[str, Seconds]:
         """Return the longest window of each policy in seconds, by name; 0 for no window."""
-        return {policy.name: _window(policy) for policy in self}
+        return {policy.name: max(_windows(policy), default=0.0) for policy in self}
+
+    def shortest_window(self) -> Seconds:
+        """Return the shortest window of all policies in seconds; 0 for no window."""
+        return min((window for policy in self for window in _windows(policy)), default=0.0)
 
 
-def _window(policy: PreemptionPolicy) -> Seconds:
+def _windows(policy: PreemptionPolicy) -> list[Seconds]:
     limit = policy.max_preemptions_per_owner
-    preemptions = 0.0 if limit is None else limit.window
-    return max([preemptions, *(budget.window for budget in policy.budgets)])
+    windows = [budget.window for budget in policy.budgets]
+    return windows if limit is None else [*windows, limit.window]

@@ -210,8 +210,8 @@ def test_a_policy_created_after_the_decision_is_applied_before_the_first_evictio
     assert cluster.evicted() == []
 
 
-def preempt_while_namespaces_change(cluster, *changes):
-    """Change namespaces between the decision and the nomination; return the nominations sent."""
+def preempt_while_objects_change(cluster, *changes):
+    """Change objects between the decision and the nomination; return the nominations sent."""
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
     cluster.add(*changes)
@@ -223,7 +223,7 @@ def preempt_while_namespaces_change(cluster, *changes):
 def test_namespaces_that_are_created_and_deleted_do_not_delay_other_preemptions():
     cluster = Cluster(node("n1").cpu("4"), low("v"), namespace("default"))
 
-    nominations = preempt_while_namespaces_change(cluster, namespace("other", team="x"))
+    nominations = preempt_while_objects_change(cluster, namespace("other", team="x"))
 
     assert cluster.evicted() == ["v"]
     assert len(nominations) == 1
@@ -234,9 +234,23 @@ def test_a_namespace_that_a_policy_protects_since_the_decision_keeps_its_pods():
     none = PreemptionPolicy("none", generation=1, victims=protected, max_victims_per_preemption=0)
     cluster = Cluster(node("n1").cpu("4"), low("v"), namespace("default"), none)
 
-    preempt_while_namespaces_change(cluster, namespace("default", protected="yes"))
+    preempt_while_objects_change(cluster, namespace("default", protected="yes"))
 
     assert cluster.evicted() == []
+
+
+@pytest.mark.parametrize(("value", "evicted"), [("yes", []), ("no policy selects it", ["v"])])
+@pytest.mark.parametrize("of", ["victims", "preemptors"])
+def test_a_pod_that_gets_a_label_after_the_decision_is_checked_again(of, value, evicted):
+    selection = {of: PodSelection(pods=labelled(protected="yes"))}
+    none = PreemptionPolicy("none", generation=1, max_victims_per_preemption=0, **selection)
+    cluster = Cluster(node("n1").cpu("4"), low("v"), none)
+    changed = low("v") if of == "victims" else HIGH
+
+    nominations = preempt_while_objects_change(cluster, changed.label("protected", value))
+
+    assert len(nominations) == 1
+    assert cluster.evicted() == evicted
 
 
 def test_a_victim_counts_though_the_first_plan_that_counted_it_is_cancelled():

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.effects import Nominate
+from scheduler.model.effects import Evict, Nominate
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
@@ -79,3 +79,43 @@ def test_a_preemptor_that_changes_before_its_victims_are_evicted_is_evaluated_ag
     cluster.drain()
 
     assert cluster.evicted() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda own: own.cpu("4"), id="it grows"),
+        pytest.param(lambda own: own.cpu("1"), id="it shrinks"),
+        pytest.param(lambda own: own.label("app", "b"), id="it gets another label"),
+    ],
+)
+@pytest.mark.parametrize("step", [Nominate, Evict])
+def test_what_a_preemptor_reserves_while_its_plan_is_carried_out_follows_it(step, change):
+    cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(1))
+    cluster.hold(step)
+    cluster.schedule(HIGH.cpu("2"))
+
+    cluster.change("high", change)
+
+    (nomination,) = cluster.machine.cluster.nominations
+    assert nomination.node == "n1"
+    assert nomination.pod.spec == cluster.pod("high").spec
+    assert nomination.pod.metadata.labels == cluster.pod("high").metadata.labels
+
+
+def test_a_pod_fits_beside_a_preemptor_that_shrinks_while_its_plan_is_carried_out():
+    cluster = Cluster(
+        node("n1").cpu("10"),
+        pod("low1").on("n1").cpu("4").priority(1),
+        pod("low2").on("n1").cpu("4").priority(1),
+    )
+    cluster.hold(Evict)
+    cluster.schedule(HIGH.cpu("7"))
+    cluster.delete("low1")
+    assert isinstance(cluster.schedule(pod("next").cpu("5").priority(1)), Unschedulable)
+
+    cluster.change("high", lambda own: own.cpu("1"))
+    cluster.wait(3)
+    cluster.drain()
+
+    assert cluster.pod("next").spec.node_name == "n1"

@@ -7,6 +7,7 @@ from scheduler.model.effects import Evict, Nominate
 from scheduler.model.extender_answers import Filtered
 from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
+from scheduler.state.preemption.ledger import UNCERTAIN_FOR
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
@@ -132,7 +133,7 @@ def test_a_plan_that_an_error_kept_from_being_checked_is_checked_later():
     assert cluster.asked(Nominate) == []
 
 
-def test_victims_that_an_earlier_leader_counted_but_did_not_evict_are_no_longer_counted():
+def test_victims_that_an_earlier_leader_counted_count_until_they_are_seen_to_run_on():
     policy = PreemptionPolicy("one", generation=1, budgets=(Budget(1, 3600.0),))
     cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(1), policy)
     cluster.hold(Evict)
@@ -144,5 +145,10 @@ def test_victims_that_an_earlier_leader_counted_but_did_not_evict_are_no_longer_
 
     assert cluster.pod("high").spec.node_name == "n2"
     cluster.forget_effects()
+    # The earlier leader may have sent its request: what is known of the victim may be older.
     cluster.schedule(pod("next").cpu("4").priority(10))
+    assert cluster.evicted() == []
+    cluster.wait(UNCERTAIN_FOR)
+    cluster.change("low", lambda own: own.label("seen", "later"))
+    cluster.drain()
     assert cluster.evicted() == ["low"]

@@ -1,5 +1,7 @@
 """Answers that come when the preemption has ended, that are lost, or that say no after all."""
 
+import pytest
+
 from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate, SaveLedger
@@ -9,6 +11,7 @@ from scheduler.model.policies import (
     BudgetScope,
     PreemptionPolicy,
 )
+from scheduler.state.preemption.ledger import UNCERTAIN_FOR
 from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
@@ -53,6 +56,96 @@ def test_an_eviction_whose_answer_is_lost_counts():
     assert counted(cluster) == 1
     (waste,) = cluster.machine.ledger.wasted_evictions.written()[0]
     assert waste.victims == 1
+
+
+def uncertain() -> Cluster:
+    """Return a cluster in which an eviction got no answer, so that it is asked for again."""
+    cluster = Cluster(node("n1").cpu("4"), low("v"), COUNTING)
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.wait(1.5)
+    cluster.fail(kind=FailureKind.UNAVAILABLE)
+    assert len(cluster.held) == 1
+    return cluster
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(lambda cluster: None, id="nothing"),
+        pytest.param(lambda cluster: cluster.delete("high"), id="it is deleted"),
+        pytest.param(lambda cluster: cluster.change("high", lambda own: own.on("n2")), id="bound"),
+        pytest.param(lambda cluster: cluster.delete_node("n1"), id="the node is gone"),
+        pytest.param(
+            lambda cluster: cluster.schedule(pod("top").cpu("4").priority(200)), id="another plan"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "kind", [FailureKind.ABANDONED, FailureKind.REFUSED, FailureKind.FORBIDDEN]
+)
+def test_an_eviction_without_an_answer_counts_whatever_ends_its_plan(kind, end):
+    cluster = uncertain()
+
+    end(cluster)
+    cluster.fail(kind=kind)
+
+    assert counted(cluster) == 1
+    cluster.wait(UNCERTAIN_FOR + USE_WITHIN)
+    wasted, _ = cluster.machine.ledger.wasted_evictions.written()
+    assert [waste.victims for waste in wasted] == [1]
+    assert cluster.machine.cluster.evicting == 0
+
+
+def test_an_uncertain_victim_no_longer_counts_when_it_is_seen_to_run_on():
+    cluster = uncertain()
+    cluster.delete("high")
+    cluster.fail(kind=FailureKind.ABANDONED)
+
+    cluster.wait(UNCERTAIN_FOR - 1)
+    cluster.change("v", lambda own: own.label("seen", "early"))
+    assert counted(cluster) == 1
+    cluster.wait(2)
+    assert counted(cluster) == 1
+    cluster.change("v", lambda own: own.label("seen", "late"))
+
+    assert counted(cluster) == 0
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_uncertain_victim_counts_from_the_moment_at_which_it_is_seen_to_end(gone):
+    cluster = uncertain()
+    cluster.delete("high")
+    cluster.fail(kind=FailureKind.ABANDONED)
+    cluster.wait(5)
+
+    if gone:
+        cluster.delete("v")
+    else:
+        cluster.change("v", lambda own: own.terminating())
+
+    moments = cluster.machine.ledger.victims("p", BudgetScope.CLUSTER, "", 0.0)
+    assert moments == [cluster.now]
+
+
+def test_pods_that_live_on_after_uncertain_evictions_are_forgotten_with_their_window():
+    cluster = Cluster(node("n1").cpu("4"), COUNTING)
+    cluster.hold(Evict)
+    for number in range(20):
+        cluster.add(low(f"v{number}"))
+        cluster.schedule(pod(f"h{number}").cpu("4").priority(100))
+        cluster.fail(kind=FailureKind.UNAVAILABLE)
+        cluster.delete(f"h{number}")
+        cluster.delete_node("n1")
+        cluster.add(node("n1").cpu("4"))
+        cluster.change(f"v{number}", lambda own: own.cpu("0"))
+    assert counted(cluster) == 20
+
+    cluster.wait(UNCERTAIN_FOR + 3601.0)
+    cluster.machine.ledger.prune(cluster.now)
+
+    assert counted(cluster) == 0
+    cluster.machine.check()
 
 
 def test_a_preemptor_that_waits_for_a_pod_which_stays_is_tried_again():

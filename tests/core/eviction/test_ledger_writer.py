@@ -6,7 +6,7 @@ from scheduler.model.effects import ClearNomination, Evict, Nominate, RecordEven
 from scheduler.model.events import FailureKind, LedgerLoaded, PolicyObserved
 from scheduler.model.policies import Budget, BudgetScope, PreemptionLimit, PreemptionPolicy
 from scheduler.queue.phases import QueuePhase
-from scheduler.state.preemption.ledger import Ledger
+from scheduler.state.preemption.ledger import UNCERTAIN_FOR, Ledger
 from scheduler.state.preemption.preemption_backoff import STOP_AFTER
 from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS
 from tests.support.builders import PodBuilder, node, pod
@@ -178,6 +178,92 @@ def test_a_victim_counts_from_the_moment_at_which_it_was_asked():
 
     moments = cluster.machine.ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0)
     assert moments == [cluster.now - 30, cluster.now]
+
+
+def each_on_its_node(*policies: PreemptionPolicy, count: int = 4) -> Cluster:
+    """Return a cluster with victims that fill a node each."""
+    nodes = [node(f"n{i}").cpu("2") for i in range(count)]
+    return Cluster(*policies, *nodes, *(victim(f"v{i}", 1, f"n{i}") for i in range(count)))
+
+
+def preemptor(number: int) -> PodBuilder:
+    return pod(f"high{number}").cpu("2").priority(10).owner("Job", "j")
+
+
+LIMITS = [
+    pytest.param({"budgets": (Budget(1, 1.0), Budget(9, 3600.0))}, id="a budget of 1 s"),
+    pytest.param({"budgets": (Budget(1, 60.0, BudgetScope.OWNER),)}, id="a budget of a minute"),
+    pytest.param({"max_preemptions_per_owner": PreemptionLimit(1, 30.0)}, id="preemptions"),
+]
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("step", [Nominate, SaveLedger, Evict])
+def test_what_a_plan_counts_is_not_too_old_while_it_is_carried_out(step, limit):
+    policy = PreemptionPolicy("p", generation=1, **limit)
+    window = min([*(each.window for each in policy.budgets), 30.0])
+    cluster = each_on_its_node(policy)
+    cluster.hold(step)
+
+    for number in range(4):
+        cluster.schedule(preemptor(number))
+        cluster.wait(61)
+        cluster.drain()
+    cluster.hold()
+    cluster.done()
+    cluster.drain()
+
+    assert len(cluster.asked(Evict)) == 1
+    cluster.wait(window / 2)
+    cluster.drain()
+    assert len(cluster.asked(Evict)) == 1
+    for _ in range(8):
+        cluster.wait(window)
+        cluster.drain()
+    assert len(cluster.asked(Evict)) == 4
+
+
+@pytest.mark.parametrize("kind", [None, FailureKind.UNAVAILABLE])
+def test_after_a_crash_a_plan_that_is_carried_out_is_not_too_old(kind):
+    policy = PreemptionPolicy("p", generation=1, budgets=(Budget(1, 30.0),))
+    cluster = each_on_its_node(policy, count=2)
+    cluster.hold(Evict)
+    cluster.schedule(preemptor(0))
+    cluster.wait(31)
+    if kind is not None:
+        cluster.fail(kind=kind)
+    cluster.restart()
+    cluster.add(policy)
+    cluster.hold(Evict)
+    cluster.drain()
+
+    cluster.add(preemptor(1))
+    for _ in range(4):
+        cluster.drain()
+        cluster.wait(31)
+
+    assert len({each.victim.uid for each in cluster.asked(Evict)}) == 1
+
+
+def test_after_a_crash_what_was_about_to_be_evicted_counts_although_its_plan_is_gone():
+    policy = PreemptionPolicy("p", generation=1, budgets=(Budget(1, 30.0),))
+    cluster = each_on_its_node(policy, count=2)
+    cluster.hold(Evict)
+    cluster.schedule(preemptor(0))
+    cluster.delete("high0")
+    cluster.restart()
+    cluster.add(policy)
+    cluster.forget_effects()
+
+    cluster.add(preemptor(1))
+    for _ in range(4):  # the earlier leader's request may still be carried out
+        cluster.drain()
+        cluster.wait(31)
+    assert cluster.asked(Evict) == []
+    cluster.wait(UNCERTAIN_FOR)
+    cluster.drain()
+
+    assert len(cluster.asked(Evict)) == 1
 
 
 def test_after_a_crash_a_plan_that_goes_on_counts_once():

@@ -146,14 +146,20 @@ async def test_an_eviction_that_is_not_wanted_any_more_is_not_sent(
 
 
 @pytest.mark.parametrize(
-    ("settings", "call"),
+    ("settings", "call", "want"),
     [
-        pytest.param({}, ("PATCH", "/status"), id="delete"),
-        pytest.param({"evict_only": True}, ("POST", "/eviction"), id="eviction"),
+        pytest.param({}, ("PATCH", "/status"), "abandoned", id="delete"),
+        # The API server may have evicted the pod, or may do so yet.
+        pytest.param({"evict_only": True}, ("POST", "/eviction"), "unavailable", id="eviction"),
     ],
 )
 async def test_an_eviction_is_asked_about_before_it_is_sent_again(
-    api: FakeApi, made: Made, outcomes: Outcomes, settings: dict[str, Any], call: tuple[str, str]
+    api: FakeApi,
+    made: Made,
+    outcomes: Outcomes,
+    settings: dict[str, Any],
+    call: tuple[str, str],
+    want: str,
 ):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault(*call, times=9, status=503))
@@ -163,9 +169,38 @@ async def test_an_eviction_is_asked_about_before_it_is_sent_again(
     writer.submit(evict(api))
     await until(lambda: outcomes)
 
-    assert outcomes.kinds() == ["abandoned"]
+    assert outcomes.kinds() == [want]
     assert len(writes(api)) == 2
     assert api.store.get("pods", "default/a")["metadata"].get("deletionTimestamp") is None
+    await writer.drain(0)
+
+
+@pytest.mark.parametrize("status", [403, 422])
+@pytest.mark.parametrize(
+    ("settings", "call"),
+    [
+        pytest.param({}, ("DELETE", "/pods/a"), id="delete"),
+        pytest.param({"evict_only": True}, ("POST", "/eviction"), id="eviction"),
+    ],
+)
+async def test_a_refusal_does_not_show_that_an_earlier_request_did_not_evict(
+    api: FakeApi,
+    made: Made,
+    outcomes: Outcomes,
+    settings: dict[str, Any],
+    call: tuple[str, str],
+    status: int,
+):
+    api.store.put("pods", pod("a", node="n1"))
+    # The first one over a kept connection, which is repeated at once where that is safe.
+    api.inject(Fault(*call, times=2, cut=True))
+    api.inject(Fault(*call, status=status))
+    writer = made(outcomes.append, 9.0, **settings)
+
+    writer.submit(evict(api))
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["unavailable"]
     await writer.drain(0)
 
 

@@ -11,6 +11,7 @@ from scheduler.state.preemption.ledger import (
     MAX_BYTES,
     MAX_COUNTS,
     MAX_ENTRIES,
+    UNCERTAIN_FOR,
     EvictionEntry,
     Ledger,
     LedgerError,
@@ -89,6 +90,92 @@ def test_a_victim_that_was_not_evicted_can_be_uncounted():
 
     assert made.victims("gold", BudgetScope.NODE, "n1", -1.0) == [0.0]
     assert made.count_victim(victim("a"))
+
+
+def held(at: float = 0.0, window: float = 10.0) -> Ledger:
+    made = Ledger()
+    made.set_windows({"gold": 100.0}, window)
+    made.hold(victim("a", at), "one")
+    return made
+
+
+def counts(made: Ledger, since: float, policy: str = "gold") -> list[float]:
+    return made.victims(policy, BudgetScope.NODE, "n1", since)
+
+
+@pytest.mark.parametrize("moments", [(9.9, 10.0, 35.0), (35.0,), (9.99, 29.999, 34.0, 35.0)])
+def test_a_victim_that_is_held_stays_in_every_window(moments):
+    made = held()
+
+    for now in moments:
+        made.renew(now)
+        made.prune(now)
+        assert len(counts(made, now - 10.0)) == 1
+
+    # However often it was renewed, so that a replay decides the same.
+    assert counts(made, 0.0) == [30.0]
+
+
+def test_a_victim_that_was_not_evicted_counts_until_the_last_plan_releases_it():
+    made = held()
+    made.hold(victim("a", 1.0, policies=frozenset({"silver"})), "two")
+
+    assert not made.release("a", "one")
+    assert len(counts(made, -1.0)) == len(counts(made, -1.0, "silver")) == 1
+    assert made.release("a", "two")
+    assert not made.release("a", "two")
+
+    assert counts(made, -1.0) == []
+    made.check({})
+
+
+@pytest.mark.parametrize("known", [Ledger.restamp, Ledger.doubt])
+def test_a_victim_that_may_have_been_evicted_counts_when_it_is_released(known):
+    made = held()
+
+    known(made, "a", 5.0)
+    assert not made.release("a", "one")
+
+    made.renew(90.0)
+    assert counts(made, 0.0) == [5.0 if known is Ledger.restamp else 5.0 + UNCERTAIN_FOR]
+
+
+def test_what_is_held_has_no_age_in_the_text():
+    made, again = held(), Ledger()
+    made.hold_preemption(PreemptedOnce(0.0, "p", "Job/default/j", GOLD))
+    made.count_victim(victim("b", 40.0))
+
+    again.merge(made.text(50.0), 1000.0)
+
+    assert counts(again, 0.0) == [990.0, 1000.0]
+    assert again.preemptions("gold", "Job/default/j", 0.0) == [1000.0]
+    assert again.take_unsettled() == ["a"]
+    assert again.take_unsettled() == []
+
+
+def test_what_is_held_is_not_merged():
+    made = held()
+    made.set_windows({})
+    for number in range(MAX_ENTRIES + 1):
+        made.count_victim(victim(f"u{number}", float(number)))
+
+    assert made.find_victim("a") == victim("a")
+    assert len(counts(made, -1.0)) == MAX_ENTRIES + 2
+    made.check({"one": {"a"}})
+
+
+def test_a_preemption_that_is_held_counts_from_its_end():
+    made = held()
+    made.hold_preemption(PreemptedOnce(0.0, "p", "Job/default/j", GOLD))
+
+    made.renew(35.0)
+    assert len(made.preemptions("gold", "Job/default/j", 25.0)) == 1
+    assert not made.release_preemption("p", 36.0, evicted=True)
+    assert made.preemptions("gold", "Job/default/j", 0.0) == [36.0]
+
+    made.hold_preemption(PreemptedOnce(40.0, "p", "Job/default/j", GOLD))
+    assert made.release_preemption("p", 41.0, evicted=False)
+    assert made.preemptions("gold", "Job/default/j", 0.0) == [36.0]
 
 
 def test_preemptions_count_for_the_owner_of_the_preemptor():

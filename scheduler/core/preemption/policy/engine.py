@@ -135,6 +135,19 @@ class PolicyEngine:
             frozenset(strict),
         )
 
+    def selections(self, preemptor: Pod, victims: Iterable[Pod]) -> dict[str, frozenset[str]]:
+        """Return the policies that bind a preemptor, and those that select each victim, by uid."""
+        binding = self._applied_policies(preemptor) if len(self._cluster.policies) else ()
+        if not binding:
+            return {}
+        selecting = {
+            victim.uid: frozenset(
+                applied.policy.name for applied in binding if applied.victims.selects(victim)
+            )
+            for victim in victims
+        }
+        return selecting | {preemptor.uid: frozenset(applied.policy.name for applied in binding)}
+
     def resume_refusal(
         self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds, *, counted: bool
     ) -> str:
