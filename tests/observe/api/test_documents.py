@@ -277,6 +277,18 @@ async def test_the_replacement_of_a_victim_is_shown():
     assert only["victims"][0]["replacement"]["node"] == "n2"
 
 
+async def test_a_pod_of_another_namespace_is_no_replacement():
+    """Whoever creates a pod may write the uid of a foreign controller into it."""
+    docs = preempted()
+
+    forged = pod("foreign").namespace("other").cpu("4").owner("Job", "batch").priority(1)
+    docs.cluster.add(forged, pod("again").cpu("4").owner("Job", "batch").priority(1))
+    docs.cluster.drain()
+
+    (only,) = (await docs.get("preemptions"))["items"]
+    assert only["victims"][0]["replacement"]["pod"]["name"] == "again"
+
+
 async def test_a_preemption_of_hidden_pods_is_counted():
     docs = preempted()
 
