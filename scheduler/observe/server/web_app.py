@@ -10,10 +10,9 @@ import inspect
 import logging
 import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from aiohttp import web, web_response
-from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.api.requests import ApiError, ApiPage, ApiRequest, Stream
 from scheduler.observe.api.watches import is_watch
@@ -37,6 +36,7 @@ from scheduler.observe.server.rates import RatesByPeer
 from scheduler.observe.server.responses import (
     SERVER,
     failed,
+    is_defect,
     not_served,
     refused,
     shown,
@@ -391,9 +391,5 @@ def _logger(page_runner: PageRunner, log: logging.Logger) -> logging.Logger:
     name = f"{log.name}.requests"
     logger = logging.Logger(name, logging.WARNING)  # noqa: LOG001 - of this server alone
     logger.addHandler(Relay(page_runner, log))
-    logger.addFilter(_ours)
+    logger.addFilter(is_defect)
     return logger
-
-
-def _ours(record: logging.LogRecord) -> Any:
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
