@@ -1,13 +1,17 @@
 """Requests of the plugin to the API server, with the user's kubeconfig.
 
 They are few, and go through the proxies that the user's environment or kubeconfig names, so aiohttp
-makes them and not the client of the scheduler, which uses no proxy.
+makes them and not the client of the scheduler, which uses no proxy. aiohttp reads no environment:
+it would also send passwords of `~/.netrc`.
 """
 
 import asyncio
+import ipaddress
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -22,6 +26,8 @@ __all__ = ["ApiServer"]
 ANSWER_SECONDS: Final = 15.0
 #: Data on channel 0 and errors on channel 1, as bytes.
 PROTOCOL: Final = "v4.channel.k8s.io"
+#: What aiohttp raises. A `ValueError` is about a URL, a proxy or a header that it does not send.
+_FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 _UPGRADE: Final = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",
@@ -39,8 +45,7 @@ class ApiServer:
         self._login = selection.login
         name = selection.cluster.tls_server_name
         self._settings: dict[str, Any] = {"server_hostname": name} if name else {}
-        if selection.cluster.proxy_url:
-            self._settings["proxy"] = selection.cluster.proxy_url
+        self._settings["proxy"] = selection.cluster.proxy_url or _proxy(self._base)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -107,7 +112,7 @@ class ApiServer:
                     self._base + path, headers={**headers, **more}, **self._settings
                 ) as answer:
                     body = b"" if answer.status == 101 else await answer.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except _FAILURES as error:
             raise self._unreachable(error) from error
         if answer.status == 401:
             self._login.credentials.on_unauthorized(headers)
@@ -132,16 +137,46 @@ class ApiServer:
             if status == 101:
                 raise Unreachable("the tunnel was refused once") from error
             raise refusal(status, received, body, "forward", "ports") from error
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except _FAILURES as error:
             raise self._unreachable(error) from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             secured = self._login.tls
             connector = aiohttp.TCPConnector(ssl=True if secured is None else secured.context)
-            self._session = aiohttp.ClientSession(connector=connector, trust_env=True)
+            self._session = aiohttp.ClientSession(connector=connector)
         return self._session
 
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = "no response in time" if isinstance(error, TimeoutError) else str(error)
         return Unreachable(f"the API server {self._base} cannot be reached: {reason}")
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL; `None` without one.
+
+    Source: golang.org/x/net v0.49.0 http/httpproxy, Config.ProxyFunc.
+    """
+    parts, proxies = urlsplit(url), getproxies()
+    host, proxy = parts.hostname or "", proxies.get(parts.scheme)
+    if not proxy or host == "localhost" or proxy_bypass(parts.netloc):
+        return None
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        if address.is_loopback or _is_in(address, proxies.get("no", "")):
+            return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, excluded: str) -> bool:
+    """Return whether an address belongs to one of the networks in `NO_PROXY`."""
+    for each in excluded.split(","):
+        try:
+            if address in ipaddress.ip_network(each.strip(), strict=False):
+                return True
+        except ValueError:
+            continue  # not a network
+    return False

@@ -137,6 +137,7 @@ def _pods(before: Sequence[str], last: str) -> list[str]:
 
 
 async def _pending(arguments: Any, last: str) -> list[str]:
+    from scheduler.config.names import subdomain
     from scheduler.kubectl import connection
     from scheduler.kubectl.client import SchedulerClient
     from scheduler.kubectl.output import Output
@@ -149,5 +150,6 @@ async def _pending(arguments: Any, last: str) -> list[str]:
     async with asyncio.timeout(ANSWER_SECONDS), SchedulerClient(way.open) as client:
         session = Session(arguments, client, Output.standard(), clock.wall, way.selection)
         answer = await client.get("/pods", PendingPodsDocument, namespace=session.namespace())
-        names = (each.pod.name for each in answer.document.items)
+        # Shells insert them as they are, and nobody knows who answers at `--server`.
+        names = (each.pod.name for each in answer.document.items if not subdomain(each.pod.name))
         return [name for name in names if name.startswith(last)]

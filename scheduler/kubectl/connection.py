@@ -85,9 +85,15 @@ class Reach:
             kubeconfig.check_url(self.server)
         except ValueError as error:
             raise PluginError(f"--server: {error}") from error
-        local = url.hostname in {"127.0.0.1", "::1", "localhost"}
-        if self.token_file and url.scheme != "https" and not local:
+        if self.token_file and url.scheme != "https":
             raise PluginError("--token-file: a token is only sent over https")
+        local = url.hostname in {"127.0.0.1", "::1", "localhost"}
+        if self.token_file and local and not self.certificate_authority:
+            # Any user of this machine may listen there once the scheduler does not.
+            raise PluginError(
+                "--token-file: a token is only sent to a server whose certificate is verified",
+                "on this machine, that needs --certificate-authority FILE",
+            )
         credentials: Credentials = (
             TokenFile(Path(self.token_file)) if self.token_file else FixedHeaders()
         )

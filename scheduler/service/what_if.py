@@ -12,7 +12,6 @@ import contextlib
 import sys
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,11 +19,11 @@ import msgspec
 from scheduler.observe.api.requests import ApiError, NameAccess
 from scheduler.observe.pages.plan import PlanReply, SchedulerLoop
 from scheduler.observe.pages.statuses import status
-from scheduler.service import spawn
+from scheduler.service import spawn, what_if_memory
 from scheduler.service.what_if_worker import HEAD, Refusal
 from scheduler.sim.plan_request import MAX_BYTES
 
-__all__ = ["WhatIf", "WhatIfLimits", "memory_limit"]
+__all__ = ["WhatIf", "WhatIfLimits"]
 
 
 class WhatIfLimits(msgspec.Struct, frozen=True):
@@ -38,7 +37,7 @@ class WhatIfLimits(msgspec.Struct, frozen=True):
     deciding_seconds: float = 30.0
     #: How long a process is kept without a request.
     idle_seconds: float = 120.0
-    #: The memory of one process.
+    #: The memory of one process, where the container has that much left.
     memory_bytes: int = 2 << 30
 
 
@@ -48,7 +47,6 @@ _RETRY_AFTER: Final = 5
 _MAX_MESSAGE: Final = 256 << 20
 _CHUNK: Final = 1 << 16
 _MODULE: Final = "scheduler.service.what_if_start"
-_CGROUP: Final = Path("/sys/fs/cgroup")
 
 #: Returns the state of the scheduler in parts; see `what_if_feed.parts`.
 Feed = Callable[[], AsyncGenerator[bytes]]
@@ -56,6 +54,10 @@ Feed = Callable[[], AsyncGenerator[bytes]]
 
 class _BrokenError(Exception):
     """The process has ended or answered nonsense."""
+
+
+class _TooLittleMemoryError(Exception):
+    """The container has too little memory left for a plan."""
 
 
 class WhatIf:
@@ -71,6 +73,7 @@ class WhatIf:
         log: Callable[..., object],
         not_ready: Callable[[], str | None],
         limits: WhatIfLimits | None = None,
+        budget: Callable[[int], int | None] = what_if_memory.budget,
     ) -> None:
         """Create it without a process.
 
@@ -79,12 +82,14 @@ class WhatIf:
             log: Logs an event with fields; called in the scheduler's loop.
             not_ready: Returns why the state is not complete; `None` if it is.
             limits: Limits on requests.
+            budget: Returns the memory that all processes may have together; see there.
         """
         self.max_bytes: Final = MAX_BYTES
         self._feed = feed
         self._log = log
         self._not_ready = not_ready
         self._limits = limits or WhatIfLimits()
+        self._budget = budget
         self._callers: set[str] = set()
         self._slots: asyncio.Semaphore | None = None
         self._idle: list[_Worker] = []
@@ -125,6 +130,8 @@ class WhatIf:
             return _refusal(429, "TooManyRequests", "too many concurrent plan requests")
         try:
             return await self._decided(scheduler_loop, content_type.encode() + b"\n" + body, names)
+        except _TooLittleMemoryError as error:
+            return _refusal(503, "ServiceUnavailable", str(error))
         finally:
             self._slots.release()
 
@@ -158,17 +165,45 @@ class WhatIf:
             await self._put_back(worker, is_usable=is_usable)
 
     async def _take(self) -> "_Worker":
-        """Return a process, a new one if none is idle."""
-        while self._idle:
+        """Return a process with the memory that it may have, a new one if none is idle.
+
+        Raises:
+            OSError: None can be started.
+            _TooLittleMemoryError: It would have too little.
+        """
+        worker = None
+        while worker is None and self._idle:
             worker = self._idle.pop()
             worker.stop_waiting()
-            if worker.returncode is None:
-                self._busy.add(worker)
-                return worker
-            await worker.kill()
-        worker = await _Worker.start(memory_limit(self._limits.memory_bytes))
+            if worker.returncode is not None:
+                await worker.kill()
+                worker = None
+        memory = self._share(worker)
+        while memory < what_if_memory.LEAST_BYTES and self._idle:
+            await self._idle.pop().kill()
+            memory = self._share(worker)
+        if memory < what_if_memory.LEAST_BYTES:
+            if worker is not None:
+                await worker.kill()
+            raise _TooLittleMemoryError(
+                f"the container has {memory >> 20} MiB of memory left for a plan, and the least is"
+                f" {what_if_memory.LEAST_BYTES >> 20} MiB; try again later, or raise its limit"
+            )
+        worker = worker or await _Worker.start(self._limits.memory_bytes)
+        worker.memory = memory
         self._busy.add(worker)
         return worker
+
+    def _share(self, worker: "_Worker | None") -> int:
+        """Return the memory that a process may have for the next request, in bytes."""
+        idle = sum(each.held for each in self._idle)
+        busy = sum(each.held for each in self._busy)
+        total = self._budget(idle + busy + (0 if worker is None else worker.held))
+        if total is None:
+            return self._limits.memory_bytes
+        taken = idle + sum(each.memory for each in self._busy)
+        share = what_if_memory.share(total, self._limits.at_once, taken)
+        return max(0, min(self._limits.memory_bytes, share))
 
     async def _put_back(self, worker: "_Worker", *, is_usable: bool) -> None:
         self._busy.discard(worker)
@@ -217,10 +252,12 @@ class _Worker:
         self._process = process
         self._timer: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
+        #: What it may have for its request, in bytes.
+        self.memory = 0
 
     @classmethod
     async def start(cls, memory: int) -> "_Worker":
-        """Start a process.
+        """Start a process, which never has more memory than that, in bytes.
 
         Raises:
             OSError: It cannot be started.
@@ -232,6 +269,11 @@ class _Worker:
     def returncode(self) -> int | None:
         """The exit code; `None` while it runs."""
         return self._process.returncode
+
+    @property
+    def held(self) -> int:
+        """The memory that it has and shares with no other process, in bytes."""
+        return what_if_memory.held(self._process.pid)
 
     async def ask(
         self,
@@ -247,7 +289,7 @@ class _Worker:
             _BrokenError: The process does not answer as it should.
             OSError: It has ended.
         """
-        await self._send(b"C", query)
+        await self._send(b"C", b"%d\n" % self.memory + query)
         tag, body = await self._receive()
         if tag == b"R":
             async with contextlib.aclosing(scheduler_loop.iterate(_started(feed))) as parts:
@@ -284,7 +326,8 @@ class _Worker:
         reader = self._process.reader
         try:
             length, tag = HEAD.unpack(await reader.readexactly(HEAD.size))
-            if length > _MAX_MESSAGE:
+            # This process takes as much, of the quarter that the processes for plans leave.
+            if length > min(_MAX_MESSAGE, self.memory // 4):
                 raise _BrokenError("the answer is too long")
             return bytes([tag]), await reader.readexactly(length)
         except asyncio.IncompleteReadError as error:
@@ -317,20 +360,6 @@ async def _started(feed: Feed) -> AsyncGenerator[bytes]:
     """Begin a feed when the first part is wanted, which is in the scheduler's loop."""
     async for part in feed():
         yield part
-
-
-def memory_limit(most: int, cgroup: Path = _CGROUP) -> int:
-    """Return the memory that a process may have, in bytes.
-
-    A container that reaches its limit may be killed as a whole, so no process gets more than three
-    quarters of what is left.
-    """
-    try:
-        limit = int((cgroup / "memory.max").read_text(encoding="ascii"))
-        used = int((cgroup / "memory.current").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no limit, or not in a cgroup of version 2
-        return most
-    return max(0, min(most, (limit - used) * 3 // 4))
 
 
 def _environment() -> dict[str, str]:

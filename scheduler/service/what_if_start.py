@@ -20,7 +20,7 @@ _NICENESS: Final = 10
 
 
 def main() -> None:
-    """Answer requests until the input ends. The first argument is the limit of memory in bytes."""
+    """Answer requests until the input ends. The first argument is the most memory, in bytes."""
     _limit(int(sys.argv[1]))
     from scheduler.service import what_if_worker  # noqa: PLC0415 - at a low priority
 

@@ -5,7 +5,7 @@ ends when its input ends.
 
 Messages have four bytes of length, one byte that says what they are, and a body:
 
-    scheduler  C content type and body of the request
+    scheduler  C the memory that it may take in bytes, content type and body of the request
     worker     R the request can be read: the state is wanted
     scheduler  S a part of the state, repeated; E the end of it
     worker     N the namespaces of the pods in the answer, as JSON
@@ -101,6 +101,10 @@ def _serve(pipe: _Pipe) -> None:
     tag, body = pipe.receive()
     assert tag == b"C", tag
     _limit_time()
+    memory, _, body = body.partition(b"\n")
+    # A limit below what it has already only refuses more.
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(memory), most))
     refusal: Refusal
     try:
         _answer(pipe, body)

@@ -20,6 +20,7 @@ the cookie if it was opened in the same browser. It ends with this process.
 
 import contextlib
 import hmac
+import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from aiohttp import web
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http.http1 import Incoming, Reply
 from scheduler.observe.pages.statuses import status
+from scheduler.observe.server.responses import is_defect
 
 __all__ = ["Backend", "BackendError", "ConsoleServer", "page_files"]
 
@@ -171,8 +173,15 @@ class ConsoleServer:
         Raises:
             OSError: The port is taken.
         """
+        # Any process of this machine may connect. It must not scroll the key out of the terminal.
+        logger = logging.getLogger(__name__)
+        logger.addFilter(is_defect)
         runner = web.AppRunner(
-            self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5
+            self.application(),
+            access_log=None,
+            logger=logger,
+            handler_cancellation=True,
+            shutdown_timeout=0.5,
         )
         await runner.setup()
         try:
@@ -209,6 +218,8 @@ class ConsoleServer:
             return await handler(request)
         except web.HTTPException as error:
             return refusal(error.status, error.reason.replace(" ", ""), error.reason)
+        except web.RequestPayloadError:
+            return refusal(400, "BadRequest", "the body cannot be read")
 
     def _guarded(self, respond: _Respond) -> _Respond:
         async def guarded(request: web.Request) -> web.StreamResponse:

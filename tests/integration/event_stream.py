@@ -41,7 +41,12 @@ class Follower:
     """Reads events in a thread of its own, until it is closed; it can stop reading for a while."""
 
     def __init__(
-        self, scheduler: Scheduler, path: str, followed: NodeList, last_event_id: str = ""
+        self,
+        scheduler: Scheduler,
+        path: str,
+        followed: NodeList,
+        last_event_id: str = "",
+        token: str = "",
     ) -> None:
         scheduler.wait_log("serving")
         tls = ssl.create_default_context()
@@ -51,6 +56,7 @@ class Follower:
             LOOPBACK, scheduler.port, timeout=PATIENCE_SECONDS, context=tls
         )
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
         self._connection.request("GET", path, headers=headers)
         self._response = self._connection.getresponse()
         assert self._response.status == 200

@@ -1,6 +1,7 @@
 """The console in a browser, on a real scheduler and a real API server."""
 
 import contextlib
+import ssl
 
 import pytest
 
@@ -15,14 +16,19 @@ pytestmark = [pytest.mark.cluster, pytest.mark.browser]
 
 
 @pytest.fixture
-def visit(thread, browser):  # noqa: F811 - fixtures
+def visit(thread, browser, tmp_path):  # noqa: F811 - fixtures
     """Open the console of a scheduler, with a token or without; the browser may not complain."""
     with contextlib.ExitStack() as opened:
 
         def visited(scheduler, token_file=""):
             scheduler.wait_log("serving")
             url = f"https://127.0.0.1:{scheduler.port}"
-            reach = Reach((), float, server=url, token_file=token_file)
+            # The certificate is self-signed, so it is its own authority.
+            authority = tmp_path / "scheduler.crt"
+            authority.write_text(ssl.get_server_certificate(("127.0.0.1", scheduler.port)))
+            reach = Reach(
+                (), float, server=url, token_file=token_file, certificate_authority=str(authority)
+            )
             page = Page(browser, opened.enter_context(ServedConsole(thread, reach)))
             page.size(1440, 900)
             page.problems()

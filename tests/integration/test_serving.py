@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.cli.main import main
 from tests.integration.access import EVERYWHERE, RBAC, until_status
+from tests.integration.event_stream import Follower, NodeList
 from tests.integration.objects import pod
 from tests.support.control_plane import followed
 
@@ -69,6 +70,20 @@ def test_a_right_is_valid_for_its_path_only_and_ends_when_it_is_revoked(
         f'forbidden: User "{name}" cannot get path "/debug/queue"'
     )
     until_status(scheduler, "/metrics", reader, 403)
+
+
+def test_an_open_watch_ends_when_its_right_is_revoked(plane, namespace, schedulers, token, grant):
+    reader = token("reader")
+    grant("reader", "/preemptive-scheduler/api/v1/*")
+    scheduler = schedulers.start(*EVERYWHERE)
+    until_status(scheduler, "/api/v1/nodes", reader, 200)
+    watch = Follower(scheduler, "/api/v1/nodes?watch=1", NodeList(), token=reader)
+
+    plane.api.patch(f"{RBAC}/clusterroles/{namespace}-reader", {"rules": []})
+
+    assert watch.ended()
+    assert scheduler.get("/api/v1/nodes", reader)[0] == 403
+    watch.close()
 
 
 def test_no_user_is_admitted_while_the_api_server_is_unavailable(schedulers, token, grant, proxy):

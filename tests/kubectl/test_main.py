@@ -1,11 +1,13 @@
 """The program: errors, exit codes, the demonstration, completion."""
 
 import contextlib
+import http.server
 import io
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +155,34 @@ def test_a_scheduler_that_does_not_answer_completes_nothing(monkeypatch: pytest.
     monkeypatch.setenv("PREEMPTIVE_SCHEDULER_SERVER", "http://127.0.0.1:1")
 
     assert completion.candidates(["why", ""]) == ([], 4)
+
+
+def test_only_names_that_a_pod_can_have_are_completed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """bash and zsh insert a candidate unquoted."""
+    names = ["$(id)", "a;id", "a b", "\x1b]0;x\x07", "a\nb", "a\u202e", "a\n", "-a", "", "a.b-0"]
+
+    class Hostile(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            view = {"schedulerName": "s", "phase": "active", "since": ""}
+            items = [{"pod": {"namespace": "x", "name": name}, **view} for name in names]
+            body = json.dumps({"items": items})
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Hostile) as answering:
+        threading.Thread(target=answering.handle_request, daemon=True).start()
+        address = f"http://127.0.0.1:{answering.server_port}"
+        monkeypatch.setenv("PREEMPTIVE_SCHEDULER_SERVER", address)
+        completion.main(["why", ""])
+
+    assert capsys.readouterr().out.splitlines() == ["a.b-0", ":4"]
 
 
 def test_bash_completes_with_the_script(tmp_path: Path):

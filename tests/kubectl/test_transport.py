@@ -347,10 +347,20 @@ async def test_without_a_kubeconfig_the_demonstration_is_asked(run: Run, url: st
     assert (await run("version")).code == 0
 
 
-async def test_a_token_is_not_sent_without_tls(run: Run, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("server", "problem"),
+    [
+        ("http://example.com", "only sent over https"),
+        ("http://127.0.0.1:1", "only sent over https"),
+        ("https://127.0.0.1:1", "whose certificate is verified"),
+        ("https://localhost:1", "whose certificate is verified"),
+        ("https://[::1]:1", "whose certificate is verified"),
+    ],
+)
+async def test_a_token_is_only_sent_to_a_server_that_proves_who_it_is(
+    run: Run, tmp_path: Path, server: str, problem: str
+):
     (tmp_path / "token").write_text("secret")
 
-    with refused("only sent over https"):
-        await run(
-            "version", "--server", "http://example.com", "--token-file", str(tmp_path / "token")
-        )
+    with refused(problem):
+        await run("version", "--server", server, "--token-file", str(tmp_path / "token"))

@@ -31,7 +31,7 @@ from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service import what_if, what_if_feed
 from scheduler.service.clock import Clock
-from scheduler.service.what_if import WhatIf, WhatIfLimits, memory_limit
+from scheduler.service.what_if import WhatIf, WhatIfLimits
 from scheduler.state.preemption.ledger import EvictionEntry
 from tests.support.builders import node, pod
 from tests.support.policies import policy
@@ -59,13 +59,17 @@ class World:
     """A web server with a page of plans about a small cluster."""
 
     def __init__(self, limits: WhatIfLimits | None = None) -> None:
+        #: The memory that all processes may have together; `None` without a limit.
+        self.memory: int | None = None
         self.machine = Machine(registry.profiles(SETTINGS), PodBackoff())
         self.log: list[tuple[str, Mapping[str, object]]] = []
         self.problem: str | None = None
         #: Called before the state is passed on.
         self.before: Callable[[], None] = lambda: None
         self.delay = 0.0
-        self.page = WhatIf(self._feed, self._note, lambda: self.problem, limits)
+        self.page = WhatIf(
+            self._feed, self._note, lambda: self.problem, limits, lambda _: self.memory
+        )
         for each in (node("n1").cpu("2"), node("n2").cpu("1")):
             self.machine.observe(NodeObserved(each.build()), NOW)
         for each in (
@@ -391,15 +395,6 @@ async def test_a_plan_without_enough_memory_is_refused():
         code, _ = await made.post(many)
 
         assert code == 503
-
-
-def test_a_process_gets_no_more_than_its_share_of_the_container(tmp_path):
-    assert memory_limit(100, tmp_path) == 100
-    (tmp_path / "memory.max").write_text("1000\n")
-    (tmp_path / "memory.current").write_text("600\n")
-
-    assert memory_limit(10_000, tmp_path) == 300
-    assert memory_limit(100, tmp_path) == 100
 
 
 # What goes wrong

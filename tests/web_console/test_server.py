@@ -314,3 +314,32 @@ async def test_a_port_that_is_taken_is_an_error(unknown: Page):
     with pytest.raises(OSError, match="address already in use"):
         async with ConsoleServer(unknown.server._backend, {}).serving(unknown.server.port):
             pass
+
+
+FORM = b"POST /session HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"GET /\xff HTTP/1.1\r\nHost: %s\r\n\r\n", id="path"),
+        pytest.param(b"GET / HTTP/9.9\r\nHost: %s\r\n\r\n", id="version"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: %s\r\n" + b"a: b\r\n" * 500 + b"\r\n", id="headers"),
+        pytest.param(FORM + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", id="chunk"),
+        pytest.param(
+            FORM + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nabcde", id="compression"
+        ),
+    ],
+)
+async def test_a_request_that_cannot_be_read_leaves_no_trace_in_the_terminal(
+    unknown: Page, request_: bytes, caplog: pytest.LogCaptureFixture
+):
+    host = b"127.0.0.1:%d" % unknown.server.port
+    reader, writer = await asyncio.open_connection("127.0.0.1", unknown.server.port)
+    writer.write(request_.replace(b"%s", host))
+    async with asyncio.timeout(10):
+        answer = await reader.readline()
+    writer.close()
+
+    assert b" 400 " in answer
+    assert caplog.records == []

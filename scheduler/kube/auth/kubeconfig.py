@@ -14,7 +14,7 @@ takes more than a second to import.
 | `tokenFile` beside `token` | the file is used, the token until it can be read | |
 | renewed files of certificates | used for new connections | |
 | encrypted keys | | refused: no prompt for a passphrase |
-| `username`, `as` | | refused: better no connection than a wrong one |
+| `username`, `as`, `as-uid` and the like | | refused: better no connection than a wrong one |
 """
 
 import base64
@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -68,6 +68,9 @@ class UserEntry(_Entry, frozen=True):
     auth_provider: dict[str, Any] | None = None
     username: str = ""
     as_user: str = msgspec.field(name="as", default="")
+    as_uid: str = ""
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
 
 
 class _Context(_Entry, frozen=True):
@@ -218,12 +221,15 @@ def _check(cluster: ClusterEntry, user: UserEntry) -> None:
     check_url(cluster.server)
     if cluster.tls_server_name is not None:
         _check_host(cluster.tls_server_name, "tls-server-name")
+    has_authority = cluster.certificate_authority or cluster.certificate_authority_data
+    if cluster.insecure_skip_tls_verify and has_authority:  # as transport.TLSConfigFor
+        raise ValueError("certificate-authority with insecure-skip-tls-verify is not allowed")
     if user.token and not is_token(user.token.strip()):
         raise ValueError("token cannot be sent in a header")
     unsupported = {
-        "username": user.username,
-        "as": user.as_user,
-    }
+        "username": user.username, "as": user.as_user, "as-uid": user.as_uid,
+        "as-groups": user.as_groups, "as-user-extra": user.as_user_extra,
+    }  # fmt: skip
     for name, value in unsupported.items():
         if value:
             raise ValueError(f"{name} is not supported")
@@ -238,20 +244,17 @@ def check_url(server: str) -> None:
     url = urlsplit(server)
     if url.scheme not in {"http", "https"} or not url.hostname:
         raise ValueError(f"server {server!r} is not an http or https URL")
-    if not _port(url, server):
+    try:
+        port = url.port
+    except ValueError as error:
+        raise ValueError(f"server {server!r}: {error}") from error
+    if port == 0:
         raise ValueError(f"server {server!r}: port 0 cannot be connected to")
     if url.query or url.fragment or url.username is not None:
         raise ValueError(f"server {url.hostname!r}: only host, port and path are supported")
     if not (url.path.isascii() and url.path.isprintable()) or " " in url.path:
         raise ValueError(f"server {server!r}: the path must be escaped")
     _check_host(url.hostname, "server")
-
-
-def _port(url: SplitResult, server: str) -> int:
-    try:
-        return 443 if url.port is None else url.port
-    except ValueError as error:
-        raise ValueError(f"server {server!r}: {error}") from error
 
 
 def _check_host(name: str, field: str) -> None:

@@ -17,6 +17,10 @@ BUFFER_BYTES: Final = 2**21
 #: The limit of an answer that is read as a whole: more than a page of 500 objects can have, of
 #: which etcd stores none above 1.5 MiB.
 ANSWER_BYTES: Final = 2**30
+#: The limits of what is not a body: status lines and headers, of announcing answers (1xx), too, and
+#: trailers. An API server sends some twenty headers; client-go reads 10 MiB of them.
+HEAD_BYTES: Final = 2**20
+HEADERS: Final = 1000
 
 
 class Headers(Mapping[str, str]):
@@ -63,6 +67,9 @@ class HttpResponse:
         #: Whether it is read in parts, so that the server may have to wait for the reader.
         self.streamed = False
         self.buffered = 0
+        #: Headers so far, and bytes received since the last part of the body.
+        self._headers_seen = 0
+        self._bytes_beside = 0
         self._parts: list[bytes] = []
         #: Called once, when it is complete or has failed; instead of a reader.
         self.then: Callable[[HttpResponse], None] | None = None
@@ -97,10 +104,14 @@ class HttpResponse:
         """Parse received data.
 
         Raises:
-            httptools.HttpParserError: It is not HTTP.
+            httptools.HttpParserError: It is not HTTP, or has too many headers.
         """
         self.received = True
+        self._bytes_beside += len(data)
         self.parser.feed_data(data)
+        # The parser keeps a header that has not ended, so those that it reports are not all.
+        if self._bytes_beside > HEAD_BYTES and not self.complete:
+            raise httptools.HttpParserError(f"more than {HEAD_BYTES} bytes of headers")
         if self.begun:
             self._notify()
 
@@ -144,7 +155,14 @@ class HttpResponse:
             raise ValueError("a response without a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Store a header undecoded."""
+        """Store a header undecoded.
+
+        Raises:
+            httptools.HttpParserError: There are too many.
+        """
+        self._headers_seen += 1
+        if self._headers_seen > HEADERS:
+            raise httptools.HttpParserError(f"more than {HEADERS} headers")
         self.headers.raw.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -157,6 +175,7 @@ class HttpResponse:
     def on_body(self, part: bytes) -> None:
         """Store a part of the body."""
         self.buffered += len(part)
+        self._bytes_beside = 0
         self._parts.append(part)
 
     def on_message_complete(self) -> None:
@@ -240,7 +259,8 @@ class HttpConnection(asyncio.Protocol):
             self.give_up("the server changed to another protocol")
             return
         except httptools.HttpParserError as error:
-            self.give_up(f"the response is not HTTP: {error}")
+            # What a callback raises is the context of the parser's own error.
+            self.give_up(f"the response is not HTTP: {error.__context__ or error}")
             return
         if answer.buffered > BUFFER_BYTES:
             self._limit_buffer(answer)

@@ -86,9 +86,10 @@ class History:
         self.evictions = 0
         #: When each policy last refused something.
         self.last_refusals: Final[dict[str, Seconds]] = {}
-        #: Victims that wait for a replacement, by uid of their controller; the controller with the
-        #: newest victim comes last.
-        self.awaited: Final[OrderedDict[str, deque[PastVictim]]] = OrderedDict()
+        #: Victims that wait for a replacement, by their namespace and the uid of their controller;
+        #: those with the newest victim come last. Anybody can write a foreign controller's uid into
+        #: a pod, but not create one in its namespace.
+        self.awaited: Final[OrderedDict[tuple[str, str], deque[PastVictim]]] = OrderedDict()
         #: The attempts of pods that were rejected.
         self.past_attempts: Final = PastAttempts()
 
@@ -126,11 +127,12 @@ class History:
 
     def _await_replacement(self, victim: PastVictim) -> None:
         if victim.controller:
-            victims = self.awaited.setdefault(victim.controller, deque(maxlen=_MAX_AWAITED))
+            key = victim.pod.namespace, victim.controller
+            victims = self.awaited.setdefault(key, deque(maxlen=_MAX_AWAITED))
             _drop_expired(victims, victim.decided_at)
             victims.append(victim)
             # Else one that has victims again and again would keep those behind it for ever.
-            self.awaited.move_to_end(victim.controller)
+            self.awaited.move_to_end(key)
             if len(self.awaited) > _MAX_OWNERS:
                 self.awaited.popitem(last=False)
 
@@ -143,16 +145,17 @@ class History:
             return
         pod = event.pod
         controller = next((ref.uid for ref in pod.metadata.owner_references if ref.controller), "")
-        victims = self.awaited.get(controller)
+        key = pod.metadata.namespace, controller
+        victims = self.awaited.get(key)
         if victims is not None and not pod.terminating and self._is_new(pod):
             _drop_expired(victims, now)
-            self._replace(controller, victims, pod)
+            self._replace(key, victims, pod)
 
     def _is_new(self, pod: Pod) -> bool:
         machine = self._machine
         return machine.queue.get(pod.uid) is None and machine.cluster.find_pod(pod.uid) is None
 
-    def _replace(self, controller: str, victims: deque[PastVictim], pod: Pod) -> None:
+    def _replace(self, key: tuple[str, str], victims: deque[PastVictim], pod: Pod) -> None:
         cluster = self._machine.cluster
         for victim in victims:
             if victim.left(cluster):
@@ -160,7 +163,7 @@ class History:
                 victims.remove(victim)
                 break
         if not victims:
-            del self.awaited[controller]
+            del self.awaited[key]
 
     def applied(self, event: Event, now: Seconds) -> None:
         """Look at an event after the machine has: a pod may have left the queue."""
@@ -269,11 +272,11 @@ class History:
             del self._ended[oldest.number]
             self._plans.discard(id(oldest.plan))
         while self.awaited:
-            controller, victims = next(iter(self.awaited.items()))
+            key, victims = next(iter(self.awaited.items()))
             _drop_expired(victims, now)
             if victims:
                 break
-            del self.awaited[controller]
+            del self.awaited[key]
 
 
 def _drop_expired(victims: deque[PastVictim], now: Seconds) -> None:

@@ -49,6 +49,8 @@ class PreemptionViews:
     async def page(self, request: ApiRequest, now: Seconds) -> AsyncGenerator[bytes]:
         """Return preemptions, newest first.
 
+        Of those that the caller may not see there is only one total, whatever the query says.
+
         Raises:
             ValueError: A parameter of the query is malformed.
         """
@@ -59,15 +61,15 @@ class PreemptionViews:
         below = continued_number(query, _LIST)
         await lists.paced(history.changing(now), 100)
         known, revision = history.newest(now), history.revision(now)
+        visible = await request.names.visible(await _namespaces(known))
+        shown = await self._shown(known, visible)
         wanted = [
             past
-            for past in known
+            for past in shown
             if (below is None or past.number < below)
             and (not state or (past.ended_at is None) == (state == "active"))
         ]
         page, remaining = wanted[:limit], max(0, len(wanted) - limit)
-        visible = await request.names.visible(await _namespaces(page))
-        shown = await self._shown(page, visible)
 
         def views(part: Sequence[PastPreemption]) -> list[PreemptionView]:
             return [self.view(past, visible, now) for past in part]
@@ -75,12 +77,12 @@ class PreemptionViews:
         def rest() -> PreemptionsDocument:
             return PreemptionsDocument(
                 revision,
-                hidden=len(page) - len(shown),
+                hidden=len(known) - len(shown),
                 continue_=continue_token(_LIST, page[-1].number) if remaining else "",
                 remaining=remaining,
             )
 
-        return lists.document(shown, views, rest)
+        return lists.document(page, views, rest)
 
     async def changes(
         self, since: int, names: NameAccess, now: Seconds

@@ -1,8 +1,12 @@
 """What a request for a document consists of, and what can be wrong with it."""
 
+import base64
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Container, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 __all__ = [
     "EVERY_NAME",
@@ -21,6 +25,8 @@ __all__ = [
 #: Items of one page of a list: by default, and at most.
 DEFAULT_LIMIT: Final = 500
 MAX_LIMIT: Final = 5000
+#: Seals what `continue` says. A number tells how many items there are that the caller may not see.
+_SEAL: Final = AESSIV(AESSIV.generate_key(256))
 
 
 class NameAccess(Protocol):
@@ -115,37 +121,40 @@ def limit_of(query: Mapping[str, str]) -> int:
     return int(text)
 
 
-def continue_token(kind: str, last: object) -> str:
-    """Return the `continue` of a page of a list.
+def continue_token(kind: str, last: str | int) -> str:
+    """Return the `continue` of a page of a list, from which only this process learns anything.
 
     Args:
         kind: The list.
-        last: What identifies the last item of the page.
+        last: What identifies the last item of the page: a name, or a number that counts items.
     """
-    return f"{kind}.{last}"
+    text = last if isinstance(last, str) else f"{last:020d}"
+    sealed = _SEAL.encrypt(text.encode(), [kind.encode()])
+    return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
 
 def continued(query: Mapping[str, str], kind: str) -> str:
     """Return what identifies the last item of the page before; empty for the first page.
 
     Raises:
-        ValueError: `continue` is of another list, or of none.
+        ValueError: `continue` is of another list or process, or of none.
     """
-    found, _, last = query.get("continue", "").partition(".")
-    if found and (found != kind or not last):
-        raise ValueError("continue is not a value that an earlier page of this list has returned")
-    return last
+    token = query.get("continue", "")
+    if not token:
+        return ""
+    try:
+        sealed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        return _SEAL.decrypt(sealed, [kind.encode()]).decode()
+    except (ValueError, InvalidTag) as error:
+        text = "continue is not a value that an earlier page of this list has returned"
+        raise ValueError(text) from error
 
 
 def continued_number(query: Mapping[str, str], kind: str) -> int | None:
     """Return the number of the last item of the page before; `None` for the first page.
 
     Raises:
-        ValueError: `continue` is of another list, or of none.
+        ValueError: `continue` is of another list or process, or of none.
     """
     last = continued(query, kind)
-    if not last:
-        return None
-    if not last.isascii() or not last.isdigit() or len(last) > 18:
-        raise ValueError("continue is not a value that an earlier page of this list has returned")
-    return int(last)
+    return int(last) if last else None

@@ -1,8 +1,9 @@
 """Documents that change, as server-sent events.
 
 Each event carries what changed since the event before, at most once a second. A reader that is slow
-gets fewer events, not more of them to catch up with. A watch ends after some minutes, so that the
-permissions of the caller are reviewed again; the client continues with its last revision.
+gets fewer events, not more of them to catch up with. A watch ends after some minutes, so that none
+is open for ever; the client continues with its last revision. `server/watch_places` ends it earlier
+where the caller may not open it any more.
 """
 
 import asyncio

@@ -38,6 +38,8 @@ class Limits:
     watches: int = 64
     user_watches: int = 16
     event_seconds: float = 10.0
+    #: How often it is reviewed whether the caller may still open an open watch.
+    rights_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

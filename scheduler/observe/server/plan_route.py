@@ -11,7 +11,7 @@ from scheduler.observe.pages.plan import PlanPage, PlanReply, SchedulerLoop
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.access import AccessDecision
 
-__all__ = ["PATH", "add"]
+__all__ = ["PATH", "Respond", "RespondTo", "add"]
 
 PATH: Final = "/api/v1/plan"
 

@@ -1,17 +1,27 @@
 """Responses of the web server: pages, health, and refusals in the format of the API server."""
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.api.requests import ApiError
 from scheduler.observe.pages.health import HealthReport
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.access import AccessDecision, AccessVerdict
 
-__all__ = ["SERVER", "failed", "health_response", "not_served", "refused", "shown"]
+__all__ = [
+    "SERVER",
+    "failed",
+    "health_response",
+    "is_defect",
+    "not_served",
+    "refused",
+    "shown",
+]
 
 #: The header of that name, without versions.
 SERVER: Final = "preemptive-scheduler"
@@ -76,3 +86,12 @@ def not_served(refusal: web.HTTPException, method: str, path: str) -> web.Respon
     if "Allow" in refusal.headers:
         response.headers["Allow"] = refusal.headers["Allow"]
     return response
+
+
+def is_defect(record: logging.LogRecord) -> bool:
+    """Return whether a record of aiohttp is not about a request that cannot be read.
+
+    Any client can send those, as often as it likes.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | web.RequestPayloadError)

@@ -9,11 +9,11 @@ import contextlib
 import inspect
 import logging
 import resource
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
+from typing import Final
 
 from aiohttp import web, web_response
-from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.api.requests import ApiError, ApiPage, ApiRequest, Stream
 from scheduler.observe.api.watches import is_watch
@@ -33,15 +33,10 @@ from scheduler.observe.server.connections import OpenConnection, bounded, peer
 from scheduler.observe.server.health_routes import all_checks, one_check
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
+from scheduler.observe.server.plan_route import Respond, RespondTo
 from scheduler.observe.server.rates import RatesByPeer
-from scheduler.observe.server.responses import (
-    SERVER,
-    failed,
-    not_served,
-    refused,
-    shown,
-)
-from scheduler.observe.server.watch_places import WatchPlaces
+from scheduler.observe.server.responses import SERVER, failed, is_defect, not_served, refused, shown
+from scheduler.observe.server.watch_places import WatchPlace, WatchPlaces
 
 __all__ = ["WebApp"]
 
@@ -53,10 +48,6 @@ _JSON: Final = "application/json"
 #: Below this path, errors are objects.
 _API: Final = "/api/"
 _CROWDED: Final = AccessDecision(AccessVerdict.UNAVAILABLE, "too many pages are being served")
-
-_Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: Also takes what is known of the caller.
-_RespondTo: TypeAlias = Callable[[web.Request, AccessDecision], Awaitable[web.StreamResponse]]
 
 
 class WebApp:
@@ -157,7 +148,7 @@ class WebApp:
         return app
 
     @web.middleware
-    async def _in_time(self, request: web.Request, handler: _Respond) -> web.StreamResponse:
+    async def _in_time(self, request: web.Request, handler: Respond) -> web.StreamResponse:
         """Delay a client that exceeds its rate; close its connection if a response times out."""
         await asyncio.sleep(self._pause(request))
         transport = request.transport
@@ -185,10 +176,10 @@ class WebApp:
         now = self._loop.time()
         return self._requests.of(peer(request.remote or ""), now).reserve(now)
 
-    def _guarded(self, respond: _Respond) -> _Respond:
+    def _guarded(self, respond: Respond) -> Respond:
         return self._judged(lambda request, _: respond(request))
 
-    def _judged(self, respond: _RespondTo) -> _Respond:
+    def _judged(self, respond: RespondTo) -> Respond:
         """Return a handler that authorizes the caller first."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -243,7 +234,7 @@ class WebApp:
     async def _configz(self, _request: web.Request) -> web.StreamResponse:
         return shown(await self._page_runner.call(self._pages.configz))
 
-    def _document(self, page: Callable[[], Document]) -> _Respond:
+    def _document(self, page: Callable[[], Document]) -> Respond:
         async def respond(request: web.Request) -> web.StreamResponse:
             document = await self._page_runner.call(page)
             headers = request.headers
@@ -263,7 +254,7 @@ class WebApp:
 
         return respond
 
-    def _debug(self, page: Page) -> _Respond:
+    def _debug(self, page: Page) -> Respond:
         async def respond(request: web.Request) -> web.StreamResponse:
             query = {**request.query, **request.match_info}
             try:
@@ -272,28 +263,32 @@ class WebApp:
                 return web.Response(status=404, text=f"{error.args[0] if error.args else ''}\n")
             except ValueError as error:
                 return web.Response(status=400, text=f"{error}\n")
-            if isinstance(content, AsyncGenerator):
-                return await self._streamed(request, Stream(content))
-            return shown(content)
+            return await self._answered(request, content)
 
         return respond
 
-    def _api(self, page: ApiPage) -> _RespondTo:
+    def _api(self, page: ApiPage) -> RespondTo:
         async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
             asked = ApiRequest(_query(request), access.names)
-            is_watched = is_watch(asked)
             try:
-                with self._places.held(access.user) if is_watched else contextlib.nullcontext():
+                if not is_watch(asked):
                     return await self._answered(request, await self._asked(page, asked))
+                with self._places.held(access.user) as place:
+                    content = await self._asked(page, asked)
+                    if isinstance(content, Stream) and content.endless:
+                        return await self._watched(request, content, place, access)
+                    return await self._answered(request, content)
             except ApiError as error:
                 return failed(error)
 
         return respond
 
     async def _answered(self, request: web.Request, content: object) -> web.StreamResponse:
-        if not isinstance(content, Stream):
-            return shown(content)
-        return await (self._watched if content.endless else self._streamed)(request, content)
+        if isinstance(content, AsyncGenerator):
+            content = Stream(content)
+        if isinstance(content, Stream):
+            return await self._streamed(request, content)
+        return shown(content)
 
     async def _asked(self, page: ApiPage, asked: ApiRequest) -> object:
         """Return the document for a request.
@@ -302,13 +297,12 @@ class WebApp:
             ApiError: The request is malformed, or cannot be answered now.
         """
         try:
-            content = await self._page_runner.run(lambda: page(asked))
+            return await self._page_runner.run(lambda: page(asked))
         except LookupError as error:
             text = str(error.args[0]) if error.args else ""
             raise ApiError(404, "NotFound", text) from error
         except ValueError as error:
             raise ApiError(400, "BadRequest", str(error)) from error
-        return Stream(content) if isinstance(content, AsyncGenerator) else content
 
     def _max_watches(self) -> int:
         """Return how many watches may be open: enough connections are left for all others."""
@@ -316,22 +310,28 @@ class WebApp:
         limits = self._listen.limits
         return min(limits.watches, bounded(limits.connections, descriptors) // 4)
 
-    async def _watched(self, request: web.Request, stream: Stream) -> web.StreamResponse:
+    async def _watched(
+        self, request: web.Request, stream: Stream, place: WatchPlace, access: AccessDecision
+    ) -> web.StreamResponse:
         """Write events as they come; a client that does not read them is cut off."""
-        patience, seconds = self._patience[id(request)], self._listen.limits.event_seconds
+        patience, limits = self._patience[id(request)], self._listen.limits
         connection = self._connections.get(request.protocol)
         if connection is not None and connection not in self._watches:
             self._busy -= connection.busy
             self._watches[connection] = patience
         response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         response.force_close()
-        async with contextlib.aclosing(self._page_runner.iterate(stream.parts)) as relayed:
+        async with (
+            place.kept(access, partial(self._review, request), limits.rights_seconds),
+            contextlib.aclosing(self._page_runner.iterate(stream.parts)) as relayed,
+        ):
             await response.prepare(request)
             patience.reschedule(None)
             async for part in relayed:
-                patience.reschedule(self._loop.time() + seconds)
+                patience.reschedule(self._loop.time() + limits.event_seconds)
                 await response.write(part)
                 patience.reschedule(None)
+        patience.reschedule(self._loop.time() + limits.event_seconds)
         return response
 
     async def _streamed(self, request: web.Request, stream: Stream) -> web.StreamResponse:
@@ -364,7 +364,7 @@ def _query(request: web.Request) -> dict[str, str]:
     return {**query, "revision": last} if last else query
 
 
-async def _written(request: web.Request, respond: _Respond) -> web.StreamResponse:
+async def _written(request: web.Request, respond: Respond) -> web.StreamResponse:
     """Respond, and wait until all of it is written."""
     try:
         response = await respond(request)
@@ -391,9 +391,5 @@ def _logger(page_runner: PageRunner, log: logging.Logger) -> logging.Logger:
     name = f"{log.name}.requests"
     logger = logging.Logger(name, logging.WARNING)  # noqa: LOG001 - of this server alone
     logger.addHandler(Relay(page_runner, log))
-    logger.addFilter(_ours)
+    logger.addFilter(is_defect)
     return logger
-
-
-def _ours(record: logging.LogRecord) -> Any:
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

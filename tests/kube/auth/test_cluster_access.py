@@ -219,7 +219,16 @@ async def test_a_kubeconfig_without_credentials(tmp_path: Path):
         pytest.param({"proxy-url": "http://p"}, {}, "proxy-url is not supported", id="proxy"),
         pytest.param({}, {"username": "u"}, "username is not supported", id="password"),
         pytest.param({}, {"as": "u"}, "as is not supported", id="impersonation"),
+        pytest.param({}, {"as-uid": "7"}, "as-uid is not supported", id="uid"),
+        pytest.param({}, {"as-groups": ["g"]}, "as-groups is not supported", id="groups"),
+        pytest.param({}, {"as-user-extra": {"a": ["b"]}}, "as-user-extra is not", id="extra"),
         pytest.param({}, {"tokenFile": "none"}, "No such file", id="no token file"),
+        pytest.param(
+            {"certificate-authority-data": "eA==", "insecure-skip-tls-verify": True},
+            {},
+            "certificate-authority with insecure-skip-tls-verify is not allowed",
+            id="an authority that would not be used",
+        ),
         pytest.param({}, {"client-certificate": "c"}, "are needed together", id="no key"),
         pytest.param(
             {}, {"client-certificate": "c", "client-key": "k"}, "No such file", id="no files"

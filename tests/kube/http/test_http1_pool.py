@@ -140,6 +140,44 @@ async def test_an_answer_that_is_too_large_is_refused(
     wait.set()
 
 
+NAMED = b"X-Named: " + b"v" * 40 + b"\r\n"
+BEGUN = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = BEGUN + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "again", "problem"),
+    [
+        pytest.param(BEGUN, NAMED, "more than 1000 headers", id="many headers"),
+        pytest.param(BEGUN + b"X-Long: ", b"v" * 1000, "bytes of headers", id="a long value"),
+        pytest.param(BEGUN + b"X", b"n" * 1000, "bytes of headers", id="a long name"),
+        pytest.param(b"HTTP/1.1 200 ", b"OK" * 500, "bytes of headers", id="a long reason"),
+        pytest.param(b"", b"HTTP/1.1 100 Continue\r\n\r\n", "bytes of headers", id="1xx"),
+        pytest.param(
+            b"", b"HTTP/1.1 103 Early Hints\r\n" + NAMED + b"\r\n", "1000 headers", id="1xx named"
+        ),
+        pytest.param(CHUNKED, NAMED, "more than 1000 headers", id="trailers"),
+        pytest.param(CHUNKED + b"X-Long: ", b"v" * 1000, "bytes of headers", id="a long trailer"),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+async def test_headers_without_an_end_are_refused(
+    server: Server, http: Http1, begin: bytes, again: bytes, problem: str, is_stream: bool
+):
+    wait = asyncio.Event()
+    server.script = [[begin + again * (3 * 2**20 // len(again)), wait]]
+
+    async def read() -> None:
+        incoming = await http.stream("/", {}, 5.0)
+        while await incoming.read():
+            pass
+
+    with pytest.raises(Unreachable, match=problem):
+        async with asyncio.timeout(5):
+            await (read() if is_stream else get(http))
+    wait.set()
+
+
 async def test_an_answer_without_a_length_is_not_whole_when_the_client_closes_its_connection(
     server: Server, http: Http1
 ):

@@ -277,12 +277,64 @@ async def test_the_replacement_of_a_victim_is_shown():
     assert only["victims"][0]["replacement"]["node"] == "n2"
 
 
+async def test_a_pod_of_another_namespace_is_no_replacement():
+    """Whoever creates a pod may write the uid of a foreign controller into it."""
+    docs = preempted()
+
+    forged = pod("foreign").namespace("other").cpu("4").owner("Job", "batch").priority(1)
+    docs.cluster.add(forged, pod("again").cpu("4").owner("Job", "batch").priority(1))
+    docs.cluster.drain()
+
+    (only,) = (await docs.get("preemptions"))["items"]
+    assert only["victims"][0]["replacement"]["pod"]["name"] == "again"
+
+
 async def test_a_preemption_of_hidden_pods_is_counted():
     docs = preempted()
 
     found = await docs.get("preemptions", Only("other"))
 
     assert (found["items"], found["hidden"]) == ([], 1)
+
+
+async def test_pages_tell_nothing_about_hidden_preemptions():
+    docs = Documents(
+        *(node(f"n{i}").cpu("4") for i in range(6)),
+        *(pod(f"low{i}").namespace("other").on(f"n{i}").cpu("4").priority(1) for i in range(6)),
+    )
+    for i, namespace in enumerate(("mine", "other", "other", "mine", "other", "mine")):
+        docs.cluster.schedule(pod(f"high{i}").namespace(namespace).cpu("4").priority(9))
+        if i == 2:  # the first three succeed
+            docs.cluster.finish_terminating()
+            docs.cluster.wait(2)
+            docs.cluster.drain()
+    mine = Only("mine")
+
+    whole = await docs.get("preemptions", mine)
+    first = await docs.get("preemptions", mine, limit="2")
+    second = await docs.get("preemptions", mine, limit="2", continue_=first["continue"])
+    by_state = [await docs.get("preemptions", mine, state=state) for state in ("active", "past")]
+
+    names = [[item["preemptor"]["name"] for item in page["items"]] for page in (first, second)]
+    assert names == [["high5", "high3"], ["high0"]]
+    assert (first["remaining"], "continue" in second) == (1, False)
+    assert {page["hidden"] for page in (whole, first, second, *by_state)} == {3}
+
+
+@pytest.mark.parametrize("path", ["preemptions", "pods", "nodes"])
+async def test_a_continue_says_nothing_and_cannot_be_made_up(path):
+    docs = Documents(*(node(f"n{i}").cpu("4") for i in range(3)))
+    docs.cluster.add(*(pod(f"low{i}").on(f"n{i}").cpu("4").priority(1) for i in range(3)))
+    for i in range(3):
+        docs.cluster.schedule(pod(f"high{i}").cpu("4").priority(9))
+        docs.cluster.add(pod(f"waits{i}").cpu("40"))
+
+    token = (await docs.get(path, limit="1"))["continue"]
+
+    assert len(token) > 20
+    for forged in (token[:-2], token[:-1] + "é", f"{path}.1", token[1:], f"{token}AAAA", "="):
+        with pytest.raises(ValueError, match="continue is not a value"):
+            await docs.get(path, continue_=forged)
 
 
 async def test_a_hidden_victim_is_not_named():

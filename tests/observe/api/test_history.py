@@ -145,7 +145,7 @@ def test_an_owner_that_has_victims_again_and_again_keeps_no_others_waiting():
         remembered._drop_old(float(at))
 
     # Fifteen minutes are enough for a controller to make another pod.
-    assert {name: len(found) for name, found in remembered.awaited.items()} == {"busy": 2}
+    assert {name: len(found) for (_, name), found in remembered.awaited.items()} == {"busy": 2}
 
 
 def test_the_victims_that_wait_are_bounded_for_each_owner():
@@ -153,4 +153,4 @@ def test_the_victims_that_wait_are_bounded_for_each_owner():
     for number in range(3000):
         remembered._await_replacement(victim(f"v{number}", "busy", 0.0))
 
-    assert len(remembered.awaited["busy"]) == 1000
+    assert len(remembered.awaited["default", "busy"]) == 1000

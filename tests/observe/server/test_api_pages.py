@@ -319,3 +319,74 @@ async def test_one_user_cannot_take_all_watches(serve):
     assert [status for status, _ in again] == [200, 200]
     for _, writer in again:
         writer.close()
+
+
+async def test_the_last_watch_of_a_user_with_several_yields_to_a_user_without_any(serve):
+    limits = Limits(watches=4, user_watches=3)
+    served = await serve(by_name, listen=Listen(plain=True, limits=limits))
+    opened = await open_watches(served, 3, "ada") + await open_watches(served, 1, "bob")
+
+    found = {}
+    for user in ("cyd", "bob", "cyd", "dan", "eve", "ada"):
+        ((found[user], writer),) = await open_watches(served, 1, user)
+        opened.append((200, writer))
+
+    # Ada has lost two of three to Cyd and Dan. Then each user has one, and nobody has to yield.
+    assert found == {"cyd": 429, "bob": 429, "dan": 200, "eve": 429, "ada": 429}
+    for _, writer in opened:
+        writer.close()
+
+
+class Rights:
+    """Authorizes everybody until told otherwise."""
+
+    def __init__(self) -> None:
+        self.verdict, self.user = AccessVerdict.ALLOWED, "ada"
+
+    async def __call__(self, caller: Caller) -> AccessDecision:
+        return AccessDecision(self.verdict, user=self.user)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "user", "reviews"),
+    [
+        (AccessVerdict.UNAUTHENTICATED, "", 1),
+        (AccessVerdict.FORBIDDEN, "", 1),
+        (AccessVerdict.ALLOWED, "bob", 1),
+        (AccessVerdict.UNAVAILABLE, "", 6),
+        (AccessVerdict.THROTTLED, "", 6),
+    ],
+)
+async def test_a_watch_ends_with_the_right_to_open_it(serve, events, verdict, user, reviews):
+    rights = Rights()
+    limits = Limits(rights_seconds=0.1)
+    served = await serve(rights, listen=Listen(plain=True, limits=limits))
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+    writer.write(b"GET /api/v1/events?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.sleep(0.3)
+    assert events.closed == 0
+    began = asyncio.get_running_loop().time()
+
+    rights.verdict, rights.user = verdict, user
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+
+    assert answer.endswith(b"\r\n0\r\n\r\n")  # the response is complete
+    assert events.closed == 1
+    assert asyncio.get_running_loop().time() - began > (reviews - 1) * 0.1
+    writer.close()
+
+
+async def test_a_watch_that_nobody_reads_ends_with_the_right_to_open_it(serve, events):
+    rights = Rights()
+    events.size = 4_000_000
+    served = await serve(rights, listen=Listen(plain=True, limits=Limits(rights_seconds=0.1)))
+    _, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+    writer.transport.pause_reading()
+    writer.write(b"GET /api/v1/events?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.sleep(0.2)
+
+    rights.verdict = AccessVerdict.FORBIDDEN
+
+    await until(lambda: events.closed == 1)
+    writer.close()
