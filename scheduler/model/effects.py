@@ -138,9 +138,8 @@ class ClaimWrite(Record, frozen=True):
     created_for: DeviceRequests | None = None
     #: What the pod's status says of the claim for extended resources.
     mappings: tuple[RequestMapping, ...] = ()
-    #: Whether the claim has the finalizer that protects its devices, and a time of allocation.
+    #: Whether the claim has the finalizer that protects its devices.
     is_protected: bool = False
-    has_timestamp: bool = False
 
 
 class BindClaims(Record, frozen=True):

@@ -48,24 +48,20 @@ def unprotect(claim: ClaimRef) -> Request:
     return _patch(claim, {"$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]})
 
 
-def reserve(
-    claim: ClaimRef, pod: PodRef, allocation: Allocation | None, stamp: str | None
-) -> Request:
+def reserve(claim: ClaimRef, pod: PodRef, allocation: Allocation | None, stamp: str) -> Request:
     """Add a pod to the consumers of a claim, with the devices of the claim if it has none yet.
 
     Args:
         claim: The claim.
         pod: The pod.
         allocation: The devices; `None` where the claim has them.
-        stamp: The time of the allocation; `None` where the claim has it.
+        stamp: The time of the allocation. It is written with the devices only: the API server
+            refuses any later change of an allocation.
     """
     consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
     status: dict[str, Any] = {"reservedFor": [consumer]}
-    made = {} if allocation is None else msgspec.to_builtins(allocation)
-    if stamp is not None:
-        made.setdefault("allocationTimestamp", stamp)
-    if made:
-        status["allocation"] = made
+    if allocation is not None:
+        status["allocation"] = {"allocationTimestamp": stamp, **msgspec.to_builtins(allocation)}
     return _patch_status(claim, status)
 
 

@@ -12,7 +12,7 @@ version that must match is the same.
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -63,15 +63,13 @@ class _State:
 
     claim: ClaimRef
     is_protected: bool = False
-    has_timestamp: bool = False
 
 
 def _state(claim: ClaimRef, found: ResourceClaim) -> _State:
-    metadata, allocation = found.metadata, found.status.allocation
+    metadata = found.metadata
     return _State(
         ClaimRef(claim.namespace, claim.name, metadata.uid, metadata.resource_version),
         DELETE_PROTECTION in metadata.finalizers,
-        allocation is not None and allocation.allocation_timestamp is not None,
     )
 
 
@@ -110,7 +108,7 @@ class Claims:
             # It shows others where the pod will be; nothing depends on it.
             await self._client.call(requests.nominate_for_binding(effect))
         for write in effect.claims:
-            state = _State(write.claim, write.is_protected, write.has_timestamp)
+            state = _State(write.claim, write.is_protected)
             if write.created_for is not None:
                 state = await self._created(effect.pod, write, attempt)
             try:
@@ -163,17 +161,17 @@ class Claims:
                     version = self._decoded(answer).metadata.resource_version
                     claim = ClaimRef(claim.namespace, claim.name, claim.uid, version)
                 text = f"add allocation and reservation to claim {claim.key}"
-            await self._reserve(pod, replace(state, claim=claim), write, attempt)
+            await self._reserve(pod, claim, write, attempt)
         except (Conflict, NotFound, *TRANSIENT):
             raise
         except ApiError as error:
             raise classified(error.status, error.reason, f"{text}: {error.message}") from error
 
     async def _reserve(
-        self, pod: PodRef, state: _State, write: ClaimWrite, attempt: RetryAttempt
+        self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
     ) -> None:
-        stamp = None if state.has_timestamp else times.stamp(self._clock())
-        request = claim_requests.reserve(state.claim, pod, write.allocation, stamp)
+        stamp = times.stamp(self._clock())
+        request = claim_requests.reserve(claim, pod, write.allocation, stamp)
         try:
             answer = await self._client.call(request)
         except TRANSIENT as error:

@@ -134,11 +134,10 @@ class Attempts:
     def extended(self, claims: ClaimsOfPod, names: tuple[str, ...]) -> list[ToAllocate]:
         """Return the claim for the extended resources that a node takes from devices, if any.
 
-        A pod with claims of its own gets one without requests where there are no such resources.
+        Differs from kube-scheduler, which makes one without requests for a pod that has claims of
+        its own; the API server refuses what the pod's status says of it.
         """
-        if not names and not claims.claims:
-            return []
-        return [claims.extended_claim(claims.backed_by(names))]
+        return [claims.extended_claim(claims.backed_by(names))] if names else []
 
     def lacks(self, nodes: NodeView, resource: str) -> Bool:
         """Return, (n,), which nodes have none of an extended resource."""

@@ -84,12 +84,10 @@ def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[C
 
 
 def _claim_write(claim: ResourceClaim, allocation: Allocation | None) -> ClaimWrite:
-    made = claim.status.allocation
     return ClaimWrite(
         claim_ref(claim),
         allocation,
         is_protected=DELETE_PROTECTION in claim.metadata.finalizers,
-        has_timestamp=made is not None and made.allocation_timestamp is not None,
     )
 
 

@@ -2,7 +2,8 @@
 
 Source: kube-scheduler v1.36.3 interpodaffinity/plugin.go isSchedulableAfterPodChange,
 isSchedulableAfterNodeChange; v1.37.2 isSchedulableAfterAssignedPodChange. As there, terms are
-matched as if no namespace had labels.
+matched as if no namespace had labels. Differs: anti-affinity of other pods may have rejected a pod
+as well as its own terms, so a new node, or one that leaves a domain, wakes it whatever its terms.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,9 +50,11 @@ def _repelled(pod: Pod, gone: Pod, repels: Callable[[TermList, Pod], bool]) -> b
 def after_node(pod: Pod, old: Node | None, new: Node) -> bool:
     """Return whether an added or relabelled node can make a waiting pod schedulable."""
     own = affinity_terms.compiled(pod)
-    if own.error:
+    if own.error or _attracts(own.affinity, old, new):
         return True
-    return _attracts(own.affinity, old, new) or _releases(own.anti_affinity, old, new)
+    if old is None:
+        return not own.affinity or bool(own.anti_affinity)
+    return _has_left_a_domain(old, new)
 
 
 def _attracts(affinity: Sequence[AffinityTerm], old: Node | None, new: Node) -> bool:
@@ -62,13 +65,13 @@ def _attracts(affinity: Sequence[AffinityTerm], old: Node | None, new: Node) -> 
     return any(key in now and now[key] != before.get(key) for key in keys)
 
 
-def _releases(anti_affinity: Sequence[AffinityTerm], old: Node | None, new: Node) -> bool:
-    """Return whether a node is new, or has left a topology domain."""
-    if old is None:
-        return bool(anti_affinity)
-    before, now = old.metadata.labels, new.metadata.labels
-    keys = [term.topology_key for term in anti_affinity]
-    return any(key in before and before[key] != now.get(key) for key in keys)
+def _has_left_a_domain(old: Node, new: Node) -> bool:
+    """Return whether a node has left a topology domain, of whichever key.
+
+    The topology keys of the pods that repel the waiting one are unknown here.
+    """
+    now = new.metadata.labels
+    return any(now.get(key) != value for key, value in old.metadata.labels.items())
 
 
 def _placed(pod: Pod) -> bool:

@@ -1,5 +1,7 @@
 """Which events wake pods that wait for, or because of, other pods."""
 
+import pytest
+
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import PodBuilder, node, pod, requirement
 from tests.support.cluster import Cluster
@@ -74,9 +76,8 @@ def test_a_new_pod_wakes_a_pod_with_affinity_to_it():
 
 
 def test_a_node_that_gets_a_topology_key_wakes_a_pod_that_needs_it():
-    n1 = node("n1").label("region", "r1")
     cluster = unschedulable(
-        n1,
+        node("n1"),
         node("n2").label("region", "r2").label("group", "b"),
         pod("running").on("n1").label("affine", "x"),
         pods=(
@@ -88,6 +89,20 @@ def test_a_node_that_gets_a_topology_key_wakes_a_pod_that_needs_it():
 
     moved = node("n1").label("node", "n1").label("region", "r2")
     assert cluster.woken_by(moved) == ["by-node", "by-region"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [node("n2").label("node", "n2"), node("n1").label("node", "n1"), node("n1").label("node", "x")],
+    ids=["a new node", "a node that left all domains", "a node that left its domain"],
+)
+def test_a_node_outside_of_the_domain_wakes_the_pods_that_running_pods_keep_away(changed):
+    terms = (pod("none"), pod("near").near("node", app="web"), pod("apart").apart("node", app="x"))
+    there = node("n1").label("node", "n1").label("zone", "z")
+    shy = pod("shy").on("n1").label("app", "web").apart("zone", app="web")
+    cluster = unschedulable(there, shy, pods=tuple(each.label("app", "web") for each in terms))
+
+    assert cluster.woken_by(changed) == ["apart", "near", "none"]
 
 
 def test_a_new_node_wakes_all_pods_with_anti_affinity():

@@ -119,6 +119,8 @@ async def test_a_claim_that_is_allocated_is_only_reserved():
     consumers = [each["uid"] for each in server.claims[CLAIM]["status"]["reservedFor"]]
     assert server.written() == [("PATCH", STATUS)]
     assert consumers == ["other", "uid-p"]
+    # The API server refuses any change of it, a time that is added as well.
+    assert server.claims[CLAIM]["status"]["allocation"] == ELSEWHERE
     assert events[-1] == EffectDone(RESERVE)
 
 

@@ -320,6 +320,18 @@ def test_an_extended_resource_gets_a_claim_of_its_own():
     ]  # fmt: skip
 
 
+def test_a_pod_with_a_claim_gets_no_second_one_where_a_device_plugin_offers_the_resource():
+    cluster = Cluster(
+        node("n1").has({GPU: "1"}), device_class(resource=GPU), gpus("n1", "a"), claim("c", wants())
+    )
+
+    decision = cluster.schedule(claiming("p", "c").requests({GPU: "1"}))
+
+    (effect,) = cluster.asked(BindClaims)
+    assert decision == Placed("n1")
+    assert [each.claim.key for each in effect.claims] == ["default/c"]  # type: ignore[attr-defined]
+
+
 def test_the_claim_of_an_attempt_that_failed_is_deleted():
     cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a"))
     cluster.hold(Bind)
