@@ -6,13 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Tests that need the control plane form one group, which one worker runs.
-PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane
+PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane -p tests.support.left_out
 PARALLEL := -n 2 --dist loadgroup
 # The programs of tests with the marker `chart`: kubectl builds overlays, actionlint checks workflows.
 CHART_TOOLS := helm helm-docs kubectl promtool actionlint
-# Tests that need no built programs.
-FAST := not cluster and not chart and not e2e and not browser
+# Tests that need nothing but Python and the programs of `make control-plane`, and those that need
+# Python alone.
+USUAL := not browser and not chart and not deep and not e2e
+FAST := not cluster and $(USUAL)
 
 .DEFAULT_GOAL := help
 
@@ -111,29 +112,39 @@ imports: setup ## check the layers of imports
 console-check: setup ## check the types of the console's page against docs/openapi.json; needs Node.js
 	@$(BIN)/python -m deploy.tools.console.type_check
 
-# Decisions are compared with each release of kube-scheduler that can be followed.
-OLDER_ORACLES = $(shell sed -n 's|^\tk8s.io/kubernetes ||p' deploy/tools/controlplane/go/oracle/go-*.mod)
+BUILD := $(BIN)/python -m deploy.tools.controlplane build
+# Decisions and selectors are compared with each release of Kubernetes that can be followed.
+older = $(shell sed -n 's|^\t$(1) ||p' deploy/tools/controlplane/go/$(2)/go-*.mod)
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; each version is built once
-	@$(BIN)/python -m deploy.tools.controlplane build > /dev/null
-	@$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle cel-oracle $(CHART_TOOLS) > /dev/null
-	@for version in $(OLDER_ORACLES); do \
-		$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle --version $$version \
-			> /dev/null || exit 1; \
+	@$(BUILD) > /dev/null
+	@$(BUILD) kube-scheduler scheduler-oracle cel-oracle > /dev/null
+	@for version in $(call older,k8s.io/kubernetes,oracle); do \
+		$(BUILD) scheduler-oracle --version $$version > /dev/null || exit 1; \
+	done
+	@for version in $(call older,k8s.io/dynamic-resource-allocation,cel-oracle); do \
+		$(BUILD) cel-oracle --version $$version > /dev/null || exit 1; \
 	done
 
+.PHONY: chart-tools
+chart-tools: setup ## get helm, kubectl and so on; each version is built once
+	@$(BUILD) $(CHART_TOOLS) > /dev/null
+
 .PHONY: test
-test: control-plane ## run all tests but e2e, also those on a real control plane; BROWSER=off needs no Chromium
-	$(PYTEST) $(PARALLEL) -m 'not e2e$(if $(filter off,$(BROWSER)), and not browser)'
+test: control-plane ## run the tests, also those on a real control plane; says at the end which other tests there are
+	$(PYTEST) $(PARALLEL) -m '$(USUAL)'
 
 .PHONY: test-fast
 test-fast: setup ## run the tests that need no built programs
 	$(PYTEST) $(PARALLEL) -m '$(FAST)'
 
+.PHONY: deep
+deep: control-plane ## run the random tests with all their seeds, and the slow measurements
+	ALL_SEEDS=1 $(PYTEST) $(PARALLEL) -m 'deep or seeded'
+
 .PHONY: chart
-chart: setup ## test the Helm charts: lint, schema, rendering, READMEs, alerts
-	@$(BIN)/python -m deploy.tools.controlplane build $(CHART_TOOLS) > /dev/null
-	$(PYTEST) -q tests/charts -m 'not cluster'
+chart: control-plane chart-tools ## test the Helm charts: lint, schema, rendering, READMEs, alerts, installation
+	$(PYTEST) $(PARALLEL) -m chart
 
 # Chromium and the font of pictures come from packages of Debian; npm as well, where there is none.
 BROWSER_PACKAGES := chromium chromium-driver fonts-inter fonts-dejavu-core
@@ -144,9 +155,15 @@ browser-packages: ## install what the tests and the check of the console need, w
 		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends $(BROWSER_PACKAGES) \
 			$$(command -v npm > /dev/null || echo nodejs npm) > /dev/null; }
 
+.PHONY: browser-check
+browser-check: ## check that Chromium and its driver are there
+	@command -v chromedriver > /dev/null && \
+		{ command -v chromium || command -v chromium-browser; } > /dev/null || \
+		{ echo 'error: chromium or chromedriver is not on PATH; as root: make browser-packages' >&2; exit 1; }
+
 .PHONY: browser
-browser: setup ## test the console in a real browser; SCREENSHOTS=1 writes docs/img/console-*.png
-	$(PYTEST) -q tests/web_console
+browser: browser-check control-plane ## test the console in a real browser; SCREENSHOTS=1 writes docs/img/console-*.png
+	$(PYTEST) $(PARALLEL) -m browser
 
 .PHONY: e2e-packages
 e2e-packages: setup ## install what `make e2e` needs, with apt, as root
@@ -243,10 +260,12 @@ deflake: setup ## run the fast tests with ten hash seeds, until they fail
 		PYTHONHASHSEED=$$seed $(PYTEST) $(PARALLEL) -q -m '$(FAST)' || exit 1; \
 	done
 
+# The last run has what `make test`, `deep`, `chart` and `browser` have, with the control planes of one
+# run; missing tools are errors before it begins.
 .PHONY: verify
-verify: lint type imports console-check ## run all checks but e2e, with two hash seeds
-	PYTHONHASHSEED=1 $(MAKE) --no-print-directory test-fast
-	PYTHONHASHSEED=2 $(MAKE) --no-print-directory test
+verify: browser-check lint type imports console-check control-plane chart-tools ## run all checks but e2e, with two hash seeds
+	PYTHONHASHSEED=1 $(PYTEST) $(PARALLEL) -m '$(FAST)'
+	PYTHONHASHSEED=2 ALL_SEEDS=1 $(PYTEST) $(PARALLEL) -m 'not e2e'
 
 ##@ Maintain
 

@@ -1,13 +1,16 @@
-"""Rules of the structure: which modules import which, and what the core never does."""
+"""Rules of the structure: which modules import which, and what the core never does.
+
+Each rule is one test, which reports all files that break it.
+"""
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGE: Final = ROOT / "scheduler"
@@ -22,6 +25,7 @@ IMPURE: Final = {
     "pathlib", "random", "requests", "secrets", "select", "socket", "ssl", "structlog",
     "subprocess", "sys", "tempfile", "threading", "time", "uuid", "uvloop",
 }  # fmt: skip
+IMPURE_CALLS: Final = {"open", "print", "input", "eval", "exec", "__import__"}
 #: The only importers of some libraries: folders or modules under `scheduler`.
 RESERVED: Final = {
     "aiohttp": (
@@ -44,45 +48,78 @@ RESERVED: Final = {
     "random": (),
 }
 CLOCKS: Final = {
-    "time": {"time", "monotonic", "perf_counter", "time_ns", "monotonic_ns", "perf_counter_ns"},
-    "datetime": {"now", "utcnow", "today"},
-    "date": {"today"},
-}
+    f"{owner}.{reading}"
+    for owner, readings in {
+        "time": (
+            "time", "monotonic", "perf_counter", "time_ns", "monotonic_ns", "perf_counter_ns",
+        ),
+        "datetime": ("now", "utcnow", "today"),
+        "date": ("today",),
+    }.items()
+    for reading in readings
+}  # fmt: skip
 #: Packages that are used by what they import from their parts.
 FACADES: Final = (PACKAGE, PACKAGE / "cel")
 #: Lines of a module or test file; with more than the first number, its docstring says why.
 LONG, LONGEST = 400, 500
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+@dataclass(frozen=True)
+class Source:
+    """What the rules need to know of a file; its tree would take too much memory."""
+
+    name: str
+    lines: int
+    docstring: str
+    statements: int
+    #: The full names of all imports, wherever they stand.
+    imports: frozenset[str]
+    #: The names that are called as they are.
+    calls: frozenset[str]
+    #: All attributes, those of a name as `name.attribute`.
+    attributes: frozenset[str]
+
+    @property
+    def libraries(self) -> set[str]:
+        return {each.partition(".")[0] for each in self.imports}
 
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-
-
-def imported(module: ast.Module) -> Iterator[str]:
-    """Yield the full name of every module that is imported, wherever the import stands."""
+@cache
+def source(path: Path) -> Source:
+    text = path.read_text(encoding="utf-8")
+    module = ast.parse(text, filename=str(path))
+    imports, calls, attributes = set[str](), set[str](), set[str]()
     for node in ast.walk(module):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        match node:
+            case ast.Import(names):
+                imports.update(alias.name for alias in names)
+            case ast.ImportFrom(str(origin), names):
+                imports.update((origin, *(f"{origin}.{alias.name}" for alias in names)))
+            case ast.Call(ast.Name(called)):
+                calls.add(called)
+            case ast.Attribute(ast.Name(owner), attribute):
+                attributes.add(f"{owner}.{attribute}")
+            case ast.Attribute(_, attribute):
+                attributes.add(attribute)
+    return Source(
+        str(path.relative_to(ROOT)),
+        len(text.splitlines()),
+        ast.get_docstring(module) or "",
+        len(module.body),
+        frozenset(imports),
+        frozenset(calls),
+        frozenset(attributes),
+    )
 
 
-def roots(path: Path) -> set[str]:
-    """Return the first part of the name of every module that is imported."""
-    return {each.partition(".")[0] for each in imported(tree(path))}
+def broken(paths: Iterable[Path], what: Callable[[Source], object]) -> list[str]:
+    """Return the files that break a rule, each with what is wrong."""
+    found = ((each.name, what(each)) for each in map(source, paths))
+    return [f"{name}: {wrong}" for name, wrong in found if wrong]
 
 
 def pure() -> list[Path]:
     return [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in PURE]
-
-
-each_module = pytest.mark.parametrize("path", MODULES, ids=name)
-each_pure_module = pytest.mark.parametrize("path", pure(), ids=name)
 
 
 def test_imports_only_go_down():
@@ -99,82 +136,54 @@ def test_the_packages_that_decide_are_all_there():
     assert {path.relative_to(PACKAGE).parts[0] for path in pure()} == set(PURE)
 
 
-@each_module
-def test_a_module_says_what_it_is_and_stays_short(path: Path):
-    docstring, lines = ast.get_docstring(tree(path)), path.read_text(encoding="utf-8").splitlines()
-    assert docstring, "no docstring"
-    assert len(lines) <= LONG or "longer than others because" in docstring
-    assert len(lines) <= LONGEST
+def test_every_module_says_what_it_is():
+    assert broken(MODULES, lambda each: not each.docstring and "no docstring") == []
 
 
-@pytest.mark.parametrize("path", TESTS, ids=name)
-def test_a_test_file_is_short_or_says_why_not(path: Path):
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LONG or "longer than others because" in (ast.get_docstring(tree(path)) or "")
-    assert lines <= LONGEST
+def test_a_file_is_short_or_says_why_not():
+    def too_long(file: Source) -> object:
+        explained = "longer than others because" in file.docstring
+        return file.lines > (LONGEST if explained else LONG) and f"{file.lines} lines"
+
+    assert broken((*MODULES, *TESTS), too_long) == []
 
 
-@each_module
-def test_a_package_file_holds_no_code(path: Path):
-    if path.name == "__init__.py" and path.parent not in FACADES:
-        assert len(tree(path).body) == 1
-
-
-@each_pure_module
-def test_what_decides_does_no_io(path: Path):
-    assert not IMPURE & roots(path)
-    called = {
-        node.func.id
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    assert not called & {"open", "print", "input", "eval", "exec", "__import__"}
-
-
-@each_pure_module
-def test_what_decides_rolls_no_dice(path: Path):
-    attributes = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
-
-    assert "random" not in attributes
-
-
-@each_module
-def test_only_the_clock_reads_the_time(path: Path):
-    if path == CLOCK:
-        return
-    module = tree(path)
-    read = [
-        f"{node.value.id}.{node.attr}"
-        for node in ast.walk(module)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.attr in CLOCKS.get(node.value.id, ())
-    ]
-    read += [
-        each
-        for each in imported(module)
-        if each in {f"time.{reading}" for reading in CLOCKS["time"]}
+def test_a_package_file_holds_no_code():
+    packages = [
+        path for path in MODULES if path.name == "__init__.py" and path.parent not in FACADES
     ]
 
-    assert read == []
+    assert broken(packages, lambda each: each.statements != 1 and "it has code") == []
 
 
-@each_module
-def test_libraries_are_imported_where_they_belong(path: Path):
-    place = path.relative_to(PACKAGE).as_posix()
-    used = roots(path)
-    for library, places in RESERVED.items():
-        assert library not in used or place.startswith(places or "nowhere"), library
+def test_what_decides_does_no_io_and_uses_no_random_numbers():
+    def outside(module: Source) -> object:
+        random = {each for each in module.attributes if each.rpartition(".")[2] == "random"}
+        return (IMPURE & module.libraries) | (IMPURE_CALLS & module.calls) | random
+
+    assert broken(pure(), outside) == []
 
 
-@each_module
-def test_core_and_plugins_do_not_know_each_other(path: Path):
-    package = path.relative_to(PACKAGE).parts[0]
-    other = {"core": "scheduler.plugins", "plugins": "scheduler.core"}.get(package)
+def test_only_the_clock_reads_the_time():
+    others = [path for path in MODULES if path != CLOCK]
 
-    assert other is None or not any(each.startswith(other) for each in imported(tree(path)))
+    assert broken(others, lambda each: CLOCKS & (each.attributes | each.imports)) == []
 
 
-@pytest.mark.parametrize("path", TESTS, ids=name)
-def test_no_test_patches_what_it_tests(path: Path):
-    assert not {each for each in imported(tree(path)) if each.startswith("unittest.mock")}
+def test_libraries_are_imported_where_they_belong():
+    def strangers(module: Source) -> object:
+        place = module.name.removeprefix("scheduler/")
+        return {
+            library
+            for library, places in RESERVED.items()
+            if library in module.libraries and not place.startswith(places or ("nowhere",))
+        }
+
+    assert broken(MODULES, strangers) == []
+
+
+def test_no_test_patches_what_it_tests():
+    def mocks(file: Source) -> object:
+        return {each for each in file.imports if each.startswith("unittest.mock")}
+
+    assert broken(TESTS, mocks) == []

@@ -1,5 +1,7 @@
 """Rendering the chart with helm, over the combinations of values that users have."""
 
+import copy
+import functools
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -253,10 +255,9 @@ VALUES: Final[Mapping[str, Values]] = {
 
 @dataclass(frozen=True)
 class Helm:
-    """Runs helm on the chart; `folder` takes files of values."""
+    """Runs helm on the chart."""
 
     path: Path
-    folder: Path
 
     def run(self, command: str, *arguments: str, values: Values | None = None) -> str:
         """Return what helm prints.
@@ -264,12 +265,11 @@ class Helm:
         Raises:
             ValueError: helm says no; the message is what it says.
         """
-        file = self.folder / "values.yaml"
-        file.write_text(yaml.safe_dump(dict(values or {})))
         versions = () if command in ("upgrade", "uninstall") else ("--kube-version", KUBERNETES)
-        given = () if command == "uninstall" else ("--values", str(file))
+        given = () if command == "uninstall" else ("--values=-",)
         answer = subprocess.run(
             [self.path, command, *arguments, *versions, *given],
+            input=yaml.safe_dump(dict(values or {})),
             capture_output=True,
             text=True,
             timeout=60,
@@ -287,8 +287,15 @@ class Helm:
         self, values: Values | None = None, *, release: str = NAME, namespace: str = NAME
     ) -> list[Json]:
         """Return the objects of a release."""
-        text = self.run("template", release, str(CHART), "--namespace", namespace, values=values)
-        return [each for each in yaml.safe_load_all(text) if each is not None]
+        return copy.deepcopy(_objects(self, release, namespace, yaml.safe_dump(dict(values or {}))))
+
+
+@functools.cache
+def _objects(helm: Helm, release: str, namespace: str, values: str) -> list[Json]:
+    """Render the chart, once for each set of values."""
+    where = ("--namespace", namespace)
+    text = helm.run("template", release, str(CHART), *where, values=yaml.safe_load(values))
+    return [each for each in yaml.safe_load_all(text) if each is not None]
 
 
 def of_kind(objects: list[Json], kind: str) -> list[Json]:

@@ -334,9 +334,8 @@ def series(cluster: Cluster) -> list[Json]:
 
 
 @pytest.fixture(scope="module")
-def spec(helm_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Json:
+def spec(helm: Helm) -> Json:
     """The PrometheusRule of the chart."""
-    helm = Helm(helm_path, tmp_path_factory.mktemp("rules"))
     return dict(one(helm.template(MONITORED), "PrometheusRule")["spec"])
 
 

@@ -14,7 +14,7 @@ from deploy.tools.controlplane import binaries
 from tests.integration.devices import GROUP
 from tests.support.live import PATIENCE_SECONDS, ROOT
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.chart]  # kubectl is one of its tools
 
 PAGE = ROOT / "docs" / "devices.md"
 PIPED = [ROOT / "README.md", ROOT / "docs" / "cli.md", ROOT / "docs" / "troubleshooting.md"]

@@ -13,8 +13,11 @@ from collections import Counter
 import pytest
 
 from tests.properties import changes
+from tests.support.seeds import share
 
-HISTORIES = int(os.environ.get("HISTORIES", "150"))
+pytestmark = pytest.mark.seeded
+
+HISTORIES = int(os.environ.get("HISTORIES") or share(150))
 SLICES = 5
 
 

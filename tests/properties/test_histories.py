@@ -12,6 +12,9 @@ from tests.properties.happenings import act, digests, lived
 from tests.properties.world import World
 from tests.support import oracles
 from tests.support.oracles import View
+from tests.support.seeds import share
+
+pytestmark = pytest.mark.seeded
 
 actions = st.tuples(
     st.integers(0, 2**16), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)
@@ -39,7 +42,7 @@ def ends_well(world: World) -> None:
     assert world.machine.cluster.evicting == 0
 
 
-@settings(max_examples=4000 if DEEP else 60)
+@settings(max_examples=4000 if DEEP else share(60))
 @given(histories)
 def test_every_history_is_safe_and_ends_well(drawn):
     world = World()
@@ -48,12 +51,12 @@ def test_every_history_is_safe_and_ends_well(drawn):
     ends_well(world)
 
 
-@pytest.mark.parametrize("seed", range(400 if DEEP else 20))
+@pytest.mark.parametrize("seed", range(400 if DEEP else share(20)))
 def test_a_long_history_is_safe_and_ends_well(seed):
     ends_well(lived(seed))
 
 
-@pytest.mark.parametrize("seed", range(1000, 1400 if DEEP else 1010))
+@pytest.mark.parametrize("seed", range(1000, 1000 + (400 if DEEP else share(10))))
 def test_no_node_is_overcommitted_without_other_schedulers(seed):
     ends_well(lived(seed, foreign=False))
 

@@ -15,8 +15,11 @@ import pytest
 
 from scheduler.model.effects import Bind, Evict
 from tests.properties import changes, forged, tenant
+from tests.support.seeds import share
 
-HISTORIES = int(os.environ.get("HISTORIES", "60"))
+pytestmark = pytest.mark.seeded
+
+HISTORIES = int(os.environ.get("HISTORIES") or share(60))
 SLICES = 4
 #: Effects within an hour in which nothing happens, for each node and pod: a pod that waits is tried
 #: again every five minutes, and every time an event is recorded for it.

@@ -1,5 +1,6 @@
 """Every decision equals that of the slow oracle, on random clusters."""
 
+import pytest
 from hypothesis import event, given, settings
 
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
@@ -7,6 +8,9 @@ from tests.properties.clusters import built, clusters
 from tests.support import oracles
 from tests.support.builders import PdbBuilder
 from tests.support.oracles import View
+from tests.support.seeds import share
+
+pytestmark = pytest.mark.seeded
 
 #: Whether to look further than in an ordinary run: `pytest --hypothesis-profile=deep`.
 DEEP = settings.default.max_examples > 100
@@ -14,7 +18,7 @@ DEEP = settings.default.max_examples > 100
 SAID = "no new claims to deallocate, preemption: "
 
 
-@settings(max_examples=5000 if DEEP else 200)
+@settings(max_examples=5000 if DEEP else share(200))
 @given(clusters())
 def test_a_decision_is_the_one_of_the_oracle(drawn):
     objects, incoming = drawn

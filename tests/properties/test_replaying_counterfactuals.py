@@ -14,6 +14,9 @@ from tests.properties.happenings import act, history, write_node
 from tests.properties.taped import TapedMachine, restored
 from tests.properties.world import EPOCH, World
 from tests.support.recordings import line_of
+from tests.support.seeds import share
+
+pytestmark = pytest.mark.seeded
 
 DEEP = settings.default.max_examples > 100
 NO_VICTIMS = PreemptionPolicy("none", budgets=(Budget(0, 3600.0),))
@@ -62,7 +65,7 @@ def replayed(
     return replay, found
 
 
-@pytest.mark.parametrize("seed", range(60 if DEEP else 12))
+@pytest.mark.parametrize("seed", range(60 if DEEP else share(12)))
 def test_without_a_change_the_histories_never_diverge(seed: int):
     machine = taped(seed)
 
@@ -72,7 +75,7 @@ def test_without_a_change_the_histories_never_diverge(seed: int):
         assert not [each for each in found if each.diverges]
 
 
-@pytest.mark.parametrize("seed", range(60 if DEEP else 12))
+@pytest.mark.parametrize("seed", range(60 if DEEP else share(12)))
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_policy_without_victims_evicts_nobody(seed: int, restarted: bool):
     machine = taped(seed)
@@ -83,7 +86,7 @@ def test_a_policy_without_victims_evicts_nobody(seed: int, restarted: bool):
             assert not replay.diverged.victims
 
 
-@pytest.mark.parametrize("seed", range(60 if DEEP else 12))
+@pytest.mark.parametrize("seed", range(60 if DEEP else share(12)))
 def test_another_history_places_pods_on_nodes_that_it_knows(seed: int):
     machine = taped(seed)
 

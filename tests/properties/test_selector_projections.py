@@ -3,6 +3,7 @@
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,9 @@ from scheduler.plugins.dynamic_resources.projections import Projection
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support import cel_expressions
 from tests.support.cel_expressions import DRIVER, OTHER
+from tests.support.seeds import share
+
+pytestmark = pytest.mark.seeded
 
 #: Names that devices have twice, or that only look like those that expressions read.
 ODD = (f"{DRIVER}/model", f"{DRIVER}/numa", "x/model", f"{OTHER}/lane/1", "serial", "unread")
@@ -67,7 +71,7 @@ def devices(draw, made: cel_expressions.Expressions) -> list[tuple[CelDevice, di
 
 
 @given(st.data(), st.integers(0, 10**9), st.sampled_from(list(REFERENCES.values())))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=share(100))
 def test_devices_share_results_that_each_would_have_got_itself(data, seed, reference):
     made = cel_expressions.Expressions(seed, reference)
     known, kinds = device_selectors.Expressions(reference, bounded=False), DeviceKinds(reference)
@@ -82,7 +86,7 @@ def test_devices_share_results_that_each_would_have_got_itself(data, seed, refer
 
 
 @given(st.data(), st.integers(0, 10**9), st.sampled_from(list(REFERENCES.values())))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=share(100))
 def test_what_is_read_also_decides_about_the_cost(data, seed, reference):
     made, kinds = cel_expressions.Expressions(seed, reference), DeviceKinds(reference)
     drawn = [kind_of(kinds, *each) for each in data.draw(devices(made))]

@@ -8,6 +8,9 @@ from tests.properties.happenings import act, history, write_node
 from tests.properties.taped import TapedMachine, again, restored, snapshot_of
 from tests.properties.test_transactions import drawn_actions, kind
 from tests.properties.world import World
+from tests.support.seeds import share
+
+pytestmark = pytest.mark.seeded
 
 DEEP = settings.default.max_examples > 100
 
@@ -38,7 +41,7 @@ def goes_on_equally(machine: TapedMachine) -> None:
                 break  # the recording says so
 
 
-@pytest.mark.parametrize("seed", range(400 if DEEP else 24))
+@pytest.mark.parametrize("seed", range(400 if DEEP else share(24)))
 def test_a_restored_machine_goes_on_as_the_copied_one(seed):
     machine = taped(seed, every=31)
 
@@ -46,7 +49,7 @@ def test_a_restored_machine_goes_on_as_the_copied_one(seed):
     goes_on_equally(machine)
 
 
-@pytest.mark.parametrize("seed", range(300 if DEEP else 16))
+@pytest.mark.parametrize("seed", range(300 if DEEP else share(16)))
 def test_so_it_does_with_policies_changing_pods_and_restarts(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -64,7 +67,7 @@ def test_so_it_does_with_policies_changing_pods_and_restarts(
         goes_on_equally(machine)
 
 
-@pytest.mark.parametrize("seed", range(600 if DEEP else 48))
+@pytest.mark.parametrize("seed", range(600 if DEEP else share(48)))
 def test_so_it_does_with_a_ledger_that_is_written(seed: int, monkeypatch: pytest.MonkeyPatch):
     machines: list[TapedMachine] = []
 

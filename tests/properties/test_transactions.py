@@ -21,10 +21,15 @@ from hypothesis import strategies as st
 
 from tests.properties.disturbed import Disturbed, Faults
 from tests.properties.transactions import HAPPENINGS, Action, Transactions
+from tests.support.seeds import share
+
+pytestmark = pytest.mark.seeded
 
 #: Sequences in all, and in each of the tests that are drawn by seed.
-SEQUENCES = int(os.environ.get("TRANSACTIONS", "2000"))
+SEQUENCES = int(os.environ.get("TRANSACTIONS") or share(2000))
 SLICES = 10
+#: Disturbed sequences for each set of faults.
+DISTURBED = max(share(20), SEQUENCES // 100)
 #: The first seed of disturbed sequences.
 FIRST = 100
 #: How many preemptors come, as a share of those that can have a place: in the last case each victim
@@ -107,7 +112,7 @@ FAULTS = (
 @pytest.mark.parametrize("faults", FAULTS, ids=str)
 def test_disturbed_sequences_end_as_well_as_they_can(faults):
     evicted = 0
-    for seed in range(FIRST, FIRST + max(20, SEQUENCES // 100)):
+    for seed in range(FIRST, FIRST + DISTURBED):
         world = disturbed(faults, seed)
         try:
             for action in drawn_actions(seed):
@@ -117,4 +122,4 @@ def test_disturbed_sequences_end_as_well_as_they_can(faults):
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, {faults}: {error}") from error
         evicted += len(world.evicted)
-    assert evicted > 20
+    assert evicted > DISTURBED

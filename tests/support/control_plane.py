@@ -1,7 +1,7 @@
-"""Fixtures for the control plane of `deploy.tools.controlplane`, started once a run.
+"""Fixtures for the control plane of `deploy.tools.controlplane`, started once a process.
 
-Tests that use them carry the marker `cluster`. Under pytest-xdist these tests form one group, so
-that `--dist loadgroup` runs all of them in one worker and one control plane is started.
+Tests that use them carry the marker `cluster`. Under pytest-xdist those of a file form a group,
+which `--dist loadgroup` runs in one worker; each worker starts a control plane of its own.
 
 The cluster is shared: a test works in its own `namespace`, and on nodes that it creates under names
 and labels of its own and removes again.
@@ -52,14 +52,15 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests that need the control plane into one group of pytest-xdist.
+    """Put the tests of a file that need the control plane into one group of pytest-xdist.
 
     Those whose subject the API server under test does not have are skipped.
     """
     grouped = config.pluginmanager.hasplugin("xdist")
     for item in items:
-        if grouped and item.get_closest_marker("cluster") is not None:
-            item.add_marker(pytest.mark.xdist_group("control_plane"))
+        markers = {marker.name for marker in item.iter_markers()}
+        if grouped and "cluster" in markers and "fidelity" not in markers:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if (marker := item.get_closest_marker("needs_server")) is not None:
             oldest, why = marker.args
             if minor(TESTED) < minor(oldest):

@@ -1,6 +1,7 @@
 """Frames survive crashes and damage: what cannot be read is named, the rest is read."""
 
 import zlib
+from contextlib import suppress
 from io import BytesIO
 
 import numpy as np
@@ -57,18 +58,16 @@ def test_after_damage_the_next_segment_is_read():
     assert lines(bytes(damaged))[-1] == b'{"third":1}\n'
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_flipped_bits_are_never_taken_for_lines(seed: int):
-    rng = np.random.default_rng(seed)
-    whole = bytearray(FIRST + SECOND * 3 + THIRD + SECOND)
-    for position in rng.integers(0, len(whole), size=int(rng.integers(1, 5))).tolist():
-        whole[position] ^= 1 << int(rng.integers(0, 8))
+def test_flipped_bits_are_never_taken_for_lines():
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        whole = bytearray(FIRST + SECOND * 3 + THIRD + SECOND)
+        for position in rng.integers(0, len(whole), size=int(rng.integers(1, 5))).tolist():
+            whole[position] ^= 1 << int(rng.integers(0, 8))
 
-    try:
-        found = lines(bytes(whole))
-    except FrameError:
-        return
-    assert set(found) <= {b'{"first":1}\n', b"1\n2\n", b'{"third":1}\n'}
+        with suppress(FrameError):
+            found = lines(bytes(whole))
+            assert set(found) <= {b'{"first":1}\n', b"1\n2\n", b'{"third":1}\n'}, seed
 
 
 @pytest.mark.parametrize(
