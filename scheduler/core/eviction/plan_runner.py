@@ -35,7 +35,13 @@ from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.inherited_plans import InheritedPlans
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import HOLDING, IN_PROGRESS, OPEN, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.phases import (
+    HOLDING,
+    IN_PROGRESS,
+    OPEN,
+    PreemptionMove,
+    PreemptionPhase,
+)
 from scheduler.core.eviction.plan import EVICT_WITHIN, PlanTable, PreemptionPlan
 from scheduler.core.eviction.plan_validator import FitChecker, PlanValidator
 from scheduler.core.eviction.victim_tracker import VictimTracker

@@ -274,7 +274,9 @@ class Ledger(CountedEntries):
         assert held == plans
         assert self._planned <= self._holders.keys()
         assert (self._holders.keys() | self._uncertain) <= self._evictions.keys()
-        assert all(map(self._preemptions.__contains__, map(entry_key, self._open_preemptions.values())))
+        assert all(
+            map(self._preemptions.__contains__, map(entry_key, self._open_preemptions.values()))
+        )
 
     def record_failure(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
