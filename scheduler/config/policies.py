@@ -29,6 +29,7 @@ from scheduler.model.policies import (
     PolicyMode,
     PreemptionLimit,
     PreemptionPolicy,
+    VictimsFrom,
 )
 
 __all__ = [
@@ -123,6 +124,7 @@ def _frozen(
         max_preemptions_per_owner=_limit(spec.max_preemptions_per_owner, report),
         preemptor_delay=_delay(spec.preemptor_delay_seconds, "spec.preemptorDelay", report),
         foreign_victims=_word(ForeignVictims, spec.foreign_victims, "spec.foreignVictims", report),
+        victims_from=_word(VictimsFrom, spec.victims_from, "spec.victimsFrom", report),
     )
     _check_ranks(spec, report)
     return policy

@@ -116,6 +116,7 @@ class PolicySpec:
     )
     preemptor_delay_seconds: float = wire("preemptorDelay", DURATION, 0.0)
     foreign_victims: str = wire("foreignVictims", STRING, "Always")
+    victims_from: str = wire("victimsFrom", STRING, "Any")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,13 @@ their reservations go out first; when all are done and all reservations are comp
 follows. When a reservation fails, or is not complete in time, the pod is taken off its node and
 tried again later.
 
-Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
+What is undone then has no outcome yet when the pod is placed again. So nothing is requested for a
+pod while its claims are being released: its new reservations would be taken back.
+
+The module is longer than others because everything that can happen to such a pod is in it once.
+
+Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError. Differs:
+allocations in flight and assumed volumes that come to nothing wake the pods that lacked them.
 """
 
 from collections import deque
@@ -20,14 +26,25 @@ from scheduler.framework import event_diff
 from scheduler.framework.extender_protocol import binder
 from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.base import Record
-from scheduler.model.effects import Bind, BindClaims, BindVolumes, Effect, Evict, RecordEvent
+from scheduler.model.effects import (
+    Bind,
+    BindClaims,
+    BindVolumes,
+    ClaimRef,
+    Effect,
+    Evict,
+    RecordEvent,
+    ReleaseClaims,
+)
 from scheduler.model.events import (
     ClaimAnswered,
     DevicesGone,
     DevicesObserved,
     Failure,
+    FailureKind,
     StorageGone,
     StorageObserved,
 )
@@ -39,6 +56,8 @@ from scheduler.state.cluster import Cluster
 __all__ = ["BindingCycle", "DeviceWait"]
 
 _NODE: Final = "Node"
+#: Until claims of which it is in doubt whether they have devices are released again.
+_AGAIN_SECONDS: Final = 10.0
 #: How many waits for devices are kept for a caller that does not ask for them.
 _MOST_WAITS: Final = 1000
 
@@ -71,10 +90,24 @@ class _PreBindingPod:
     queued: QueuedPod
     node: str
     reservations: list[_PodReservation] = field(default_factory=list)
+    #: Whether the effects of its reservations went out.
+    requested: bool = False
 
     def reservations_of(self, effect: BindVolumes | BindClaims) -> Iterator[_PodReservation]:
         """Yield the reservations that an effect is of."""
         return (each for each in self.reservations if each.reservation.effect == effect)
+
+    def allocations(self) -> Iterator[tuple[ClaimRef, Allocation]]:
+        """Yield the claims that its reservations allocate."""
+        for reserved in self.reservations:
+            yield from _allocations(reserved.reservation.effect)
+
+
+def _allocations(effect: Effect) -> Iterator[tuple[ClaimRef, Allocation]]:
+    """Yield the claims that an effect allocates."""
+    for write in effect.claims if isinstance(effect, BindClaims) else ():
+        if write.allocation is not None:
+            yield write.claim, write.allocation
 
 
 class BindingCycle:
@@ -104,6 +137,10 @@ class BindingCycle:
         self._pre_binding: dict[str, _PreBindingPod] = {}
         #: Reservations of pods whose binding has no answer yet, by uid.
         self._binding: dict[str, list[_PodReservation]] = {}
+        #: Uids of pods whose claims are being released.
+        self._releasing: set[str] = set()
+        #: When claims are released again; every one applies.
+        self._again: Final[Deadlines[ReleaseClaims]] = Deadlines(lambda _effect, _moment: True)
         #: When the patience with a reservation ends.
         self._due: Final[Deadlines[_PreBindingPod]] = Deadlines(self._is_pre_binding)
         #: Uids of the pods that wait for an object, by its kind and key.
@@ -132,13 +169,20 @@ class BindingCycle:
                 return f'running Reserve plugin "{plugin.name}": {error}'
             if reservation is not None:
                 reservations.append(_PodReservation(plugin.name, reservation))
-        if not reservations:
+        if not reservations and queued.uid not in self._releasing:
             self._bind(queued, node)
             return ""
-        self._pre_binding[queued.uid] = _PreBindingPod(queued, node, reservations)
-        self._watch(self._pre_binding[queued.uid])
-        self._outbox.emit_all(reserved.reservation.effect for reserved in reservations)
+        entry = self._pre_binding[queued.uid] = _PreBindingPod(queued, node, reservations)
+        for claim, allocation in entry.allocations():
+            self._cluster.devices.claims.begin(claim.uid, allocation)
+        self._watch(entry)
+        if queued.uid not in self._releasing:
+            self._request(entry)
         return ""
+
+    def _request(self, entry: _PreBindingPod) -> None:
+        entry.requested = True
+        self._outbox.emit_all(reserved.reservation.effect for reserved in entry.reservations)
 
     def _watch(self, entry: _PreBindingPod) -> None:
         for concern in self._watched_objects(entry.reservations, entry.node):
@@ -167,14 +211,32 @@ class BindingCycle:
         """Undo what was reserved for a pod that the API server has not bound."""
         self.in_flight.pop(uid, None)
         for reserved in self._binding.pop(uid, ()):
-            self._outbox.emit_all(reserved.reservation.undo())
+            self._undo(uid, reserved.reservation)
+
+    def _undo(self, uid: str, reservation: Reservation) -> None:
+        for effect in reservation.undo():
+            if isinstance(effect, ReleaseClaims):
+                if uid in self._releasing:
+                    continue
+                self._releasing.add(uid)
+            self._outbox.emit(effect)
 
     def emit(self, effects: Iterable[Effect]) -> None:
         """Request what post filters want done for a pod that fits nowhere."""
         self._outbox.emit_all(effects)
 
-    def done(self, effect: BindVolumes | BindClaims, now: Seconds) -> None:
-        """Go on when the effect of a reservation is done."""
+    def done(self, effect: BindVolumes | BindClaims | ReleaseClaims, now: Seconds) -> None:
+        """Go on when the effect of a reservation is done, or one that undoes it."""
+        if isinstance(effect, ReleaseClaims):
+            self._released(effect.pod.uid, now)
+            return
+        claims = self._cluster.devices.claims
+        for claim, _ in _allocations(effect):
+            if claim.name:
+                claims.doubt(claim.uid)  # the claim shows it, now or soon
+            else:
+                claims.end(claim.uid, written=True)  # it exists by now, and has a uid of its own
+        self._wakeups.wake_by_freed_devices(now)
         entry = self._pre_binding.get(effect.pod.uid)
         if entry is None:
             return
@@ -201,8 +263,30 @@ class BindingCycle:
                     RecordEvent(pod.ref, "Normal", reason, "Scheduling", note, scheduler, version)
                 )
 
-    def failed(self, effect: BindVolumes | BindClaims, failure: Failure, now: Seconds) -> None:
+    def _released(self, uid: str, now: Seconds) -> None:
+        """Go on with a pod whose claims are not being released any more."""
+        self._releasing.discard(uid)
+        entry = self._pre_binding.get(uid)
+        if entry is not None and not entry.requested:
+            self._request(entry)
+            self._try_to_bind(uid, now)
+
+    def failed(
+        self, effect: BindVolumes | BindClaims | ReleaseClaims, failure: Failure, now: Seconds
+    ) -> None:
         """Take a pod off its node when the effect of a reservation was refused."""
+        claims = self._cluster.devices.claims
+        if isinstance(effect, ReleaseClaims):
+            if any(claims.is_in_flight(claim.uid) for claim in effect.claims):
+                # Only an answer shows whether these claims have devices.
+                self._again.put(effect, now + _AGAIN_SECONDS)
+            else:
+                self._released(effect.pod.uid, now)
+            return
+        ended = claims.doubt if failure.kind is FailureKind.UNAVAILABLE else claims.end
+        for claim, _ in _allocations(effect):
+            ended(claim.uid)
+        self._wakeups.wake_by_freed_devices(now)
         entry = self._pre_binding.get(effect.pod.uid)
         reserved = None if entry is None else next(entry.reservations_of(effect), None)
         if entry is not None and reserved is not None:
@@ -253,10 +337,12 @@ class BindingCycle:
         """Give up pods whose reservations took too long."""
         for entry in self._due.pop_until(now):
             self._try_to_bind(entry.queued.uid, now)
+        self._outbox.emit_all(self._again.pop_until(now))
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        return self._due.first()
+        moments = (self._due.first(), self._again.first())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def preempt_unbound(self, eviction: Evict, now: Seconds) -> bool:
         """Take a victim off its node if it is not bound yet: it does not have to be deleted.
@@ -300,7 +386,9 @@ class BindingCycle:
     def _try_to_bind(self, uid: str, now: Seconds) -> None:
         """Bind a pod if its reservations are complete, give it up if one failed or is late."""
         entry = self._pre_binding.get(uid)
-        if entry is None or any(reserved.deadline is None for reserved in entry.reservations):
+        if entry is None or not entry.requested:
+            return
+        if any(reserved.deadline is None for reserved in entry.reservations):
             return
         ready = True
         for reserved in entry.reservations:
@@ -347,14 +435,20 @@ class BindingCycle:
         self._status.set_condition(queued, SCHEDULER_ERROR, text, clear_nomination=True)
 
     def _end(self, entry: _PreBindingPod, now: Seconds) -> bool:
-        """Release all reservations of a pod; return whether it still has to be scheduled."""
+        """Release all reservations of a pod; return whether it still has to be scheduled.
+
+        An allocation whose write was requested stays in flight until the outcome.
+        """
         uid = entry.queued.uid
         self._forget(entry)
+        if not entry.requested:
+            self._cancel(entry, now)
         for reserved in entry.reservations:
-            reserved.reservation.release()
+            for event, before, after in reserved.reservation.release():
+                self._wakeups.wake(event, before, after, now)
             # A pod that others have bound meanwhile uses what was reserved for it.
             if self._cluster.is_assumed(uid) or self._cluster.find_pod(uid) is None:
-                self._outbox.emit_all(reserved.reservation.undo())
+                self._undo(uid, reserved.reservation)
         self.in_flight.pop(uid, None)
         if not self._cluster.is_assumed(uid):
             return False
@@ -367,6 +461,12 @@ class BindingCycle:
             self._queue.delete(uid, now)
             return False
         return True
+
+    def _cancel(self, entry: _PreBindingPod, now: Seconds) -> None:
+        """End the allocations in flight that nobody was asked to write."""
+        for claim, _ in entry.allocations():
+            self._cluster.devices.claims.end(claim.uid)
+        self._wakeups.wake_by_freed_devices(now)
 
     def _forget(self, entry: _PreBindingPod) -> None:
         uid = entry.queued.uid

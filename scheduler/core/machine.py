@@ -416,7 +416,7 @@ class Machine:
         match effect:
             case Bind():
                 self._committer.bound(effect, now)
-            case BindVolumes() | BindClaims():
+            case BindVolumes() | BindClaims() | ReleaseClaims():
                 self._binding.done(effect, now)
             case Nominate():
                 self._plan_runner.nominated(effect, now)
@@ -426,14 +426,7 @@ class Machine:
                 self._plan_runner.evicted(effect, now, changed=changed)
             case DeleteClaim():
                 self._wakeups.retry(effect.pod.uid, now, "ResourceClaimDelete")
-            case (
-                SetCondition()
-                | ClearNomination()
-                | RecordEvent()
-                | Ask()
-                | ReleaseClaims()
-                | DeallocateClaim()
-            ):
+            case SetCondition() | ClearNomination() | RecordEvent() | Ask() | DeallocateClaim():
                 pass  # the events of a claim say what has changed
             case _:
                 assert_never(effect)
@@ -442,7 +435,7 @@ class Machine:
         match effect:
             case Bind():
                 self._committer.not_bound(effect, failure, now)
-            case BindVolumes() | BindClaims():
+            case BindVolumes() | BindClaims() | ReleaseClaims():
                 self._binding.failed(effect, failure, now)
             case Nominate() | SaveLedger() | Evict():
                 self._plan_runner.failed(effect, failure, now)
@@ -452,7 +445,7 @@ class Machine:
                 self._suspended.failed(effect, failure)
             case DeallocateClaim() | DeleteClaim():
                 self._wakeups.retry(effect.pod.uid, now, "ClaimNotFreed")
-            case ClearNomination() | RecordEvent() | ReleaseClaims():
+            case ClearNomination() | RecordEvent():
                 pass
             case _:
                 assert_never(effect)

@@ -19,14 +19,14 @@ Axes: n rows of a view.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from scheduler.framework.cluster_events import ClusterEventWithHint
+from scheduler.framework.cluster_events import ClusterEvent, ClusterEventWithHint
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import Effect
@@ -41,6 +41,7 @@ __all__ = [
     "PASS",
     "SKIP",
     "CapacityFilter",
+    "Change",
     "CompiledFilter",
     "CompiledScore",
     "Filter",
@@ -296,6 +297,10 @@ class PostFilter(Named, Protocol):
         ...
 
 
+#: A change of an object that waiting pods may wait for: the event, the old and the new state.
+Change: TypeAlias = tuple[ClusterEvent, object, object]
+
+
 @dataclass(frozen=True, slots=True)
 class ReservationFailed:
     """A reservation that cannot be completed."""
@@ -335,9 +340,9 @@ class Reservation(ABC):
     def written(self) -> None:  # noqa: B027 - most reservations have nothing to do
         """Record that the effect is done; called before the first `poll`."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Give back what is held in memory."""
+    def release(self) -> Iterable[Change]:
+        """Give back what is held in memory; return what waiting pods see of that."""
+        return ()
 
     def undo(self) -> Sequence[Effect]:
         """Return what has to be undone at the API server; called after `release`."""

@@ -24,7 +24,6 @@ from scheduler.model.effects import (
     Effect,
     PodRef,
     RecordEvent,
-    ReleaseClaims,
     SetCondition,
 )
 from scheduler.model.extender_answers import ExtenderAnswer
@@ -63,7 +62,7 @@ __all__ = [
 ]
 
 #: Effects whose outcomes change nothing for the machine, and those whose success does not.
-_BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent, ReleaseClaims})
+_BEST_EFFORT: Final = frozenset({ClearNomination, RecordEvent})
 _DONE_FOR_OTHERS: Final = _BEST_EFFORT | {DeallocateClaim, SetCondition}
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "PolicyState",
     "PreemptionLimit",
     "PreemptionPolicy",
+    "VictimsFrom",
 ]
 
 
@@ -56,6 +57,15 @@ class ForeignVictims(StrEnum):
     #: As long as no preemption for the same pair of owners was wasted.
     NON_LOOPING = "NonLooping"
     ALWAYS = "Always"
+
+
+class VictimsFrom(StrEnum):
+    """Which pods may be victims, by how they are related to the preemptor."""
+
+    ANY = "Any"
+    SAME_NAMESPACE = "SameNamespace"
+    #: Of the same namespace, with the same controller; a pod without one has no such victims.
+    SAME_OWNER = "SameOwner"
 
 
 class BudgetScope(StrEnum):
@@ -125,6 +135,7 @@ class PreemptionPolicy:
     #: How long a preemptor must have waited, since it was first seen unschedulable.
     preemptor_delay: Seconds = 0.0
     foreign_victims: ForeignVictims = ForeignVictims.ALWAYS
+    victims_from: VictimsFrom = VictimsFrom.ANY
 
 
 @dataclass(frozen=True, slots=True)

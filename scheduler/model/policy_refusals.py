@@ -26,6 +26,7 @@ class Rule(StrEnum):
     MAX_PREEMPTIONS = "maxPreemptionsPerOwner"
     DELAY = "preemptorDelay"
     FOREIGN = "foreignVictims"
+    VICTIMS_FROM = "victimsFrom"
 
 
 class PolicyRefusal(Record, frozen=True):

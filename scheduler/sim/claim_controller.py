@@ -128,6 +128,7 @@ class SimulatedClaims:
                 self.mappings[effect.pod.uid] = write.mappings
             status = claim.status
             allocation = write.allocation or status.allocation
+            reserved = claim.reserved_by(consumer.uid)
             yield self._changed(
                 replace(
                     claim,
@@ -135,7 +136,7 @@ class SimulatedClaims:
                     status=replace(
                         status,
                         allocation=allocation,
-                        reserved_for=[*status.reserved_for, consumer],
+                        reserved_for=[*status.reserved_for, *([] if reserved else [consumer])],
                         devices=_ready(allocation, status.devices)
                         if self._makes_ready
                         else status.devices,

@@ -18,6 +18,7 @@ from scheduler.model.policies import (
     PolicyMode,
     PreemptionLimit,
     PreemptionPolicy,
+    VictimsFrom,
 )
 
 FULL = """
@@ -41,6 +42,7 @@ victimMinRuntime: 10m
 maxPreemptionsPerOwner: {maxPreemptions: 2, window: 24h}
 preemptorDelay: 30s
 foreignVictims: NonLooping
+victimsFrom: SameOwner
 """
 
 
@@ -85,6 +87,7 @@ def test_reads_every_field():
         max_preemptions_per_owner=PreemptionLimit(2, 86400.0),
         preemptor_delay=30.0,
         foreign_victims=ForeignVictims.NON_LOOPING,
+        victims_from=VictimsFrom.SAME_OWNER,
     )
 
 
@@ -99,6 +102,16 @@ def test_null_means_that_a_field_is_not_set():
     [
         ("{mode: Maybe}", 'spec.mode: Unsupported value: "Maybe"'),
         ("{foreignVictims: Sometimes}", 'spec.foreignVictims: Unsupported value: "Sometimes"'),
+        (
+            "{victimsFrom: Namespace}",
+            'spec.victimsFrom: Unsupported value: "Namespace": supported values: "Any", '
+            '"SameNamespace", "SameOwner"',
+        ),
+        (
+            "{victimsFrom: [SameOwner]}",
+            "spec.victimsFrom: Invalid type: expected a string, got a list",
+        ),
+        ("{victimsFrom: 1}", "spec.victimsFrom: Invalid type: expected a string, got 1"),
         ("{podDisruptionBudgets: Lax}", 'spec.podDisruptionBudgets: Unsupported value: "Lax"'),
         (
             "{podDisruptionBudgets: StrictBelow}",

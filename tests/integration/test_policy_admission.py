@@ -25,6 +25,8 @@ PATH: Final = "/apis/preemptive-scheduler.io/v1alpha1/preemptionpolicies"
 REFUSED: Final = {
     "{mode: Maybe}": "spec.mode",
     "{foreignVictims: Sometimes}": "spec.foreignVictims",
+    "{victimsFrom: Namespace}": "spec.victimsFrom",
+    "{victimsFrom: [SameOwner]}": "spec.victimsFrom",
     "{podDisruptionBudgets: Lax}": "spec.podDisruptionBudgets",
     "{podDisruptionBudgets: StrictBelow}": "spec.strictBelowPriority",
     "{podDisruptionBudgets: Strict, strictBelowPriority: 0}": "spec.strictBelowPriority",
@@ -112,6 +114,7 @@ victimMinRuntime: "0"
 maxPreemptionsPerOwner: {maxPreemptions: 3, window: 500000ms}
 preemptorDelay: 0s
 foreignVictims: NonLooping
+victimsFrom: SameNamespace
 """,
 ]
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from scheduler.core.machine import Machine
 from scheduler.state.preemption.wasted_evictions import (
     MAX_PREEMPTIONS,
     MAX_VICTIMS,
@@ -10,7 +11,7 @@ from scheduler.state.preemption.wasted_evictions import (
     WasteScope,
 )
 
-__all__ = ["Gone", "too_many", "wasted_evictions"]
+__all__ = ["Gone", "nominations_follow_their_pods", "too_many", "wasted_evictions"]
 
 #: One pod that was evicted: when, in seconds, and from which node.
 Gone = tuple[float, str]
@@ -53,3 +54,13 @@ def too_many(wasted: list[Gone], forgotten: int = 0) -> int:
             preemptions.total() - most,
         )
     return worst
+
+
+def nominations_follow_their_pods(machine: Machine) -> None:
+    """Assert that what a pod of ours reserves on a node is what it asks for, with its labels."""
+    for nomination in machine.cluster.nominations:
+        queued = machine.queue.get(nomination.pod.uid)
+        if queued is not None:
+            reserved, pod = nomination.pod, queued.pod
+            assert reserved.spec == pod.spec, pod.key
+            assert reserved.metadata.labels == pod.metadata.labels, pod.key

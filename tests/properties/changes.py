@@ -19,6 +19,7 @@ from scheduler.model.policies import (
     PodSelection,
     PreemptionLimit,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from tests.properties import happenings
 from tests.properties.changing import Changing
@@ -52,6 +53,7 @@ RULES: Final[list[dict[str, object]]] = [
     {"budgets": (Budget(2, 60.0, BudgetScope.OWNER),)},
     {"budgets": (Budget(1, 60.0, BudgetScope.NODE),)},
     {"foreign_victims": ForeignVictims.NEVER},
+    {"victims_from": VictimsFrom.SAME_OWNER},
     {"disruption_budgets": DisruptionBudgets.STRICT},
     {"max_preemptions_per_owner": PreemptionLimit(1, 60.0)},
     {"victims": PodSelection(max_priority=1), "budgets": (Budget(0, 60.0),)},

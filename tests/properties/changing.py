@@ -204,7 +204,8 @@ class Changing(World):
         """Assert that a pod may be a victim: it is less important, and no policy protects it."""
         assert victim.priority < wanted.priority, (victim.key, wanted.key)
         for policy in oracle_policies.binding(self.known_policies.values(), wanted):
-            assert not oracle_policies.must_stay(policy, victim, self.now), (policy, victim.key)
+            stays = oracle_policies.must_stay(policy, wanted, victim, self.now)
+            assert not stays, (policy, victim.key)
             if policy.foreign_victims is ForeignVictims.NEVER:
                 assert not oracle_policies.counted(policy, [victim]) or (
                     victim.spec.scheduler_name in PROFILES

@@ -15,6 +15,7 @@ from scheduler.model.events import (
     NodeObserved,
     PodObserved,
 )
+from tests.properties.bounds import nominations_follow_their_pods
 from tests.properties.world import World
 from tests.support import oracles
 from tests.support.builders import OURS, PodBuilder, node, pdb, pod
@@ -134,11 +135,12 @@ def relabel_pod(world: World, a: int, b: int, _c: int) -> None:
         world.change(found.uid, lambda p: p.gated().label("app", app))
 
 
-def shrink_pod(world: World, a: int, _b: int, _c: int) -> None:
-    """A running pod is resized."""
-    found = world.some(a, lambda p: bool(p.spec.node_name))
+def resize_pod(world: World, a: int, b: int, _c: int) -> None:
+    """A running pod shrinks; one that waits may grow, where no node's capacity is promised."""
+    found = world.some(a, lambda p: bool(p.spec.node_name) or not _foreign(p))
     if found is not None:
-        world.change(found.uid, lambda p: p.cpu("500m"))
+        cpu = "3" if b % 2 and world.foreign and not found.spec.node_name else "500m"
+        world.change(found.uid, lambda p: p.cpu(cpu))
 
 
 def start_pod(world: World, a: int, b: int, _c: int) -> None:
@@ -224,7 +226,7 @@ ACTIONS: Final = [
     bind_by_others,
     finish_pod,
     relabel_pod,
-    shrink_pod,
+    resize_pod,
     start_pod,
     repeat,
     write_pdb,
@@ -236,6 +238,7 @@ def act(world: World, action: Action) -> None:
     what, a, b, c = action
     ACTIONS[what % len(ACTIONS)](world, a, b, c)
     world.machine.check()
+    nominations_follow_their_pods(world.machine)
     assert world.forgotten(oracles.feasible) == []
 
 

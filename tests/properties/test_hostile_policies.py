@@ -35,6 +35,7 @@ SPEC: dict[str, Any] = {
     "preemptorDelay": "5s",
     "maxPreemptionsPerOwner": {"maxPreemptions": 1, "window": "1h"},
     "foreignVictims": "Never",
+    "victimsFrom": "SameOwner",
 }
 STATUS: dict[str, Any] = {
     "observedGeneration": 2,

@@ -19,6 +19,7 @@ from scheduler.model.policies import (
     PolicyMode,
     PreemptionLimit,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from tests.properties import clusters
 from tests.properties.world import PROFILES
@@ -71,6 +72,7 @@ policies = st.builds(
     max_preemptions_per_owner=seldom(limits, None),
     preemptor_delay=seldom(st.sampled_from([5.0, 300.0]), 0.0),
     foreign_victims=seldom(st.just(ForeignVictims.NEVER), ForeignVictims.ALWAYS),
+    victims_from=seldom(st.sampled_from(VictimsFrom), VictimsFrom.ANY),
 )
 wanted = st.tuples(st.sampled_from(["1", "2", "4"]), st.sampled_from([1, 2, 5, 9]))
 steps = st.lists(
@@ -183,11 +185,18 @@ class Story:
 
 
 def _running(placed: PodBuilder) -> PodBuilder:
-    """Return a pod with an owner, ready where it runs, and sometimes of another scheduler."""
+    """Return a pod with an owner, ready where it runs, sometimes of another scheduler.
+
+    Some share the owner of preemptors; those of another namespace only seem to.
+    """
     name = placed.object.metadata.name
     if not placed.object.spec.node_name:
         return placed
     owned = placed.condition("Ready", "True").owner("ReplicaSet", name[-1])
+    if name.endswith(("1", "3")):
+        owned = owned.owner("Job", f"j{int(name[-1]) // 2}")
+    if name.endswith("4"):
+        owned = owned.namespace("team").owner("Job", "j0")
     return owned.scheduler("other") if name.endswith("2") else owned
 
 

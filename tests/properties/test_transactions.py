@@ -6,6 +6,7 @@ names it, and what counts it.
 
 Where clocks differ and leaders change at each move, all that holds as well. Where victims cannot be
 evicted, or hang, not all capacity can be used; then wasted evictions for one preemptor are bounded.
+Where a budget is tight, no window has more evictions than it allows.
 
 `TRANSACTIONS=10000` runs so many sequences; by default there are fewer, to fit into a usual run.
 """
@@ -20,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.disturbed import Disturbed, Faults
+from tests.properties.limited import Limited
 from tests.properties.transactions import HAPPENINGS, Action, Transactions
 from tests.support.seeds import share
 
@@ -30,6 +32,8 @@ SEQUENCES = int(os.environ.get("TRANSACTIONS") or share(2000))
 SLICES = 10
 #: Disturbed sequences for each set of faults.
 DISTURBED = max(share(20), SEQUENCES // 100)
+#: Sequences with a tight budget.
+LIMITED = max(share(60), SEQUENCES // 20)
 #: The first seed of disturbed sequences.
 FIRST = 100
 #: How many preemptors come, as a share of those that can have a place: in the last case each victim
@@ -123,3 +127,17 @@ def test_disturbed_sequences_end_as_well_as_they_can(faults):
             raise AssertionError(f"seed {seed}, {faults}: {error}") from error
         evicted += len(world.evicted)
     assert evicted > DISTURBED
+
+
+def test_no_window_has_more_evictions_than_a_budget_allows():
+    evicted = 0
+    for seed in range(LIMITED):
+        world = Limited(seed)
+        try:
+            world.live(120)
+            world.come_to_rest()
+            world.check()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        evicted += len(world.evicted)
+    assert evicted > LIMITED

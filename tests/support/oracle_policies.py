@@ -18,6 +18,7 @@ from scheduler.model.policies import (
     PodSelection,
     PolicyMode,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from tests.support import oracles
 from tests.support.builders import OURS
@@ -81,10 +82,25 @@ def counted(policy: PreemptionPolicy, victims: Iterable[Pod]) -> list[Pod]:
     return [each for each in victims if selects(policy.victims, each) and not each.terminating]
 
 
-def must_stay(policy: PreemptionPolicy, pod: Pod, now: float) -> bool:
+def related(policy: PreemptionPolicy, preemptor: Pod, pod: Pod) -> bool:
+    """Return whether a pod stands in the relation to a preemptor that a policy asks for."""
+    if policy.victims_from is VictimsFrom.ANY:
+        return True
+    if pod.metadata.namespace != preemptor.metadata.namespace:
+        return False
+    controllers = [
+        {each.uid for each in one.metadata.owner_references if each.controller}
+        for one in (pod, preemptor)
+    ]
+    return policy.victims_from is VictimsFrom.SAME_NAMESPACE or any(set.intersection(*controllers))
+
+
+def must_stay(policy: PreemptionPolicy, preemptor: Pod, pod: Pod, now: float) -> bool:
     """Return whether a pod stays, whatever else happens; nothing is known of loops."""
     if not counted(policy, [pod]):
         return False
+    if not related(policy, preemptor, pod):
+        return True
     if policy.foreign_victims is ForeignVictims.NEVER and pod.spec.scheduler_name != OURS:
         return True
     started = times.parse(pod.status.start_time)
@@ -173,7 +189,7 @@ def refuses(policy: PreemptionPolicy, view: View, history: History, wanted: Pree
     most = policy.max_victims_per_preemption
     return (
         too_early(policy, history, preemptor, now)
-        or any(must_stay(policy, pod, now) for pod in victims)
+        or any(must_stay(policy, preemptor, pod, now) for pod in victims)
         or (most is not None and len(counted(policy, victims)) > most)
         or overspent(policy, history, wanted.node, victims, now)
         or (strict(policy, preemptor) and overdrawn(policy, view, victims))
@@ -196,7 +212,10 @@ def candidates(
     raised = View(
         view.nodes,
         {
-            node: [_kept(pod, any(must_stay(each, pod, now) for each in bound)) for pod in pods]
+            node: [
+                _kept(pod, any(must_stay(each, preemptor, pod, now) for each in bound))
+                for pod in pods
+            ]
             for node, pods in view.pods.items()
         },
         view.nominations,

@@ -159,6 +159,7 @@ class EventHandlers:
             case _:
                 before, matters = devices.answer(event.claim, created=event.created)
                 kind, after = type(event.claim).__name__, event.claim
+        self._wakeups.wake_by_freed_devices(now)
         if not matters or before == after:
             return
         change = event_diff.devices_changed(kind, added=before is None, gone=after is None)

@@ -152,7 +152,7 @@ class PlanRunner:
         )
 
     def check(self) -> None:
-        """Assert that the ledger holds the victims of the plans that are carried out, and no more."""
+        """Assert that the ledger holds the victims of the plans under way, and no more."""
         plans = {id(plan): plan for plan in (*self._plans, *self._ended_plans.values())}
         held: dict[str, set[str]] = {}
         for plan in plans.values():

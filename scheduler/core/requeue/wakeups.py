@@ -16,7 +16,7 @@ from scheduler.core.requeue.queueing_hints import QueueingHints
 from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent, Resource
 from scheduler.framework.profile import CLAIMS, Profile
-from scheduler.model.api.devices import DeviceObject
+from scheduler.model.api.devices import ClaimStatus, DeviceObject, ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
@@ -67,6 +67,14 @@ class Wakeups:
                 retry_each=self._needs_own_attempts,
             )
             self._queue.move_all_to_active_or_backoff(wake_up, now)
+
+    def wake_by_freed_devices(self, now: Seconds) -> None:
+        """Wake the pods that lacked devices, if an allocation in flight has come to nothing."""
+        freed = self._cluster.devices.claims.take_freed()
+        if freed is not None:
+            event = event_diff.devices_changed(ResourceClaim.__name__, added=False, gone=False)
+            before = ResourceClaim(status=ClaimStatus(allocation=freed))
+            self.wake(event, before, ResourceClaim(), now)
 
     def wake_users(
         self,

@@ -21,7 +21,15 @@ from scheduler.core.preemption.policy.in_flight import InFlightEviction
 from scheduler.core.requeue.blocked_by_policy import Block
 from scheduler.model.api.objects import LabelSelector, Pod
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.effects import Bind, Effect, Evict, Nominate, PodRef, SaveLedger
+from scheduler.model.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    ReleaseClaims,
+    SaveLedger,
+)
 from scheduler.model.policies import BudgetScope, LastVictim, PreemptionPolicy
 from scheduler.model.policy_refusals import Rule
 from scheduler.queue.phases import PendingReason, QueuePhase
@@ -74,7 +82,7 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     ("_wakeups.blocked", ("_pods", "_by_pdb")),
     ("_wakeups.blocked._ends", ("entries", "_number", "_most")),
-    ("_binding", ("in_flight",)),
+    ("_binding", ("in_flight", "_releasing")),
     ("_plan_runner", ("_last_decision", "_ended_plans")),
     ("_plan_runner._plans", ("_plans", "_on_node")),
     (
@@ -145,6 +153,7 @@ def effect_key(effect: Effect) -> tuple[str, str]:
 def awaited(machine: Machine) -> Counter[tuple[str, str]]:
     """Return the effects whose outcomes change something and are yet to come, by `effect_key`."""
     found = Counter((Bind.__name__, uid) for uid in machine.binding)
+    found.update((ReleaseClaims.__name__, uid) for uid in part(machine, "_binding._releasing"))
     for plan in machine.plans():
         found.update((Evict.__name__, uid) for uid in plan.outstanding)
         if plan.phase is PreemptionPhase.NOMINATING:

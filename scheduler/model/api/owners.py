@@ -1,5 +1,9 @@
 """The owner of a pod: its controller, which stays the same when the pod is replaced.
 
+Budgets and limits count by `owner`. A rule that lets pods evict each other asks `share_controller`,
+which is stricter: where owners are wrongly taken for one, a budget refuses too much, but such a
+rule would allow too much.
+
 The length of the text is limited, whatever a pod's references contain: names that no API object can
 have are replaced by a digest.
 """
@@ -8,8 +12,17 @@ import hashlib
 from typing import Final
 
 from scheduler.model.api.objects import Pod
+from scheduler.model.base import OwnerReference
 
-__all__ = ["MAX_LENGTH", "bounded", "namespace_of", "owner", "shown_to"]
+__all__ = [
+    "MAX_LENGTH",
+    "bounded",
+    "controller",
+    "namespace_of",
+    "owner",
+    "share_controller",
+    "shown_to",
+]
 
 #: The label by which a Deployment distinguishes its ReplicaSets; their names end with its value.
 TEMPLATE_HASH: Final = "pod-template-hash"
@@ -19,6 +32,23 @@ MAX_LENGTH: Final = 400
 
 #: The maximum length of the kind, namespace and name of an object.
 _KIND, _SPACE, _NAME = 63, 63, 253
+
+
+def controller(pod: Pod) -> OwnerReference | None:
+    """Return the reference to the controller of a pod; `None` if it has none."""
+    references = pod.metadata.owner_references
+    return next((reference for reference in references if reference.controller), None)
+
+
+def share_controller(pod: Pod, other: Pod) -> bool:
+    """Return whether two pods have the same controller: in one namespace, with one uid.
+
+    Neither reference is verified, but whoever writes one could create such a pod in that namespace.
+    """
+    if pod.metadata.namespace != other.metadata.namespace:
+        return False
+    first, second = controller(pod), controller(other)
+    return first is not None and second is not None and first.uid == second.uid != ""
 
 
 def owner(pod: Pod) -> str:
@@ -32,16 +62,15 @@ def owner(pod: Pod) -> str:
         ReplicaSet is given without the hash of the template, so that a rollout changes nothing. A
         kind or name that no object can have is replaced by a digest.
     """
-    metadata = pod.metadata
-    for reference in metadata.owner_references:
-        if reference.controller:
-            name = reference.name
-            if reference.kind == "ReplicaSet":
-                suffix = f"-{metadata.labels.get(TEMPLATE_HASH, '')}"
-                if len(suffix) > 1:
-                    name = name.removesuffix(suffix) or name
-            return _joined(reference.kind, metadata.namespace, name)
-    return _joined("Pod", metadata.namespace, metadata.name)
+    metadata, reference = pod.metadata, controller(pod)
+    if reference is None:
+        return _joined("Pod", metadata.namespace, metadata.name)
+    name = reference.name
+    if reference.kind == "ReplicaSet":
+        suffix = f"-{metadata.labels.get(TEMPLATE_HASH, '')}"
+        if len(suffix) > 1:
+            name = name.removesuffix(suffix) or name
+    return _joined(reference.kind, metadata.namespace, name)
 
 
 def namespace_of(owner: str) -> str:

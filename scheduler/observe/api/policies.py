@@ -17,6 +17,7 @@ from scheduler.model.policies import (
     PolicyMode,
     PolicyState,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from scheduler.model.rest.preemptions import (
     BoundView,
@@ -51,6 +52,16 @@ _BOUND_SCOPES: Final[Mapping[WasteScope, str]] = {
     WasteScope.NAMESPACE: "namespace",
     WasteScope.NODE: "node",
     WasteScope.CLUSTER: "cluster",
+}
+#: What fields with fixed values say in words.
+_CHOICES: Final[Mapping[ForeignVictims | VictimsFrom, str]] = {
+    ForeignVictims.NEVER: "pods of other schedulers are never victims",
+    ForeignVictims.NON_LOOPING: (
+        "pods of other schedulers are not victims if a preemption between the same two owners was"
+        " wasted recently"
+    ),
+    VictimsFrom.SAME_NAMESPACE: "victims are in the namespace of the preemptor",
+    VictimsFrom.SAME_OWNER: "victims have the controller of the preemptor",
 }
 
 
@@ -230,13 +241,9 @@ def _limits(policy: PreemptionPolicy) -> Iterator[str]:
         yield f"at most {limit.max_preemptions} preemptions within {within} for pods of one owner"
     if policy.preemptor_delay:
         yield f"preemptors must have waited for {_duration(policy.preemptor_delay)}"
-    if policy.foreign_victims is ForeignVictims.NEVER:
-        yield "pods of other schedulers are never victims"
-    elif policy.foreign_victims is ForeignVictims.NON_LOOPING:
-        yield (
-            "pods of other schedulers are not victims if a preemption between the same two owners"
-            " was wasted recently"
-        )
+    for choice in (policy.foreign_victims, policy.victims_from):
+        if choice in _CHOICES:
+            yield _CHOICES[choice]
 
 
 def _selection(selection: PodSelection) -> str:

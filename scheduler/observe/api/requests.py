@@ -1,12 +1,13 @@
 """What a request for a document consists of, and what can be wrong with it."""
 
 import base64
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Container, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 __all__ = [
     "EVERY_NAME",
@@ -25,8 +26,6 @@ __all__ = [
 #: Items of one page of a list: by default, and at most.
 DEFAULT_LIMIT: Final = 500
 MAX_LIMIT: Final = 5000
-#: Seals what `continue` says. A number tells how many items there are that the caller may not see.
-_SEAL: Final = AESSIV(AESSIV.generate_key(256))
 
 
 class NameAccess(Protocol):
@@ -129,8 +128,19 @@ def continue_token(kind: str, last: str | int) -> str:
         last: What identifies the last item of the page: a name, or a number that counts items.
     """
     text = last if isinstance(last, str) else f"{last:020d}"
-    sealed = _SEAL.encrypt(text.encode(), [kind.encode()])
+    sealed = _seal().encrypt(text.encode(), [kind.encode()])
     return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
+
+
+@functools.cache
+def _seal() -> "AESSIV":
+    """Return what seals `continue`: a number tells how many items the caller may not see.
+
+    Imported at the first use: the start of the scheduler must not wait for it.
+    """
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV  # noqa: PLC0415
+
+    return AESSIV(AESSIV.generate_key(256))
 
 
 def continued(query: Mapping[str, str], kind: str) -> str:
@@ -142,9 +152,11 @@ def continued(query: Mapping[str, str], kind: str) -> str:
     token = query.get("continue", "")
     if not token:
         return ""
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as in `_seal`
+
     try:
         sealed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        return _SEAL.decrypt(sealed, [kind.encode()]).decode()
+        return _seal().decrypt(sealed, [kind.encode()]).decode()
     except (ValueError, InvalidTag) as error:
         text = "continue is not a value that an earlier page of this list has returned"
         raise ValueError(text) from error

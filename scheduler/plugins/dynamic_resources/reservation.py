@@ -1,6 +1,7 @@
-"""The reservation of the claims of a pod: allocations in flight, and the writes for them.
+"""The reservation of the claims of a pod: the allocations, and the writes for them.
 
-Source: kube-scheduler v1.36.3 dynamicresources.Reserve, Unreserve, PreBind.
+Source: kube-scheduler v1.36.3 dynamicresources.Reserve, Unreserve, PreBind. Differs: claims that
+are reserved for the pod already are written, too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,14 +46,18 @@ def reserve(
     Raises:
         PluginError: The claims cannot be allocated on the node.
     """
-    writes, conditional = _writes(claims, node, attempts)
-    if not writes and not conditional:
+    writes = _writes(claims, node, attempts)
+    if not writes:
         return None
     return ClaimReservation(claims, node.metadata.name, writes, attempts.cluster, timeout_seconds)
 
 
-def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[ClaimWrite], bool]:
-    """Return what has to be written, and whether devices must be made ready."""
+def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> list[ClaimWrite]:
+    """Return what has to be written.
+
+    A claim that is reserved for the pod is reserved again: an earlier attempt has failed, here or
+    in another process, and its release of the claim may not have been seen yet.
+    """
     wanted, extended = list(claims.to_allocate), None
     if claims.resources:
         row = attempts.cluster.columns.row(node.metadata.name)
@@ -67,20 +72,12 @@ def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[C
         reference = attempts.cluster.devices.reference
         each = allocations(demands, found, uids, node.metadata.name, reference)
         made = dict(zip(uids, each, strict=True))
-    writes, conditional = [], False
-    for claim in claims.claims:
-        allocation = made.get(claim.uid)
-        now = allocation or claim.status.allocation
-        conditional = conditional or _waits(now)
-        if allocation is not None or not claim.reserved_by(claims.pod.uid):
-            writes.append(_claim_write(claim, allocation))
+    writes = [_claim_write(claim, made.get(claim.uid)) for claim in claims.claims]
     if extended is not None:
         last = wanted[-1]
-        allocation = made[last.uid]
-        conditional = conditional or _waits(allocation)
         at = ClaimRef(claims.pod.metadata.namespace, "", last.uid)
-        writes.append(ClaimWrite(at, allocation, extended.devices, extended.mappings))
-    return writes, conditional
+        writes.append(ClaimWrite(at, made[last.uid], extended.devices, extended.mappings))
+    return writes
 
 
 def _claim_write(claim: ResourceClaim, allocation: Allocation | None) -> ClaimWrite:
@@ -95,11 +92,6 @@ def _only(row: int | None) -> Int:
     if row is None:
         raise PluginError("the node is gone")
     return np.array([row], dtype=np.int64)
-
-
-def _waits(allocation: Allocation | None) -> bool:
-    results = () if allocation is None else allocation.devices.results
-    return any(result.binding_conditions for result in results)
 
 
 def _watched(keys: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -134,11 +126,7 @@ class ClaimReservation(Reservation):
         self._pod: Pod = claims.pod
         self._claims = cluster.devices.claims
         self._keys = tuple(claim.key for claim in claims.claims)
-        self._in_flight = tuple(write.claim.uid for write in writes if write.allocation is not None)
         self._devices = _conditional_devices(claims, writes)
-        for write in writes:
-            if write.allocation is not None:
-                self._claims.begin(write.claim.uid, write.allocation)
         self.effect = BindClaims(self._pod.ref, node, tuple(writes))
         self.waiting_event = (
             "BindingConditionsPending",
@@ -156,11 +144,6 @@ class ClaimReservation(Reservation):
             # The claim for extended resources exists only now.
             self._awaited_keys = (*self._keys, made.key)
             self.watched_objects = _watched(self._awaited_keys)
-        self.release()
-
-    def release(self) -> None:
-        for uid in self._in_flight:
-            self._claims.end(uid)
 
     def undo(self) -> Sequence[Effect]:
         effects: list[Effect] = []
@@ -169,7 +152,7 @@ class ClaimReservation(Reservation):
         reserved = tuple(
             claim_ref(claim)
             for claim in known
-            if claim.status.allocation is not None and claim.reserved_by(pod.uid)
+            if claim.reserved_by(pod.uid) or self._claims.is_in_flight(claim.uid)
         )
         if reserved:
             effects.append(ReleaseClaims(pod.ref, reserved))

@@ -7,12 +7,13 @@ missing volumes. The pod is bound when all of its claims are bound.
 Source: kube-scheduler v1.36.3 volumebinding.AssumePodVolumes, BindPodVolumes, checkBindings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.framework.plugin import Reservation, ReservationFailed
+from scheduler.framework import event_diff
+from scheduler.framework.plugin import Change, Reservation, ReservationFailed
 from scheduler.model.api import storage
 from scheduler.model.api.objects import Node
 from scheduler.model.api.storage import (
@@ -124,9 +125,19 @@ class VolumeReservation(Reservation):
             self._cluster.volumes.assume(now)
             self._assumed.append(now)
 
-    def release(self) -> None:
+    def release(self) -> Iterable[Change]:
+        volumes = self._cluster.volumes
+        changes = []
         for item in self._assumed:
-            self._cluster.volumes.restore(item)
+            volumes.restore(item)
+            now: PersistentVolume | PersistentVolumeClaim | None
+            if isinstance(item, PersistentVolume):
+                now = volumes.volumes.observed(item.metadata.name)
+            else:
+                now = volumes.claims.observed(item.key)
+            if now is not None:
+                changes.append((event_diff.storage_change(item, now), item, now))
+        return changes
 
     def poll(self) -> bool | ReservationFailed:
         node = self._cluster.columns.node(self._node)

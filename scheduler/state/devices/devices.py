@@ -38,7 +38,7 @@ __all__ = ["Devices"]
 class Devices:
     """All objects of dynamic resource allocation. Only the machine changes them.
 
-    A decided allocation goes through `claims.begin` and `claims.end`.
+    A decided allocation goes through `claims.begin`, and `claims.end` or `claims.doubt`.
     """
 
     def __init__(self, columns: NodeColumns, reference: Reference = OLDEST) -> None:

@@ -2,7 +2,8 @@
 
 The newest state is the one with the highest resource version, whether it came by the watch or as
 the response to a write of this scheduler. An allocation is *in flight* from the moment at which it
-is decided until the outcome of its write is known. No timer ever ends that.
+is decided until it is known whether it was written. Where the outcome of the write leaves that in
+doubt, a later state of the claim shows it. No timer ever ends that.
 
 Source: kube-scheduler v1.36.3 util/assumecache, dynamicresources.claimTracker. Differs: the answer
 to a write is a state like any other, so it is never taken back.
@@ -13,7 +14,12 @@ from typing import Final
 
 import msgspec
 
-from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM, Allocation, ResourceClaim
+from scheduler.model.api.devices import (
+    DELETE_PROTECTION,
+    EXTENDED_RESOURCE_CLAIM,
+    Allocation,
+    ResourceClaim,
+)
 
 __all__ = ["ClaimTable"]
 
@@ -35,6 +41,12 @@ class ClaimTable:
         self._keys: dict[str, str] = {}
         #: By uid.
         self._in_flight: dict[str, Allocation] = {}
+        #: Uids of claims whose next state shows whether the allocation in flight was written.
+        self._in_doubt: set[str] = set()
+        #: An allocation in flight that came to nothing, until it is taken.
+        self._freed: Allocation | None = None
+        #: Uids of claims whose known state is an answer that the watch has not reported yet.
+        self._unreported: set[str] = set()
         self._counting: dict[str, Allocation] = {}
         #: What claims ask for, encoded; by key, with the claim that it belongs to.
         self._forms: dict[str, tuple[ResourceClaim, bytes]] = {}
@@ -74,7 +86,17 @@ class ClaimTable:
         return self._claims[min(keys)] if keys else None
 
     def write(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
-        """Store a state of a claim; return the previous one, and whether this one is newer."""
+        """Store an observed state of a claim; return the previous one, and whether it is newer."""
+        before, is_newer = self._store(claim)
+        if not is_newer and (before is None or _version(claim) != _version(before)):
+            return before, False
+        if claim.uid in self._unreported:
+            self._unreported.remove(claim.uid)
+        elif not is_newer:
+            self._settle(claim.uid)  # it was listed again, and nothing was written
+        return before, is_newer
+
+    def _store(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
         before = self._claims.get(claim.key)
         if before is not None and _is_older(claim, before):
             return before, False
@@ -85,6 +107,8 @@ class ClaimTable:
         self._keys[claim.uid] = claim.key
         self._index(before, claim)
         self._count(claim.uid)
+        if claim.status.allocation is not None or not _gets_protected(before, claim):
+            self._settle(claim.uid)
         return before, True
 
     def answer(self, claim: ResourceClaim, *, created: bool) -> tuple[ResourceClaim | None, bool]:
@@ -98,7 +122,11 @@ class ClaimTable:
         is_new = known is None and created and claim.uid not in self._gone
         if not is_new and (known is None or known.uid != claim.uid):
             return known, False
-        return self.write(claim)
+        before, is_newer = self._store(claim)
+        if is_newer:
+            self._unreported.add(claim.uid)
+        self._settle(claim.uid)
+        return before, is_newer
 
     def erase(self, key: str) -> ResourceClaim | None:
         """Remove a claim; return its last state."""
@@ -109,6 +137,8 @@ class ClaimTable:
             self._remember_gone(before.uid)
             self._index(before, None)
             self._count(before.uid)
+            self._unreported.discard(before.uid)
+            self._settle(before.uid)
         return before
 
     def _remember_gone(self, uid: str) -> None:
@@ -121,10 +151,32 @@ class ClaimTable:
         self._in_flight[uid] = allocation
         self._count(uid)
 
-    def end(self, uid: str) -> None:
-        """Record that the outcome of the write is known."""
-        if self._in_flight.pop(uid, None) is not None:
+    def end(self, uid: str, *, written: bool = False) -> None:
+        """Record that the allocation in flight was not written, or is known by now."""
+        self._in_doubt.discard(uid)
+        allocation = self._in_flight.pop(uid, None)
+        if allocation is not None:
             self._count(uid)
+            if uid not in self._counting and not written:
+                self._freed = allocation
+
+    def doubt(self, uid: str) -> None:
+        """Record that only a later state shows whether the allocation in flight was written."""
+        claim = self._claims.get(self._keys.get(uid, ""))
+        if claim is None or claim.status.allocation is not None:
+            self.end(uid)
+        elif uid in self._in_flight:
+            self._in_doubt.add(uid)
+
+    def _settle(self, uid: str) -> None:
+        """End the doubt about an allocation: a state shows whether it was written."""
+        if uid in self._in_doubt:
+            self.end(uid)
+
+    def take_freed(self) -> Allocation | None:
+        """Return and forget an allocation in flight that came to nothing; `None` for none."""
+        freed, self._freed = self._freed, None
+        return freed
 
     def counting(self) -> Iterator[Allocation]:
         """Yield the allocation of each claim that has one, known or in flight."""
@@ -163,6 +215,8 @@ class ClaimTable:
         known = {claim.uid: claim.status.allocation for claim in self._claims.values()}
         for uid in {*known, *self._in_flight, *self._counting}:
             assert self._counting.get(uid) == (known.get(uid) or self._in_flight.get(uid))
+        assert self._in_doubt <= known.keys() & self._in_flight.keys()
+        assert self._unreported <= known.keys()
 
 
 def _made_for(claim: ResourceClaim) -> str:
@@ -173,9 +227,23 @@ def _made_for(claim: ResourceClaim) -> str:
     return next(owners, "")
 
 
+def _gets_protected(before: ResourceClaim | None, now: ResourceClaim) -> bool:
+    """Return whether a state may be the first of the two writes that allocate a claim.
+
+    Any other state without an allocation shows that there is none: the second write names the
+    version of a protected state, so it fails where another change has come between.
+    """
+    protected = DELETE_PROTECTION in now.metadata.finalizers
+    return protected and before is not None and DELETE_PROTECTION not in before.metadata.finalizers
+
+
+def _version(claim: ResourceClaim) -> str:
+    return claim.metadata.resource_version
+
+
 def _is_older(claim: ResourceClaim, known: ResourceClaim) -> bool:
     """Return whether a state is not newer than the known one; versions are increasing integers."""
-    new, old = claim.metadata.resource_version, known.metadata.resource_version
+    new, old = _version(claim), _version(known)
     comparable = new.isascii() and old.isascii() and new.isdecimal() and old.isdecimal()
     if not comparable:
         return False

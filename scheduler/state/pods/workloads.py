@@ -11,7 +11,6 @@ from scheduler.model.api.objects import (
     LabelSelector,
     LabelsSpec,
     ObjectMeta,
-    OwnerReference,
     Pod,
     ReplicaSet,
     ReplicationController,
@@ -21,6 +20,7 @@ from scheduler.model.api.objects import (
     StatefulSet,
     Workload,
 )
+from scheduler.model.api.owners import controller
 from scheduler.model.api.selectors import Selector, SelectorError
 
 __all__ = ["Workloads"]
@@ -113,14 +113,10 @@ class Workloads:
             self._versions[namespace] += 1
 
     def _controlling(self, pod: Pod) -> dict[str, str] | LabelSelector | None:
-        owner = _controller(pod)
+        owner = controller(pod)
         if owner is None or _VERSIONS.get(owner.kind) != owner.api_version:
             return None
         return self._controllers.get((owner.kind, pod.metadata.namespace, owner.name))
-
-
-def _controller(pod: Pod) -> OwnerReference | None:
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def _named(namespace: str, name: str) -> ObjectMeta:

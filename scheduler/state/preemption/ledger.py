@@ -193,7 +193,7 @@ class Ledger(CountedEntries):
         if known is None and not eviction.policies:
             return
         self._holders.setdefault(uid, set()).add(preemptor)
-        self._renew_at = 0.0
+        self._renew_by((known or eviction).at)
         if known is None:
             self._planned.add(uid)
             self.count_victim(eviction)
@@ -219,7 +219,7 @@ class Ledger(CountedEntries):
         self.count_preemption(preemption)
         if entry_key(preemption) in self._preemptions:
             self._open_preemptions[preemption.uid] = preemption
-            self._renew_at = 0.0
+            self._renew_by(preemption.at)
 
     def release_preemption(self, uid: str, now: Seconds, *, evicted: bool) -> bool:
         """End what `hold_preemption` began; return whether it does not count any more.
@@ -233,6 +233,9 @@ class Ledger(CountedEntries):
         if evicted:
             self._put_preemption(replace(preemption, at=max(preemption.at, round(now, 3))))
         return not evicted
+
+    def _renew_by(self, at: Seconds) -> None:
+        self._renew_at = min(self._renew_at, at + self._shortest - _EARLY)
 
     def renew(self, now: Seconds) -> None:
         """Keep what is held within every window; to be called before anything is decided.

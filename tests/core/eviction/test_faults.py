@@ -9,6 +9,7 @@ from scheduler.core.eviction.victim_tracker import TERMINATION_MARGIN
 from scheduler.model.decisions import Failed, Placed, Preempting
 from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
+from scheduler.model.extender_answers import Filtered
 from scheduler.model.policies import (
     Budget,
     PreemptionLimit,
@@ -228,6 +229,7 @@ def test_the_capacity_of_a_preemptor_that_was_deleted_is_used():
 )
 def test_freed_capacity_is_not_offered_where_extenders_decide_on_nodes(config, evicted):
     cluster = Cluster(node("n1").cpu("4"), low("v", priority=5), config=config)
+    cluster.extender = lambda asked: Filtered(asked.nodes)
     cluster.schedule(pod("x").cpu("4").priority(100))
     cluster.delete("x")
     cluster.add(node("n2").cpu("4"), low("u", "n2"))

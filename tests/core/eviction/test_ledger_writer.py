@@ -1,4 +1,7 @@
-"""What budgets and the loop breaker count is written down before the next victim is asked."""
+"""What budgets and the loop breaker count is written down before the next victim is asked.
+
+The file is longer than others because each way in which an eviction can end has its case here.
+"""
 
 import pytest
 

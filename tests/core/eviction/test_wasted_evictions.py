@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.preemption.policy.loop_breaker import LoopVeto
 from scheduler.model.decisions import Preempting
-from scheduler.model.effects import Evict, Nominate, RecordEvent
+from scheduler.model.effects import Evict, Nominate, Question, RecordEvent
 from scheduler.model.events import FailureKind
 from scheduler.model.extender_answers import Filtered
 from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS, MAX_VICTIMS, WasteScope
@@ -99,14 +99,20 @@ def test_a_scheduler_that_takes_freed_capacity_each_time_wastes_few_victims_of_a
 
 
 @pytest.mark.parametrize("owners", [1, 20])
-def test_an_extender_that_accepts_no_node_wastes_few_victims(owners):
+def test_an_extender_that_refuses_each_node_once_it_is_free_wastes_few_victims(owners):
     names_of_nodes = [f"n{each}" for each in range(20)]
     cluster = Refusing(
         *(node(each).cpu("4") for each in names_of_nodes),
         *(low(f"low-{i}", each, owner=f"rs{i % owners}") for i, each in enumerate(names_of_nodes)),
         config="extenders: [{urlPrefix: http://e, filterVerb: filter}]\n",
     )
-    cluster.extender = lambda asked: Filtered((), dict.fromkeys(asked.nodes, "no topology"), {})
+
+    def full_ones(asked: Question) -> Filtered:
+        taken = {each.spec.node_name for each in cluster.pods.values()}
+        full = tuple(name for name in asked.nodes if name in taken)
+        return Filtered(full, dict.fromkeys(set(asked.nodes) - taken, "no topology"))
+
+    cluster.extender = full_ones
     cluster.add(HIGH)
 
     an_hour(cluster, cluster.finish_terminating)

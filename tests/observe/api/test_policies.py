@@ -12,6 +12,7 @@ from scheduler.model.policies import (
     PolicyState,
     PreemptionLimit,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from scheduler.observe.api.policies import rules
 from tests.support.api_documents import Documents, Only
@@ -177,6 +178,14 @@ async def test_a_bound_that_is_reached_is_counted():
         (
             PreemptionPolicy("p", foreign_victims=ForeignVictims.NEVER),
             "pods of other schedulers are never victims",
+        ),
+        (
+            PreemptionPolicy("p", victims_from=VictimsFrom.SAME_NAMESPACE),
+            "victims are in the namespace of the preemptor",
+        ),
+        (
+            PreemptionPolicy("p", victims_from=VictimsFrom.SAME_OWNER),
+            "victims have the controller of the preemptor",
         ),
     ],
 )

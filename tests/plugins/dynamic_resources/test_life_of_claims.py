@@ -3,7 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.model.api.devices import AllocatedDevice, ClaimStatus
+from scheduler.model.api.devices import (
+    AllocatedDevice,
+    ClaimStatus,
+)
 from scheduler.model.api.objects import Condition, PodResourceClaim, ResourceClaimStatus
 from scheduler.model.base import OwnerReference
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
@@ -94,37 +97,6 @@ def test_pods_of_one_template_get_devices_of_their_own():
     assert [type(each) for each in decisions] == [Placed, Placed, Unschedulable]
     assert devices_of(cluster.claim("c1")) == ["r=n1/a"]
     assert devices_of(cluster.claim("c2")) == ["r=n1/b"]
-
-
-def test_devices_of_an_allocation_in_flight_are_taken():
-    cluster = cluster_of(claim("x", wants(count=2)), claim("y", wants()))
-    cluster.hold(BindClaims)
-
-    cluster.schedule(claiming("p", "x"))
-    second = cluster.schedule(claiming("q", "y"))
-    cluster.fail(kind=FailureKind.CONFLICT)
-    cluster.wait(60)
-    cluster.hold()
-
-    assert isinstance(second, Unschedulable)
-    assert cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a")) is False
-    assert [type(each) for each in cluster.asked(Bind)] == []
-
-
-def test_a_pod_that_shares_a_claim_in_flight_waits_for_its_allocation():
-    cluster = cluster_of(claim("c", wants()))
-    cluster.hold(BindClaims)
-    cluster.schedule(claiming("p", "c"))
-
-    second = cluster.schedule(claiming("q", "c"))
-    cluster.hold()
-    cluster.done()
-    cluster.wait(60)
-
-    assert isinstance(second, Unschedulable)
-    assert "resource claim default/c is in the process of being allocated." in second.message
-    assert cluster.drain()[-1].decision == Placed("n1")
-    assert len(cluster.claim("c").status.reserved_for) == 2
 
 
 def test_a_pod_is_bound_after_its_claims_are_written():

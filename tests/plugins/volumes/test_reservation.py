@@ -189,6 +189,19 @@ def test_a_refused_write_releases_every_reservation(cluster):
     assert cluster.schedule(using(pod("q").cpu("2"), "d")) == Placed("n1")
 
 
+def test_a_volume_that_is_free_again_wakes_the_pods_that_lack_it(cluster):
+    cluster.hold(BindVolumes)
+    cluster.schedule(using(pod("p"), "c"))
+    cluster.add(claim("d").of_class("local"))
+    lacking = cluster.schedule(using(pod("q"), "d"))
+
+    cluster.delete("p")
+    cluster.wait(30)
+
+    assert isinstance(lacking, Unschedulable)
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
+
+
 def test_a_failure_is_reported_and_frees_the_capacity_for_others(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p").cpu("2"), "c"))

@@ -15,6 +15,7 @@ from scheduler.model.policies import (
     PolicyMode,
     PreemptionLimit,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from scheduler.model.policy_refusals import PolicyRefusal, Rule
 from scheduler.model.times import Seconds
@@ -69,8 +70,12 @@ class AppliedPolicy:
     @property
     def spares(self) -> bool:
         """Whether a rule spares single pods."""
-        foreign = self.policy.foreign_victims is not ForeignVictims.ALWAYS
-        return foreign or self.policy.victim_min_runtime > 0
+        policy = self.policy
+        return (
+            policy.victim_min_runtime > 0
+            or policy.foreign_victims is not ForeignVictims.ALWAYS
+            or policy.victims_from is not VictimsFrom.ANY
+        )
 
     def preemptor_delay(self) -> PolicyRefusal:
         """Return the refusal of a preemptor that has not waited long enough."""
@@ -93,6 +98,12 @@ class AppliedPolicy:
         if self.policy.foreign_victims is ForeignVictims.NON_LOOPING:
             reason += ", and a recent preemption between the same owners was wasted"
         return self._refusal(Rule.FOREIGN, reason)
+
+    def unrelated(self) -> PolicyRefusal:
+        """Return the refusal to evict pods that are not related to the preemptor."""
+        whole = self.policy.victims_from is VictimsFrom.SAME_NAMESPACE
+        reason = "victims are in other namespaces" if whole else "victims have other owners"
+        return self._refusal(Rule.VICTIMS_FROM, reason)
 
     def pdb_shortfall(self) -> PolicyRefusal:
         """Return the refusal of a candidate whose eviction would violate disruption budgets."""

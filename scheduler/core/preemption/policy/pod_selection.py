@@ -16,7 +16,7 @@ from scheduler.state.columns.arrays import Bool, Int
 from scheduler.state.pods.pod_index import LabelSet
 from scheduler.state.views import counters
 
-__all__ = ["SelectedPods", "selects"]
+__all__ = ["SelectedPods", "in_namespace", "selects"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -52,6 +52,17 @@ def _labels_meet(
     if of_namespace is not None and not of_namespace.matches(namespaces.get(namespace, {})):
         return False
     return of_pod is None or of_pod.matches(labels)
+
+
+def in_namespace(namespace: str, cluster: Cluster, slots: Int) -> Bool:
+    """Return, (V, C), which pods are in a namespace; -1 pads."""
+
+    def weigh(labels: LabelSet) -> int:
+        return int(labels.namespace == namespace)
+
+    weights = counters.of_labels(cluster.pods.pod_index, ("in namespace", namespace), weigh)
+    mask: Bool = weights.of(slots) > 0
+    return mask
 
 
 class SelectedPods:

@@ -2,7 +2,8 @@
 
     per preemptor   preemptorDelay, maxPreemptionsPerOwner, a budget that is spent for all pods:
                     the attempt does not preempt
-    per victim      victimMinRuntime, foreignVictims: the pod is spared, like one of higher priority
+    per victim      victimMinRuntime, foreignVictims, victimsFrom: the pod is spared, like one of
+                    higher priority
     per candidate   maxVictimsPerPreemption, budgets, podDisruptionBudgets: the node is refused
 
 `PolicyRules` has the policies that bind one preemptor at one moment. `candidate_refusals` is exact
@@ -24,13 +25,15 @@ from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
 from scheduler.core.preemption.policy.in_flight import InFlightEvictions
+from scheduler.core.preemption.policy.pod_selection import in_namespace
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.owners import owner
+from scheduler.model.api.owners import controller, owner, share_controller
 from scheduler.model.api.start_time import runs_since
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
     ForeignVictims,
+    VictimsFrom,
 )
 from scheduler.model.policy_refusals import PolicyRefusal, earliest
 from scheduler.model.times import Seconds
@@ -111,10 +114,15 @@ class PolicyRules:
         if not sparing:
             return None
         cluster = self._cluster
-        versions = cluster.policies.version, cluster.namespaces_version, cluster.clock_ahead
-        if all(policy.foreign_victims is not ForeignVictims.NON_LOOPING for policy in sparing):
-            return versions
-        return (*versions, self.inputs.ledger.version, self._owner)
+        state: tuple[object, ...] = (
+            cluster.policies.version, cluster.namespaces_version, cluster.clock_ahead
+        )  # fmt: skip
+        if any(policy.foreign_victims is ForeignVictims.NON_LOOPING for policy in sparing):
+            state += (self.inputs.ledger.version, self._owner)
+        if any(policy.victims_from is VictimsFrom.SAME_OWNER for policy in sparing):
+            # Pods of a class have controllers of one name, but not of one uid.
+            state += (controller(self._pod),)
+        return state
 
     def preemptor_refusals(self) -> tuple[PolicyRefusal, ...]:
         """Return why the pod must not preempt at all now; empty when it may."""
@@ -168,6 +176,8 @@ class PolicyRules:
                 young = not_terminating & (mature > self.now)
                 ends = np.where(young, mature, np.inf).min(axis=0, initial=np.inf)
                 yield applied.young(), young, ends
+            if applied.policy.victims_from is not VictimsFrom.ANY:
+                yield applied.unrelated(), self._unrelated(applied, slots, not_terminating), never
             if applied.policy.foreign_victims is not ForeignVictims.ALWAYS:
                 pods = map(self._cluster.pods.pod, slots[not_terminating].tolist())
                 not_terminating[not_terminating] = [self._is_foreign(applied, pod) for pod in pods]
@@ -208,6 +218,9 @@ class PolicyRules:
         if young:
             until = earliest(None if math.isinf(end) else end for _, end in young)
             yield replace(applied.young(), detail=_names(pod for pod, _ in young), until=until)
+        unrelated = [pod for pod in counted if self._is_unrelated(applied, pod)]
+        if unrelated:
+            yield replace(applied.unrelated(), detail=_names(unrelated))
         foreign = [pod for pod in counted if self._is_foreign(applied, pod)]
         if foreign:
             yield replace(applied.foreign(), detail=_names(foreign))
@@ -220,6 +233,25 @@ class PolicyRules:
         """
         since = runs_since(pod)
         return math.inf if since is None else since + (least + self._cluster.clock_ahead)
+
+    def _is_unrelated(self, applied: AppliedPolicy, pod: Pod) -> bool:
+        """Return whether a pod is spared because it is not related to the preemptor."""
+        match applied.policy.victims_from:
+            case VictimsFrom.ANY:
+                return False
+            case VictimsFrom.SAME_NAMESPACE:
+                return pod.metadata.namespace != self._pod.metadata.namespace
+            case VictimsFrom.SAME_OWNER:
+                return not share_controller(pod, self._pod)
+
+    def _unrelated(self, applied: AppliedPolicy, slots: Int, counted: Bool) -> Bool:
+        """Return, (V, C), which of the counted pods `_is_unrelated` spares."""
+        inside = counted & in_namespace(self._pod.metadata.namespace, self._cluster, slots)
+        unrelated = counted & ~inside
+        if applied.policy.victims_from is VictimsFrom.SAME_OWNER:
+            pods = map(self._cluster.pods.pod, slots[inside].tolist())
+            unrelated[inside] = [self._is_unrelated(applied, pod) for pod in pods]
+        return unrelated
 
     def _is_foreign(self, applied: AppliedPolicy, pod: Pod) -> bool:
         """Return whether a pod is spared because another scheduler would schedule it again."""

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model.base import OwnerReference
 from scheduler.model.decisions import Preempting
 from scheduler.model.extender_answers import ExtenderVictims, VictimUids
 from scheduler.model.policies import (
@@ -15,9 +17,10 @@ from scheduler.model.policies import (
     PodSelection,
     PolicyMode,
     PreemptionPolicy,
+    VictimsFrom,
 )
 from tests.properties.clusters import built, clusters
-from tests.support.builders import namespace, node, pdb
+from tests.support.builders import PodBuilder, namespace, node, pdb
 from tests.support.cluster import Cluster
 from tests.support.policies import (
     HOUR,
@@ -37,6 +40,7 @@ SPARING = st.builds(
     st.just("p"),
     victim_min_runtime=st.sampled_from([0.0, 996.0, 998.0, 5000.0]),
     foreign_victims=st.sampled_from([ForeignVictims.NEVER, ForeignVictims.ALWAYS]),
+    victims_from=st.sampled_from(VictimsFrom),
     victims=st.builds(
         PodSelection,
         namespaces=st.sampled_from([None, labelled(team="a")]),
@@ -62,7 +66,9 @@ def test_protected_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
     for name in [pod.metadata.name for pod in cluster.pods.values()][::2]:
         cluster.change(name, lambda pod: pod.spec(priority_class_name="low"))
         cluster.change(name, lambda pod: pod.scheduler("other"))
-    machine, preemptor = cluster.machine, incoming.build()
+    for name in [pod.metadata.name for pod in cluster.pods.values()][::3]:
+        cluster.change(name, lambda pod: pod.owner("Job", "j"))
+    machine, preemptor = cluster.machine, incoming.owner("Job", "j").build()
     rules = machine.policies.rules(preemptor, cluster.now, cluster.now)
     rows = np.arange(machine.cluster.columns.size)
 
@@ -307,6 +313,44 @@ def test_a_resumed_plan_is_refused_by_rules_that_still_apply():
         policies.resume_refusal(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
         == ""
     )
+
+
+@pytest.mark.parametrize(
+    ("relation", "space", "owner"),
+    [(VictimsFrom.SAME_NAMESPACE, "other", "j"), (VictimsFrom.SAME_OWNER, "default", "other")],
+)
+def test_victims_must_be_related_also_where_a_plan_is_resumed_or_an_extender_chooses_them(
+    relation: VictimsFrom, space: str, owner: str
+):
+    own, high = running("own").owner("Job", "j"), wants(cpu="2").owner("Job", "j")
+    cluster = Cluster(
+        policy(victims_from=relation),
+        *nodes("n1"), own, running("stranger").namespace(space).owner("Job", owner),
+        config="extenders: [{urlPrefix: http://e, preemptVerb: preempt}]\n",
+    )  # fmt: skip
+    pods = [cluster.pod("own"), cluster.pod(f"{space}/stranger")]
+    both = tuple(pod.uid for pod in pods)
+    cluster.extender = lambda _: ExtenderVictims((VictimUids("n1", both, 0),))
+    reason = told(f"victims {'are in other namespaces' if owner == 'j' else 'have other owners'}")
+
+    assert refused(cluster.schedule(high)) == f"{reason}."
+
+    policies, now = cluster.machine.policies, cluster.now
+    found = [policies.resume_refusal(high.build(), "n1", [pod], now, counted=True) for pod in pods]
+    assert found == ["", f"{reason}: {space}/stranger"]
+
+
+def test_equal_pods_of_other_controllers_share_no_cached_candidates():
+    def job(uid: str, pod: PodBuilder) -> PodBuilder:
+        return pod.meta(owner_references=[OwnerReference("batch/v1", "Job", "j", uid, True)])
+
+    cluster = Cluster(
+        policy(victims_from=VictimsFrom.SAME_OWNER),
+        *nodes("n1"), job("1", running("low", "n1", "4")),
+    )  # fmt: skip
+
+    assert "other owners" in refused(cluster.schedule(job("2", wants("first"))))
+    assert victims(cluster.schedule(job("1", wants("second")))) == ["low"]
 
 
 def test_the_oldest_windows_of_all_policies_are_remembered():

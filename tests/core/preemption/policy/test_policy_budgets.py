@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from scheduler.model.effects import Nominate
+from scheduler.model.effects import Evict, Nominate
+from scheduler.model.events import FailureKind
 from scheduler.model.policies import (
     BudgetScope,
 )
+from scheduler.state.preemption.ledger import UNCERTAIN_FOR
 from tests.support.builders import PodBuilder, node
 from tests.support.cluster import Cluster
 from tests.support.policies import (
@@ -166,3 +168,21 @@ def test_victims_that_were_not_evicted_do_not_count():
 
     assert cluster.evicted() == []
     assert victims(cluster.schedule(wants("second")))
+
+
+@row("uncertain")
+def test_a_victim_whose_eviction_got_no_answer_counts_until_it_is_seen_to_run_on():
+    cluster = Cluster(policy(budgets=at_most(1)), *crowd(2))
+    cluster.hold(Evict)
+    cluster.schedule(wants("first"))
+    cluster.wait(1.5)
+    cluster.fail(kind=FailureKind.UNAVAILABLE)
+    cluster.delete("first")
+    cluster.fail(kind=FailureKind.ABANDONED)
+
+    assert "at most 1 victim" in refused(cluster.schedule(wants("second")))
+    cluster.wait(UNCERTAIN_FOR + 1)
+    cluster.change("low-n1", lambda own: own.label("seen", "late"))
+    cluster.change("low-n2", lambda own: own.label("seen", "late"))
+    cluster.drain()
+    assert len(cluster.asked(Evict)) == 3

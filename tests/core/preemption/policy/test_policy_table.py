@@ -2,11 +2,15 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from scheduler.model.base import OwnerReference
 from scheduler.model.policies import (
     ForeignVictims,
     PodSelection,
     PolicyMode,
     PreemptionLimit,
+    VictimsFrom,
 )
 from tests.support.builders import PodBuilder, namespace
 from tests.support.cluster import Cluster, without_plan
@@ -231,3 +235,65 @@ def test_the_scheduler_of_a_victim_does_not_matter():
     )  # fmt: skip
 
     assert victims(cluster.schedule(wants())) == ["theirs"]
+
+
+@row("from-any")
+def test_it_does_not_matter_how_victims_are_related_to_the_preemptor():
+    cluster = Cluster(
+        policy(max_victims_per_preemption=1),
+        *nodes("n1"), running("theirs", "n1", "4").namespace("theirs").owner("Job", "j"),
+    )  # fmt: skip
+
+    assert victims(cluster.schedule(wants())) == ["theirs"]
+
+
+@row("from-namespace")
+def test_only_pods_of_the_preemptors_namespace_are_evicted():
+    def decide(*pods: PodBuilder, **rules: Any) -> Any:
+        cluster = Cluster(
+            policy(victims_from=VictimsFrom.SAME_NAMESPACE, **rules), *nodes("n1", "n2"), *pods
+        )
+        return cluster.schedule(wants())
+
+    theirs = running("theirs", "n1", "4").namespace("theirs").label("app", "web")
+    also = running("also", "n2", "4", priority=9).namespace("others")
+    own = running("own", "n2", "4", priority=9)
+
+    assert victims(decide(theirs, own)) == ["own"]
+    assert refused(decide(theirs, also)) == none(2, f"2 {told('victims are in other namespaces')}")
+    # The relation is asked of the pods that the policy protects; who leaves anyway may leave.
+    assert victims(decide(theirs, also, victims=app("db"))) == ["theirs"]
+    assert victims(decide(theirs.terminating(), also)) == ["theirs"]
+    assert victims(decide(theirs, also, mode=PolicyMode.AUDIT)) == ["theirs"]
+
+
+@row("from-owner")
+def test_only_pods_of_the_preemptors_controller_are_evicted():
+    def decide(preemptor: PodBuilder, *pods: PodBuilder) -> Any:
+        names = [f"n{number}" for number in range(len(pods))]
+        placed = [pod.on(name) for name, pod in zip(names, pods, strict=True)]
+        cluster = Cluster(policy(victims_from=VictimsFrom.SAME_OWNER), *nodes(*names), *placed)
+        return cluster.schedule(preemptor)
+
+    def named(*references: OwnerReference) -> PodBuilder:
+        return running("named", cpu="4").meta(owner_references=list(references))
+
+    bare, own = running("bare", cpu="4"), running("own", cpu="4", priority=9).owner("Job", "j")
+    high, reference = wants().owner("Job", "j"), own.object.metadata.owner_references[0]
+    unrelated = [
+        bare,
+        running("other", cpu="4").owner("Job", "k"),
+        own.namespace("theirs"),  # the same uid, in a namespace whose users wrote it down
+        named(replace(reference, uid="again")),  # it was deleted, and created again by this name
+        named(replace(reference, controller=False)),
+    ]
+    reason = told("victims have other owners")
+
+    assert victims(decide(high, bare, own)) == ["own"]
+    for pod in unrelated:
+        assert refused(decide(high, pod)) == none(1, f"1 {reason}")
+    # Without a controller a pod has the owner of no other pod.
+    assert refused(decide(wants(), bare, own)) == none(2, f"2 {reason}")
+    unnamed = [replace(reference, uid="")]
+    preemptor = wants().meta(owner_references=unnamed)
+    assert refused(decide(preemptor, named(*unnamed))) == none(1, f"1 {reason}")
