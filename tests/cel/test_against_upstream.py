@@ -11,10 +11,12 @@ from scheduler.cel.library.catalog import functions
 from scheduler.model.releases import REFERENCES, Reference
 from tests.cel.upstream import Answer, ask, cost, costs, differs, ours, program
 from tests.support.cel_expressions import Expressions
+from tests.support.seeds import share
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.fidelity,
+    pytest.mark.seeded,
     pytest.mark.timeout(300),
     pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda each: each.name),
 ]
@@ -28,7 +30,7 @@ INTERNAL = frozenset(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(share(4)))
 def test_random_selectors_give_what_upstream_gives(reference: Reference, seed: int):
     cases = Expressions(seed, reference).cases(250)
 
@@ -42,7 +44,7 @@ def test_random_selectors_give_what_upstream_gives(reference: Reference, seed: i
     assert not wrong, wrong[0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(share(4)))
 def test_random_selectors_cost_what_they_cost_upstream(reference: Reference, seed: int):
     cases = Expressions(seed, reference).cases(250)
 

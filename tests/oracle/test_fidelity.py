@@ -19,10 +19,13 @@ from tests.oracle.check import check, small
 from tests.oracle.compare import compare
 from tests.oracle.upstream import REFERENCES, Upstream
 from tests.oracle.verdicts import Answer, Attempt
+from tests.support.seeds import share
 
-pytestmark = [pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.seeded, pytest.mark.timeout(600)
+]  # fmt: skip
 
-PER_FAMILY = 20
+PER_FAMILY = share(20)
 
 
 def first_seed() -> int:
