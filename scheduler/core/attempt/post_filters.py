@@ -10,6 +10,7 @@ Axes: N rows, F feasible nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from scheduler.core.preemption.evaluate import candidates, evaluator
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.evaluator import NoCandidate, PreemptionInputs
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
@@ -41,16 +42,27 @@ __all__ = ["AttemptContext", "FilterAll", "FilterResult", "PostFilterResult", "P
 NO_CANDIDATE: Final = "no candidate node for preemption"
 
 
-class AttemptContext(NamedTuple):
+@dataclass(slots=True)
+class AttemptContext:
     """The pod of an attempt and what is needed to decide for it."""
 
     pod: Pod
     pod_class: PodClass
-    explain: bool
+    explain: Explain
+    #: Finds `vetoes` as they are now.
+    find_vetoes: Callable[[], CandidateVetoes | None]
+    #: Whether all candidates are checked, and whether a preemption says how they compared.
+    checks_all: bool
+    compares: bool
     #: The vetoes of policies and of the loop breaker; `None` where no preemption can be vetoed.
-    vetoes: CandidateVetoes | None
-    #: Whether a preemption is to say how its candidates compared.
-    compares: bool = False
+    vetoes: CandidateVetoes | None = None
+
+    def renew_vetoes(self) -> None:
+        """Find the vetoes again: while extenders were asked, others were planned to be evicted."""
+        self.vetoes = self.find_vetoes()
+        if self.vetoes is not None:
+            self.vetoes.explain = self.explain
+            self.vetoes.checks_all = self.checks_all
 
 
 class FilterResult(NamedTuple):
@@ -99,6 +111,7 @@ class PostFilterRunner:
         extender_result: ExtenderFilterResult | None,
     ) -> Conversation[PostFilterResult | None]:
         """Run the post filters; `None` when the cluster has changed too much meanwhile."""
+        context.renew_vetoes()
         rejected = filtered.prepared.rejected
         by = rejected.plugin if rejected is not None and not rejected.resolvable else None
         post_filters = context.pod_class.profile.post_filters
@@ -180,6 +193,7 @@ class PostFilterRunner:
             answer = yield from extenders.filter_nodes(filtering, sorted(nodes - accepted))
             accepted |= answer.accepted
             refused |= answer.refused()
+            context.renew_vetoes()
             filtered = self._filter_all(context, extender_result)
             if filtered.has_unasked_nodes or filtered.feasible.shape[0]:
                 break
@@ -211,6 +225,7 @@ class PostFilterRunner:
             )
         except ExtenderFailedError as error:
             return self._failed(error, before)
+        context.renew_vetoes()
         now = self._filter_all(context, extender_result)
         if now.has_unasked_nodes or now.feasible.shape[0]:
             return None

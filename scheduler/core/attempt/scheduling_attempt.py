@@ -163,15 +163,12 @@ class SchedulingAlgorithm:
             if is_too_large(pod):
                 text = fit_error(nodes, (), prefilter=TOO_LARGE)
                 return AttemptResult(message=text, rejectors=_BY_SIZE, nodes=nodes)
-            vetoes = self._policies.vetoes(pod, now, since)
-            if vetoes is not None:
-                vetoes.explain = explain
-                vetoes.checks_all = self.detailed or explain is Explain.IN_BULK
             due = self.detailed or (self._compares and now >= self._compares_from)
-            explained = explain is not Explain.NOTHING
-            compares = explained or due
+            compares = due or explain is not Explain.NOTHING
+            find_vetoes = functools.partial(self._policies.vetoes, pod, now, since)
+            checks_all = self.detailed or explain is Explain.IN_BULK
             context = AttemptContext(
-                pod, self._classes.get(classified), explained, vetoes, compares
+                pod, self._classes.get(classified), explain, find_vetoes, checks_all, compares
             )
             result = yield from self._attempt(context)
             if result is not None:
@@ -487,7 +484,7 @@ class SchedulingAlgorithm:
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
     ) -> Sequence[NodeResult]:
         """Return what was found about each node, if that is wanted."""
-        if not context.explain:
+        if context.explain is Explain.NOTHING:
             return ()
         columns, class_scores = self._cluster.columns, context.pod_class.scores
         of_row = (lambda _row: ()) if context.vetoes is None else context.vetoes.on_row

@@ -23,6 +23,7 @@ from scheduler.model.extender_answers import (
 from scheduler.model.policies import PodSelection, PreemptionPolicy
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
+from tests.support.policies import at_most
 
 PREEMPT = "extenders: [{urlPrefix: http://e, preemptVerb: preempt}]\n"
 FILTER = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
@@ -323,3 +324,37 @@ def test_a_pod_that_fits_when_the_extender_has_answered_evicts_no_other():
 
     assert [each for each in decisions if not isinstance(each, Waiting)] == [Placed("n2")]
     assert cluster.evicted() == []
+
+
+@pytest.mark.parametrize("config", [PREEMPT, FILTER], ids=["preempt", "filter"])
+def test_what_policies_refuse_by_the_time_of_the_answer_is_not_evicted(config: str):
+    cluster = preemption(config)
+    cluster.hold(Ask)
+    cluster.add(pod("p").cpu("1").priority(10))
+    cluster.step()
+    cluster.add(PreemptionPolicy("new", max_victims_per_preemption=0))
+    cluster.answer(agrees(*ask(cluster).questions))
+    cluster.drain()
+
+    assert cluster.evicted() == []
+
+
+@pytest.mark.parametrize("config", [PREEMPT, FILTER], ids=["preempt", "filter"])
+def test_pods_that_wait_for_extenders_share_one_budget(config: str):
+    cluster = preemption(config)
+    cluster.add(
+        node("n1").cpu("2").label("zone", "a"),
+        node("n2").cpu("2").label("zone", "b"),
+        PreemptionPolicy("limit", budgets=at_most(1)),
+    )
+    cluster.extender = agrees
+    cluster.hold(Ask)
+    for zone in ("a", "b"):
+        cluster.add(pod(f"p-{zone}").cpu("1").priority(10).selects(zone=zone))
+    cluster.drain()
+    assert len(cluster.held) == 2
+    cluster.answer()
+    cluster.answer()
+    cluster.drain()
+
+    assert cluster.evicted() == ["a2"]
