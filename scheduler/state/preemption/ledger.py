@@ -31,6 +31,7 @@ from scheduler.state.preemption.ledger_entries import (
     PreemptionEntry,
     merged,
     merged_owners,
+    renewed,
 )
 from scheduler.state.preemption.preemption_backoff import PreemptionBackoff
 from scheduler.state.preemption.wasted_evictions import WastedEvictions, WasteEntry, WastePause
@@ -53,8 +54,10 @@ MAX_COUNTS: Final = 4 * MAX_ENTRIES
 #: How long a pod may be evicted, and not be seen to terminate, after an eviction without an answer.
 #: The API server gives up a request after a minute; as much again is for watches that lag.
 UNCERTAIN_FOR: Final[Seconds] = 120.0
-#: An entry that is held is moved forward so much before it would leave the shortest window.
-_EARLY: Final[Seconds] = 0.01
+#: Held entries move forward before they leave the shortest window: all in one slice of it at once,
+#: since each move makes caches useless, and at least so early (off the milliseconds of times).
+_SLICES: Final = 8
+_EARLY: Final[Seconds] = 0.0103
 
 _EntryT = TypeVar("_EntryT", EvictionEntry, PreemptionEntry)
 
@@ -235,7 +238,10 @@ class Ledger(CountedEntries):
         return not evicted
 
     def _renew_by(self, at: Seconds) -> None:
-        self._renew_at = min(self._renew_at, at + self._shortest - _EARLY)
+        """Renew by the last slice before a held entry of this time leaves the shortest window."""
+        if part := self._shortest / _SLICES:
+            last = math.ceil((at + self._shortest - _EARLY) / part) - 1
+            self._renew_at = min(self._renew_at, last * part)
 
     def renew(self, now: Seconds) -> None:
         """Keep what is held within every window; to be called before anything is decided.
@@ -245,19 +251,21 @@ class Ledger(CountedEntries):
         step = self._shortest
         if now < self._renew_at or not step or not (self._holders or self._open_preemptions):
             return
+        until = (math.floor(now * _SLICES / step) + 1) * step / _SLICES + _EARLY
         for uid in self._holders:
             eviction = self._evictions[uid]
-            if (at := _renewed(eviction.at, step, now)) != eviction.at:
+            if (at := renewed(eviction.at, step, until)) != eviction.at:
                 self._add_eviction(replace(self._drop_eviction(uid), at=at))
                 self.version += 1
         for uid, preemption in [*self._open_preemptions.items()]:
-            if (at := _renewed(preemption.at, step, now)) != preemption.at:
+            if (at := renewed(preemption.at, step, until)) != preemption.at:
                 self._drop_preemption(entry_key(preemption))
                 self._open_preemptions[uid] = self._put_preemption(replace(preemption, at=at))
                 self.version += 1
-        moments = (self._evictions[uid].at for uid in self._holders)
-        opened = (preemption.at for preemption in self._open_preemptions.values())
-        self._renew_at = min((*moments, *opened)) + step - _EARLY
+        moments = [self._evictions[uid].at for uid in self._holders]
+        moments += (preemption.at for preemption in self._open_preemptions.values())
+        self._renew_at = math.inf
+        self._renew_by(min(moments))
 
     def take_unsettled(self) -> list[str]:
         """Return the victims, by uid, that another process may have held when it wrote the ledger.
@@ -277,9 +285,8 @@ class Ledger(CountedEntries):
         assert held == plans
         assert self._planned <= self._holders.keys()
         assert (self._holders.keys() | self._uncertain) <= self._evictions.keys()
-        assert all(
-            map(self._preemptions.__contains__, map(entry_key, self._open_preemptions.values()))
-        )
+        opened = map(entry_key, self._open_preemptions.values())
+        assert self._preemptions.keys() >= {*opened}
 
     def record_failure(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
@@ -491,9 +498,3 @@ class Ledger(CountedEntries):
             sorted(evictions, key=lambda entry: entry.at),
             sorted(preemptions, key=lambda entry: entry.at),
         )
-
-
-def _renewed(at: Seconds, step: Seconds, now: Seconds) -> Seconds:
-    """Return a time moved forward by so many steps that it is less than one before now."""
-    steps = math.floor((now + _EARLY - at) / step)
-    return round(at + steps * step, 3) if steps > 0 else at

@@ -1,9 +1,10 @@
-"""What a ledger counts: victims and preemptions, and how entries are merged.
+"""What a ledger counts: victims and preemptions, and how entries are merged or moved.
 
 Merging is conservative: a merged entry counts as if all of its events had happened at the time of
 the last one. So a budget may refuse too much afterwards, but never too little.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ __all__ = [
     "counted_for",
     "merged",
     "merged_owners",
+    "renewed",
 ]
 
 #: Stands for every namespace, owner and node, in entries that were merged.
@@ -160,3 +162,9 @@ def merged_owners(entries: Iterable[PreemptionEntry], *, hard: bool) -> list[Pre
                 for owner, count in counts.items()
             ]
     return result
+
+
+def renewed(at: Seconds, step: Seconds, until: Seconds) -> Seconds:
+    """Return a time moved forward by so many steps that it is less than one before `until`."""
+    steps = math.floor((until - at) / step)
+    return round(at + steps * step, 3) if steps > 0 else at

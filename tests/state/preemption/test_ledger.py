@@ -116,6 +116,20 @@ def test_a_victim_that_is_held_stays_in_every_window(moments):
     assert counts(made, 0.0) == [30.0]
 
 
+def test_many_victims_that_are_held_move_a_few_times_in_a_window():
+    made, moved = held(), set()
+    for number in range(100):
+        made.hold(victim(f"u{number}", number / 10), f"p{number}")
+
+    for moment in range(1000, 2000):
+        now = moment / 100
+        made.renew(now)
+        moved.add(made.version)
+        assert len(counts(made, now - 10.0)) == 101
+
+    assert len(moved) <= 10
+
+
 def test_a_victim_that_was_not_evicted_counts_until_the_last_plan_releases_it():
     made = held()
     made.hold(victim("a", 1.0, policies=frozenset({"silver"})), "two")
