@@ -23,6 +23,7 @@ from scheduler.model.api.objects import LabelSelector, Pod
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.effects import (
     Bind,
+    ClaimRef,
     Effect,
     Evict,
     Nominate,
@@ -83,6 +84,7 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_wakeups.blocked", ("_pods", "_by_pdb")),
     ("_wakeups.blocked._ends", ("entries", "_number", "_most")),
     ("_binding", ("in_flight", "_releasing")),
+    ("_binding._again", ("entries", "_number", "_most")),
     ("_plan_runner", ("_last_decision", "_ended_plans")),
     ("_plan_runner._plans", ("_plans", "_on_node")),
     (
@@ -115,9 +117,9 @@ RECORDS: Final[dict[str, type[Any]]] = {
 VALUES: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        Block, Charge, ClassifiedPod, Evict, EvictionEntry, FailureRecord, LabelSelector,
+        Block, Charge, ClaimRef, ClassifiedPod, Evict, EvictionEntry, FailureRecord, LabelSelector,
         LastVictim, NodePause, Pod, PodRef, PolicyInputs, PreemptionEntry, PreemptionPolicy,
-        SaveLedger, Victim, WaitingGroup, WasteEntry,
+        ReleaseClaims, SaveLedger, Victim, WaitingGroup, WasteEntry,
     )
 }  # fmt: skip
 #: Names of fixed sets.
@@ -153,7 +155,9 @@ def effect_key(effect: Effect) -> tuple[str, str]:
 def awaited(machine: Machine) -> Counter[tuple[str, str]]:
     """Return the effects whose outcomes change something and are yet to come, by `effect_key`."""
     found = Counter((Bind.__name__, uid) for uid in machine.binding)
-    found.update((ReleaseClaims.__name__, uid) for uid in part(machine, "_binding._releasing"))
+    later = {effect.pod.uid for _, _, effect in part(machine, "_binding._again").entries}
+    releasing = part(machine, "_binding._releasing") - later
+    found.update((ReleaseClaims.__name__, uid) for uid in releasing)
     for plan in machine.plans():
         found.update((Evict.__name__, uid) for uid in plan.outstanding)
         if plan.phase is PreemptionPhase.NOMINATING:

@@ -3,11 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from scheduler.core.snapshot.parts import not_copied
 from scheduler.model.api.devices import DELETE_PROTECTION, ClaimStatus, ResourceClaim
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import Bind, BindClaims, DeallocateClaim, ReleaseClaims
 from scheduler.model.events import ClaimAnswered, DevicesGone, DevicesObserved, FailureKind
 from scheduler.queue.phases import QueuePhase
+from tests.properties.taped import restored, snapshot_of
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -232,6 +234,22 @@ def test_the_api_server_is_asked_until_it_says_what_became_of_an_allocation(kind
 
     assert at_once == []
     assert cluster.held == [effect]
+
+
+def test_a_copy_releases_later_what_the_machine_releases_later():
+    cluster = two_for_one_device()
+    cluster.hold(ReleaseClaims)
+    cluster.fail(kind=FailureKind.UNAVAILABLE)
+    cluster.delete("p")
+    (effect,) = cluster.held
+    cluster.fail(kind=FailureKind.UNAVAILABLE)
+    cluster.observe(DevicesObserved(cluster.claim("c")))
+
+    copy = restored(snapshot_of(cluster.machine))
+    copy.flush(cluster.now + 10)
+
+    assert not_copied(cluster.machine) == ()
+    assert effect in copy.flushed_effects()
 
 
 def test_a_claim_for_extended_resources_that_is_written_wakes_nobody():
