@@ -19,6 +19,7 @@ The module is longer than others because everything that adds, moves or drops en
 import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from scheduler.model.times import Seconds
@@ -272,8 +273,7 @@ class Ledger(CountedEntries):
 
         Each is returned once. The caller finds out which of them still run.
         """
-        uids = sorted(self._unsettled)
-        self._unsettled.clear()
+        uids, self._unsettled = sorted(self._unsettled), set()
         return uids
 
     def check(self, plans: Mapping[str, Set[str]]) -> None:
@@ -469,9 +469,12 @@ class Ledger(CountedEntries):
 
         Those of plans that are carried out do not count: the plans bound them.
         """
-        entries = len(self._evictions) + len(self._preemptions)
+        entries, counts = len(self._evictions) + len(self._preemptions), self._counts
         entries -= len(self._holders) + len(self._open_preemptions)
-        return entries > MAX_ENTRIES * share or self._counts > MAX_COUNTS * share
+        if counts > MAX_COUNTS * share:
+            counts -= sum(len(self._evictions[uid].policies) for uid in self._holders)
+            counts -= sum(len(each.policies) for each in self._open_preemptions.values())
+        return entries > MAX_ENTRIES * share or counts > MAX_COUNTS * share
 
     def _merge_older_half(self, *, hard: bool) -> None:
         evictions, preemptions = self._in_order()
@@ -491,10 +494,6 @@ class Ledger(CountedEntries):
         """Return all entries that are not held, oldest first."""
         held, opened = self._holders, self._open_preemptions
         evictions = [entry for entry in self._evictions.values() if entry.uid not in held]
-        preemptions = [
-            entry for entry in self._preemptions.values() if opened.get(entry.uid) != entry
-        ]
-        return (
-            sorted(evictions, key=lambda entry: entry.at),
-            sorted(preemptions, key=lambda entry: entry.at),
-        )
+        preemptions = [each for each in self._preemptions.values() if opened.get(each.uid) != each]
+        at = attrgetter("at")
+        return sorted(evictions, key=at), sorted(preemptions, key=at)

@@ -178,6 +178,17 @@ def test_what_is_held_is_not_merged():
     made.check({"one": {"a"}})
 
 
+def test_what_many_policies_count_for_plans_merges_nothing_else():
+    made, names = held(), frozenset(f"p{number}" for number in range(8))
+    made.set_windows({})
+    made.count_victim(victim("b", 1.0))
+
+    for number in range(MAX_COUNTS // len(names) + 1):
+        made.hold(victim(f"u{number}", policies=names), "two")
+
+    assert made.find_victim("b") == victim("b", 1.0)
+
+
 def test_a_preemption_that_is_held_counts_from_its_end():
     made = held()
     made.hold_preemption(PreemptedOnce(0.0, "p", "Job/default/j", GOLD))
