@@ -25,10 +25,8 @@ def test_of_an_installation(): pass
 @pytest.mark.seeded
 def test_of_seeds(): pass
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", ["by_name", *range(8)])
 def test_alone(number): pass
-
-def test_unwanted(): pass
 """
 
 
@@ -36,7 +34,7 @@ def test_unwanted(): pass
 def test_a_run_ends_with_what_it_left_out(tmp_path: Path, workers: list[str]):
     (tmp_path / "test_some.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-p", "tests.support.left_out", *workers]
-    chosen = ["-p", "no:cacheprovider", "-m", "not browser and not chart", "-k", "not unwanted"]
+    chosen = ["-p", "no:cacheprovider", "-m", "not browser and not chart", "-k", "not by_name"]
 
     answer = subprocess.run(
         [*command, *chosen, f"--config-file={ROOT / 'pyproject.toml'}", str(tmp_path)],

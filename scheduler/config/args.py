@@ -78,6 +78,7 @@ class DynamicResourcesArgs:
 
     #: Longest search for devices on one node, in seconds; 0 means no limit. It is counted in steps
     #: of the search, 200,000 for each second and at most 50,000, so that no search stops the loop.
+    #: A search that takes longer rejects its node; the attempt fails if no other node fits.
     filter_timeout_seconds: float = wire("filterTimeout", DURATION, 10.0)
     #: Longest wait for the conditions of allocated devices before binding, in seconds, 1 or more.
     #: Ten minutes are enough for devices that have to be attached.

@@ -43,6 +43,8 @@ class Verdict:
     #: Whether it is an error. It rejects the node in a hypothetical view; elsewhere it ends the
     #: attempt.
     failed: bool = False
+    #: Whether the error concerns this node alone: it ends the attempt only if no other node fits.
+    alone: bool = False
 
     def __str__(self) -> str:
         return f"{self.plugin or self.shown_as}: {', '.join(self.reasons)}"
@@ -57,7 +59,7 @@ class Verdicts:
     until the next switch, for attempts that still wait for extenders.
     """
 
-    __slots__ = ("_codes", "_next", "_resolvable", "_start", "_values")
+    __slots__ = ("_codes", "_failed", "_next", "_resolvable", "_start", "_values")
 
     def __init__(self) -> None:
         self._values: list[Verdict] = [Verdict("", (), resolvable=False)]
@@ -65,6 +67,8 @@ class Verdicts:
         #: The first code of the half in use, and the next one that is free.
         self._start = self._next = 1
         self._resolvable: Bool = np.zeros(16, dtype=np.bool_)
+        #: The codes of errors; most tables have none.
+        self._failed: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -85,6 +89,7 @@ class Verdicts:
         self._codes = {fits: FITS}
         size = len(self._values[self._start : self._start + _STRIDE])
         self._values[self._start : self._start + _STRIDE] = [fits] * size
+        self._failed = {code for code in self._failed if self._values[code].failed}
 
     def code(self, verdict: Verdict) -> int:
         """Return the code of a verdict."""
@@ -100,7 +105,21 @@ class Verdicts:
         self._values[code] = verdict
         self._resolvable = grown(self._resolvable, code + 1)
         self._resolvable[code] = verdict.resolvable
+        if verdict.failed:
+            self._failed.add(code)
         return code
+
+    def error(self, codes: Codes, *, alone: bool = False) -> str:
+        """Return the text of an error among verdicts; empty if there is none.
+
+        Args:
+            codes: The verdicts.
+            alone: Whether errors that concern their nodes alone count.
+        """
+        for code in sorted(self._failed.intersection(codes.tolist())) if self._failed else ():
+            if alone or not self._values[code].alone:
+                return ", ".join(self._values[code].reasons)
+        return ""
 
     def resolvable(self, codes: Codes) -> Bool:
         """Return, for each code, whether the removal of pods could lift the rejection."""

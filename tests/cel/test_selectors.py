@@ -9,6 +9,7 @@ import yaml
 
 from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector, hint
 from scheduler.model.releases import REFERENCES, V1_36, V1_37, Reference
+from tests.cel.upstream import cost
 
 TABLE = yaml.safe_load(Path(__file__).with_name("selectors.yaml").read_text(encoding="utf-8"))
 DEVICE = Device(
@@ -43,6 +44,24 @@ def test_a_selector_gives_what_upstream_gives(expression: str, reference: Refere
         assert str(failed.value) == expected["error"]
     else:
         assert compile_selector(expression, reference).evaluate(DEVICE) is expected
+
+
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("expression", "most"),
+    [
+        ('format.date().validate("no").hasValue()', 20),
+        ('format.uuid().validate("no").hasValue()', 20),
+        ("--1 == 1", 1),
+        ("---1 == -1", 2),
+        ('has(device.?attributes["none.test"].x)', 2),
+        ('has({"a": {"b": 1}}.?c.b)', 0),
+        ("1 in dyn([1, 2])", 1),
+        ("1 in [1, 2]", 0),
+    ],
+)
+def test_a_selector_costs_what_it_costs_upstream(expression, most, reference):
+    assert cost(DEVICE, expression, reference) == most
 
 
 def test_a_version_that_is_none_fails_every_selector():

@@ -83,6 +83,7 @@ def _run(reference: str, options: argparse.Namespace) -> int:
     first, _, last = options.seeds.partition(":")
     names = [(families[seed % len(families)], seed) for seed in range(int(first), int(last))]
     failed: Counter[str] = Counter()
+    given_up: Counter[str] = Counter()
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(names), failed=0)
@@ -90,9 +91,12 @@ def _run(reference: str, options: argparse.Namespace) -> int:
             for found in batch.found:
                 failed[found.cluster.name.partition(":")[0]] += 1
                 progress.console.print(_kept(found, options.out / reference))
+            given_up += batch.given_up
             progress.update(task, advance=batch.done, failed=failed.total())
     for family, count in sorted(failed.items()):
         _OUT.print(f"{family}: {count}")
+    for side, count in sorted(given_up.items()):
+        _OUT.print(f"searches for devices are given up {side}: {count}")
     _OUT.print(f"{len(names) - failed.total()} passed, {failed.total()} failed")
     return 1 if failed else 0
 

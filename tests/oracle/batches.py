@@ -1,6 +1,7 @@
 """Many clusters in several processes, each with a program of its own."""
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ class Batch:
 
     done: int
     found: list[Disagreement]
+    #: In how many clusters a search for devices was given up, by side.
+    given_up: Counter[str]
 
 
 def run(reference: str, names: Sequence[tuple[str, int]], jobs: int) -> Iterator[Batch]:
@@ -46,10 +49,11 @@ class _Worker:
     @classmethod
     def decide(cls, names: Sequence[tuple[str, int]]) -> Batch:
         found: list[Disagreement] = []
+        given_up: Counter[str] = Counter()
         for family, seed in names:
-            disagreement = check(generate.cluster(family, seed), cls.upstream)
+            disagreement = check(generate.cluster(family, seed), cls.upstream, given_up)
             if disagreement is not None and len(found) < _MAX_SMALL:
                 disagreement = small(disagreement, cls.upstream)
             if disagreement is not None:
                 found.append(disagreement)
-        return Batch(len(names), found)
+        return Batch(len(names), found, given_up)

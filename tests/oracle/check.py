@@ -1,11 +1,12 @@
 """One cluster on both sides, and a disagreement made small."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.oracle import product
-from tests.oracle.compare import compare
+from tests.oracle.compare import compare, gives_up
 from tests.oracle.defects import comparable
 from tests.oracle.generate import Cluster
 from tests.oracle.shrink import shrink
@@ -23,9 +24,19 @@ class Disagreement:
     lines: tuple[str, ...]
 
 
-def check(cluster: Cluster, upstream: Upstream) -> Disagreement | None:
-    """Decide a cluster on both sides; `None` when they agree."""
+def check(
+    cluster: Cluster, upstream: Upstream, given_up: Counter[str] | None = None
+) -> Disagreement | None:
+    """Decide a cluster on both sides; `None` when they agree.
+
+    Args:
+        cluster: The cluster.
+        upstream: The other side.
+        given_up: Counts the side on which a search for devices is given up, if there is one.
+    """
     ours, theirs = _both(cluster, upstream)
+    if given_up is not None:
+        given_up.update(here=gives_up(ours), upstream=gives_up(theirs))
     lines = tuple(compare(ours, theirs))
     return Disagreement(cluster, lines) if lines else None
 

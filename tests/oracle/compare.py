@@ -9,7 +9,9 @@ from itertools import zip_longest
 from tests.oracle import differences
 from tests.oracle.verdicts import Answer, Attempt, Found
 
-__all__ = ["compare"]
+__all__ = ["compare", "gives_up"]
+
+_DEVICES = "DynamicResources: "
 
 
 def compare(ours: Answer, theirs: Answer) -> list[str]:
@@ -35,6 +37,12 @@ def compare(ours: Answer, theirs: Answer) -> list[str]:
     if ours.final != theirs.final:
         return [f"final places {ours.final}, upstream {theirs.final}"]
     return []
+
+
+def gives_up(answer: Answer) -> bool:
+    """Return whether a search for devices was given up in some attempt of a side."""
+    attempts = answer.attempts
+    return any(differences.is_late(each) or bool(differences.given_up(each)) for each in attempts)
 
 
 def _brief(attempt: Attempt | None) -> str:
@@ -94,6 +102,7 @@ def _choice(ours: Attempt, theirs: Attempt) -> Iterator[str]:
 
 
 def _nodes(ours: Attempt, theirs: Attempt) -> Iterator[str]:
+    given_up = differences.given_up(ours)
     for name in sorted(ours.nodes.keys() | theirs.nodes.keys()):
         our, their = ours.nodes.get(name), theirs.nodes.get(name)
         if their is None and our is not None and our.rejection and theirs.decision == "Scheduled":
@@ -102,7 +111,8 @@ def _nodes(ours: Attempt, theirs: Attempt) -> Iterator[str]:
         if our is None or their is None:
             yield f"node {name}: {_seen(our)}, upstream {_seen(their)}"
             continue
-        if differences.rejection(our.rejection) != differences.rejection(their.rejection):
+        same = differences.rejection(our.rejection) == differences.rejection(their.rejection)
+        if not same and not (name in given_up and (their.rejection or "").startswith(_DEVICES)):
             yield f"node {name}: {_seen(our)}, upstream {_seen(their)}"
         yield from _scores(name, our, their)
 

@@ -11,8 +11,8 @@ from typing import Any
 from tests.oracle.verdicts import Attempt
 
 __all__ = [
-    "another_error", "chosen_differently", "configured_once", "frees_another", "incomparable",
-    "is_given_up", "is_paused", "rejection", "text", "without_repeats",
+    "another_error", "chosen_differently", "configured_once", "frees_another", "given_up",
+    "incomparable", "is_given_up", "is_late", "is_paused", "rejection", "text", "without_repeats",
 ]  # fmt: skip
 
 _INSUFFICIENT = "NodeResourcesFit: "
@@ -67,13 +67,29 @@ def is_paused(ours: Attempt, theirs: Attempt) -> bool:
 
 
 def is_given_up(ours: Attempt, theirs: Attempt) -> bool:
-    """Return whether a search for devices takes too many steps here, and ends upstream.
+    """Return whether one side gives up a search for devices, and the other one may have ended it.
 
-    Here the time limit is a number of steps, which takes less time than the configured limit. All
-    that follows from it need not be the same.
+    Here the time limit is a number of steps, upstream it is measured on the clock. Here other nodes
+    are tried; where upstream rejects those that are given up here, all else must be the same. All
+    that follows need not be.
     """
-    same = ours.pod == theirs.pod and ours.decision == "Error"
-    return same and ours.message.endswith(_TIMED_OUT)
+    if ours.pod != theirs.pod:
+        return False
+    return (is_late(ours) or is_late(theirs)) or any(
+        name in theirs.nodes and theirs.nodes[name].rejection is None for name in given_up(ours)
+    )
+
+
+def is_late(attempt: Attempt) -> bool:
+    """Return whether an attempt ends as a search for devices takes too long."""
+    return attempt.decision == "Error" and attempt.message.endswith(_TIMED_OUT)
+
+
+def given_up(ours: Attempt) -> frozenset[str]:
+    """Return the nodes where a search for devices was given up here."""
+    return frozenset(
+        name for name, found in ours.nodes.items() if (found.rejection or "").endswith(_TIMED_OUT)
+    )
 
 
 def frees_another(ours: Attempt, theirs: Attempt) -> bool:

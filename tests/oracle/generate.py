@@ -127,13 +127,19 @@ FAMILIES: Final = {
         **_PRESSURE, budgets=0.2, nominated=0.1, terminating=0.05, settle=0.4,
         devices=DeviceTraits(shared=0.25, allocated=0.3, claims=0.5),
     ),
+    "dra-large": Traits(
+        devices=DeviceTraits(
+            large=0.7, constraints=0.3, choices=0.1, admin=0.05, every=0.03, selectors=0.2,
+            counters=0.15, capacity=0.1, tainted=0.05, tolerations=0.1, network=0.2,
+        )
+    ),
     "dra-mixed": replace(
         _MIXED,
         config=0.0,
         devices=DeviceTraits(
             shared=0.2, allocated=0.2, choices=0.15, every=0.08, constraints=0.2, config=0.1,
             network=0.3, incomplete=0.05, invalid=0.02, counters=0.2, capacity=0.2, tainted=0.1,
-            rules=0.15, tolerations=0.15, conditions=0.1, extended=0.15,
+            rules=0.15, tolerations=0.15, conditions=0.1, extended=0.15, large=0.1,
         ),
     ),
 }  # fmt: skip

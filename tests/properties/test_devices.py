@@ -16,6 +16,8 @@ from scheduler.plugins.dynamic_resources.allocation_cache import (
     ToAllocate,
 )
 from scheduler.plugins.dynamic_resources.allocator import Allocator, SearchError
+from scheduler.plugins.dynamic_resources.claim_demand import demand_of
+from scheduler.plugins.dynamic_resources.device_selectors import Expressions
 from tests.support.builders import node
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -38,6 +40,8 @@ from tests.support.devices import (
 
 NODES = ("n1", "n2", "n3")
 NUMA = f"{DRIVER}/numa"
+UUID = f"{DRIVER}/uuid"
+FAILING = f'device.attributes["{DRIVER}"].uuid != "3" || device.attributes["{DRIVER}"].size > 0'
 LARGE = f'device.attributes["{DRIVER}"].?size.orValue(0) == 2'
 
 plain = st.builds(
@@ -129,6 +133,73 @@ def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
                 found = Outcome.ERROR
             assert found == slow(cluster, alone, wanted, where)
         cluster.schedule(claiming(f"p{number}", each.metadata.name))
+
+
+@st.composite
+def large_pools(draw) -> tuple[Cluster, list[ResourceClaim]]:
+    """Draw a node with many devices of few kinds, and claims of one pod that ask for many."""
+    kinds = draw(st.lists(plain, min_size=1, max_size=3))
+    made = [
+        device(f"d{number}", uuid=str(number), **kinds[number % len(kinds)])
+        for number in range(draw(st.integers(3, 8)))
+    ]
+    kind = draw(st.integers(0, 3))
+    if kind == 0:
+        made[draw(st.integers(0, len(made) - 1))] = tainted("bad")
+    elif kind == 1:
+        made.insert(draw(st.integers(0, len(made))), device("broken", uuid="none"))
+    made += [device("shared", capacity={"bw": "4"}, allow_multiple_allocations=True)] * (kind == 2)
+    parts = [
+        consuming(f"part{number}", memory=draw(st.sampled_from("123")))
+        for number in range(draw(st.integers(0, 4)))
+    ]
+    objects = [counters("n1", memory="4"), gpus("n1", *made, *parts, count=2)]
+    number = st.integers(1, 4)
+    asked = []
+    for at in range(draw(st.integers(1, 3))):
+        name = f"r{at}"
+        some = [
+            wants(name, count=draw(number)),
+            wants(name, "gpu", LARGE, count=draw(number)),
+            wants(name, "gpu", FAILING, count=draw(number)),
+            wants(name, count=draw(number), admin=True),
+            wants(name, "gpu", LARGE, mode="All"),
+            wants(name, capacity={"bw": "3"}),
+            one_of(name, choice("a", "gpu", LARGE, count=draw(number)), choice("b")),
+            one_of(name, choice("a", count=30), choice("b", count=draw(number))),
+        ]
+        asked.append(draw(st.sampled_from(some)))
+    limits = st.sampled_from([same(NUMA), different(NUMA), different(UUID), same(NUMA, "r0")])
+    claims = [
+        claim("c0", *asked, constraints=draw(st.lists(limits, max_size=2))),
+        *([claim("c1", wants(count=draw(number)))] if draw(st.booleans()) else []),
+    ]
+    return Cluster(node("n1"), device_class(), *objects), claims
+
+
+@given(large_pools())
+@settings(deadline=None)
+def test_leaving_out_what_cannot_succeed_changes_neither_the_devices_nor_the_error(drawn):
+    cluster, asked = drawn
+    devices = cluster.machine.cluster.devices
+    (n1,) = cluster.nodes.values()
+    expressions = Expressions(devices.reference)
+    demands = [demand_of(each.spec.devices, devices.classes, expressions) for each in asked]
+    outcomes = []
+    for patience in (0, 10**9):
+        labels = [each.key for each in asked]
+        pools = devices.pools(n1)
+        search = Allocator(demands, labels, pools, devices, 1_000_000, patience)
+        try:
+            found = search.run()
+        except SearchError as error:
+            outcomes.append(str(error))
+        else:
+            taken = () if found is None else found.devices
+            names = [[(each.entry.id, each.want.name) for each in claim] for claim in taken]
+            outcomes.append(str(names))
+
+    assert outcomes[0] == outcomes[1]
 
 
 @given(clusters())

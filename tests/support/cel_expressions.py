@@ -45,13 +45,16 @@ _TEXTS: Final = (
     "fe80::1", "::ffff:1.2.3.4", "https://a.b:80/c?d=e&d=f#g", "/x/y", "1h30m", "-1.5s",
     "2024-02-29T12:30:45.5Z", "2024-01-01T00:00:00+02:00", "UTC", "%s", "%d-%s", "%.2f", "\\n",
     "\t\"'", "a.b.c", "123e4567-e89b-12d3-a456-426614174000", "YQ==", "2024-02-30",
+    "1_000", "1us", "http://a[::1]:80/", "http://[::1]:80/", "http://a:1:2/",
 )  # fmt: skip
 _PATTERNS: Final = (
     "a", "^a[0-9]+$", "[0-9]+", "(a|b)*", "a*?", "(?i)A", "\\d{1,3}", "x?", "[^a]", "(", "a{2}{3}",
     "\\bA", ".", "(?:1|10|100)", "[[:alpha:]]+", "\\pL", "a|", "^", "$", "(?s).+",
 )  # fmt: skip
 _PER_TYPE: Final = {
-    "google.protobuf.Duration": ('duration("1h")', 'duration("-1.5s")', 'duration("90m")'),
+    "google.protobuf.Duration": (
+        'duration("1h")', 'duration("1us")', 'duration("-1.5s")', 'duration("90m")',
+    ),
     "google.protobuf.Timestamp": (
         'timestamp("2024-02-29T12:30:45.5Z")', "timestamp(0)",
         'timestamp("1969-12-31T23:59:59+02:00")',

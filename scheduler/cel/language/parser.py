@@ -246,7 +246,7 @@ class _Parser:
             result = yield self._member()
             return result
         count = 0
-        while self._next.kind == first.kind and not (count and self._is_signed_number()):
+        while self._next.kind == first.kind:
             self._take()
             count += 1
         operand = yield self._member()

@@ -181,13 +181,13 @@ _FORMATS: Final = {
     "uuid": NamedFormat(
         "uuid",
         _test(lambda text: _UUID.fullmatch(text) is not None, "does not match the UUID format"),
-        78,
+        70,
     ),
     "byte": NamedFormat(
         "byte", _test(lambda text: _BASE64.fullmatch(text) is not None, "invalid base64"), 84
     ),
-    "date": NamedFormat("date", _test(_is_date, "invalid date"), 75),
-    "datetime": NamedFormat("datetime", _test(_is_date_time, "invalid datetime"), 75),
+    "date": NamedFormat("date", _test(_is_date, "invalid date"), 71),
+    "datetime": NamedFormat("datetime", _test(_is_date_time, "invalid datetime"), 71),
 }
 
 

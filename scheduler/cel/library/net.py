@@ -11,7 +11,7 @@ from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.library.overloads import Cost, function, method, size_of, traversal
 from scheduler.cel.values import Opaque, Value, go_quote
 
-__all__ = ["OVERLOADS", "Cidr", "Ip"]
+__all__ = ["OVERLOADS", "AddressError", "Cidr", "Ip", "ZoneError", "parse_address"]
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MAPPED: Final = range(0xFFFF00000000, 0x1000000000000)
@@ -77,15 +77,15 @@ class Cidr(Opaque):
         return f"{self.address}/{self.length}"
 
 
-class _ParseError(ValueError):
+class AddressError(ValueError):
     """A text that is not an address."""
 
 
-def _parse_address(text: str) -> Ip:
+def parse_address(text: str) -> Ip:
     """Return an address as netip.ParseAddr, without zones.
 
     Raises:
-        _ParseError: it is none; the message is that of Go without the text.
+        AddressError: it is none; the message is that of Go without the text.
     """
     for character in text:
         if character == ".":
@@ -93,8 +93,8 @@ def _parse_address(text: str) -> Ip:
         if character == ":":
             return Ip(_parse_v6(text), 128)
         if character == "%":
-            raise _ParseError(f"ParseAddr({go_quote(text)}): missing IPv6 address")
-    raise _ParseError(f"ParseAddr({go_quote(text)}): unable to parse IP")
+            raise AddressError(f"ParseAddr({go_quote(text)}): missing IPv6 address")
+    raise AddressError(f"ParseAddr({go_quote(text)}): unable to parse IP")
 
 
 def _parse_v4(text: str, whole: str) -> int:
@@ -104,7 +104,7 @@ def _parse_v4(text: str, whole: str) -> int:
         number = number * 256 + _octet(part, text, whole)
     if len(parts) != 4:
         problem = "IPv4 address too short" if len(parts) < 4 else "IPv4 address too long"
-        raise _ParseError(f"ParseAddr({go_quote(whole)}): {problem}")
+        raise AddressError(f"ParseAddr({go_quote(whole)}): {problem}")
     return number
 
 
@@ -128,12 +128,12 @@ def _octet(part: str, text: str, whole: str) -> int:
         problem = "IPv4 field has value >255"
     else:
         return int(part)
-    raise _ParseError(f"ParseAddr({go_quote(whole)}): {problem}")
+    raise AddressError(f"ParseAddr({go_quote(whole)}): {problem}")
 
 
 def _parse_v6(text: str) -> int:
-    def error(problem: str) -> _ParseError:
-        return _ParseError(f"ParseAddr({go_quote(text)}): {problem}")
+    def error(problem: str) -> AddressError:
+        return AddressError(f"ParseAddr({go_quote(text)}): {problem}")
 
     body, percent, zone = text.partition("%")
     if percent and not zone:
@@ -152,19 +152,19 @@ def _parse_v6(text: str) -> int:
     for group in (*before, *([0] * (8 - count)), *after):
         number = number * 65536 + group
     if percent:
-        raise _ZoneError(number)
+        raise ZoneError(number)
     return number
 
 
-class _ZoneError(_ParseError):
+class ZoneError(AddressError):
     """An address with a zone."""
 
 
 def _groups(text: str, whole: str, *, last: bool) -> list[int]:
     """Return the groups of a part of an IPv6 address; an IPv4 address may end it."""
 
-    def error(problem: str) -> _ParseError:
-        return _ParseError(f"ParseAddr({go_quote(whole)}): {problem}")
+    def error(problem: str) -> AddressError:
+        return AddressError(f"ParseAddr({go_quote(whole)}): {problem}")
 
     if not text:
         return []
@@ -194,10 +194,10 @@ def _is_mapped(address: Ip) -> bool:
 
 def _ip(text: str) -> Ip:
     try:
-        address = _parse_address(text)
-    except _ZoneError:
+        address = parse_address(text)
+    except ZoneError:
         raise Failure(f"IP address {go_quote(text)} with zone value is not allowed") from None
-    except _ParseError as error:
+    except AddressError as error:
         shown = f"IP Address {go_quote(text)} parse error during conversion from string"
         raise Failure(f"{shown}: {error}") from None
     if _is_mapped(address):
@@ -209,7 +209,7 @@ def _cidr(text: str) -> Cidr:
     prefix = "network address parse error during conversion from string: "
     try:
         network = _parse_network(text)
-    except _ParseError as error:
+    except AddressError as error:
         raise Failure(f"{prefix}{prefix}{error}") from None
     if _is_mapped(network.address):
         shown = f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed"
@@ -218,17 +218,17 @@ def _cidr(text: str) -> Cidr:
 
 
 def _parse_network(text: str) -> Cidr:
-    def error(problem: str) -> _ParseError:
-        return _ParseError(f"netip.ParsePrefix({go_quote(text)}): {problem}")
+    def error(problem: str) -> AddressError:
+        return AddressError(f"netip.ParsePrefix({go_quote(text)}): {problem}")
 
     head, slash, length = text.rpartition("/")
     if not slash:
         raise error("no '/'")
     try:
-        address = _parse_address(head)
-    except _ZoneError:
+        address = parse_address(head)
+    except ZoneError:
         raise error("IPv6 zones cannot be present in a prefix") from None
-    except _ParseError as inner:
+    except AddressError as inner:
         raise error(str(inner)) from None
     valid = length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")
     if not valid:

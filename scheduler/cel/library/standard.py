@@ -51,12 +51,16 @@ __all__ = ["add", "overloads"]
 
 _RECEIVERS: Final = (str, Duration, Timestamp)
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+#: Underscores may separate digits, and follow the prefix of hexadecimal ones.
+_DIGITS: Final = r"[0-9]+(?:_[0-9]+)*"
+_HEX_DIGITS: Final = r"[0-9a-f]+(?:_[0-9a-f]+)*"
 _GO_FLOAT: Final = re.compile(
-    r"[+-]?(?:(?:[0-9]+(?:_[0-9]+)*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)",
+    rf"[+-]?(?:(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?|inf(?:inity)?|nan)",
     re.ASCII | re.IGNORECASE,
 )
 _HEX_FLOAT: Final = re.compile(
-    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII
+    rf"[+-]?0x_?(?:{_HEX_DIGITS}\.?(?:{_HEX_DIGITS})?|\.{_HEX_DIGITS})p[+-]?{_DIGITS}",
+    re.ASCII | re.IGNORECASE,
 )
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
@@ -276,8 +280,8 @@ def _double_to_uint(number: float) -> Uint:
 
 def _string_to_double(text: str) -> float:
     if _HEX_FLOAT.fullmatch(text) is not None:
-        return _finite(text, float.fromhex)
-    if _GO_FLOAT.fullmatch(text) is None or "_" in text:
+        return _finite(text.replace("_", ""), float.fromhex)
+    if _GO_FLOAT.fullmatch(text) is None:
         raise _conversion_error(text, "double")
     return _finite(text, float)
 

@@ -8,7 +8,7 @@ would have to be read from files, which the core does not do.
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from fractions import Fraction
+from decimal import Decimal
 from typing import Final
 
 from scheduler.cel.errors import Failure
@@ -93,11 +93,7 @@ def duration_text(value: Duration) -> str:
     """Return a duration in seconds, e.g. "1.5s"."""
     whole, rest = divmod(abs(value.nanos), _SECOND)
     seconds = whole + rest / 1e9
-    text = (
-        f"{Fraction(repr(seconds)):.20f}".rstrip("0").rstrip(".")
-        if "e" in repr(seconds)
-        else (repr(seconds).removesuffix(".0"))
-    )
+    text = format(Decimal(repr(seconds)), "f").removesuffix(".0")
     sign = "-" if value.nanos < 0 and text != "0" else ""
     return f"{sign}{text}s"
 

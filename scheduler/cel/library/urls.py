@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from scheduler.cel.errors import Failure
+from scheduler.cel.library.net import AddressError, parse_address
 from scheduler.cel.library.overloads import function, method, traversal
 from scheduler.cel.values import Opaque, Value, go_quote
 
@@ -17,7 +18,13 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 _ESCAPES: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_BAD_HOST: Final = re.compile(r"[ \"<>\\^`{|}/?#@%]|%(?![0-9A-Fa-f]{2})")
+#: Characters that a host must not have, and escapes: others than those of `%` and of bytes beyond
+#: ASCII, and in the zone of an address all but those of what it may have or of a blank.
+_BAD_HOST: Final = re.compile(r"[ \\^`{|}/?#@]|%(?!25|[89A-Fa-f][0-9A-Fa-f])(..?)?")
+_BAD_ZONE: Final = re.compile(
+    r"[ \\^`{|}/?#@]|%(?!2[0-24-9A-Ea-e]|3[0-9A-Ea-e]|[46][1-9A-Fa-f]|5[0-9ABDFabdf]|7[0-9AEae])"
+    r"(..?)?"
+)
 _USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*", re.ASCII)
 _PLAIN: Final = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@"
@@ -101,7 +108,7 @@ def _split(rest: str, text: str) -> tuple[str, str, str, str]:
     host = ""
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
-        host, rest = _host(authority, text), slash + path
+        host, rest = _host(authority, scheme, text), slash + path
     if _ESCAPES.search(rest):
         raise UrlError(text, f"invalid URL escape {_bad_escape(rest)}")
     return scheme, host, rest, query
@@ -116,39 +123,49 @@ def _scheme(rest: str, text: str) -> tuple[str, str]:
     return head.lower(), tail
 
 
-def _host(authority: str, text: str) -> str:
+def _host(authority: str, scheme: str, text: str) -> str:
     user, at, host = authority.rpartition("@")
     if at and _USER.fullmatch(user) is None:
         raise UrlError(text, "net/url: invalid userinfo")
     if at and _ESCAPES.search(user):
         raise UrlError(text, f"invalid URL escape {_bad_escape(user)}")
+    if host.rfind("[") > 0:
+        raise UrlError(text, "invalid IP-literal")
     if host.startswith("["):
         return _bracketed(host, text)
-    _, colon, port = host.rpartition(":")
+    # Only lists of hosts, in URLs of databases, may have several colons.
+    strict = scheme in ("http", "https")
+    _, colon, port = host.partition(":") if strict else host.rpartition(":")
     if colon and _PORT.fullmatch(colon + port) is None:
         raise UrlError(text, f'invalid port "{colon + port}" after host')
-    bad = _BAD_HOST.search(host)
+    return _host_text(host, _BAD_HOST, text)
+
+
+def _host_text(host: str, forbidden: re.Pattern[str], text: str) -> str:
+    bad = forbidden.search(host)
     if bad is not None:
-        problem = f'invalid character "{bad.group()}" in host name'
-        if bad.group() == "%":
-            problem = f"invalid URL escape {_bad_percent(host)}"
-        raise UrlError(text, problem)
-    return host
-
-
-def _bad_percent(host: str) -> str:
-    at = host.find("%")
-    return f'"{host[at : at + 3]}"'
+        found = bad.group()
+        problem = f'invalid character "{found}" in host name'
+        raise UrlError(text, f'invalid URL escape "{found}"' if found[0] == "%" else problem)
+    return unquote_to_bytes(host).decode(errors="replace")
 
 
 def _bracketed(host: str, text: str) -> str:
-    address, bracket, port = host.rpartition("]")
+    """Return a host that is an address, which is one of IPv6, perhaps with a zone."""
+    address, bracket, port = host[1:].rpartition("]")
     if not bracket:
         raise UrlError(text, "missing ']' in host")
     if _PORT.fullmatch(port) is None:
         raise UrlError(text, f'invalid port "{port}" after host')
-    zone = address.partition("%25")
-    return f"{zone[0]}%{zone[2]}]{port}" if zone[1] else host
+    name, percent, zone = address.partition("%25")
+    name, zone = _host_text(name, _BAD_HOST, text), _host_text(zone, _BAD_ZONE, text)
+    try:
+        is_four = parse_address(name).bits == 32
+    except AddressError as error:
+        raise UrlError(text, f"invalid host: {error}") from None
+    if is_four or (percent and not zone):
+        raise UrlError(text, "invalid IP-literal")
+    return f"[{name}%{zone}]{port}" if percent else host
 
 
 def _url(text: str) -> Url:

@@ -155,6 +155,8 @@ def _present(value: Value, key: Value) -> Optional:
 
 def _position(key: Value) -> int:
     if type(key) in (int, Uint):
+        if key > INT_MAX:
+            raise Failure(f"unsupported index value {show(key)} in list")
         return int(key)
     if type(key) is float:
         if key.is_integer() and INT_MIN <= key <= INT_MAX:
@@ -167,7 +169,11 @@ def has_step(path: Path, field: str) -> Step:
     """Return the closure for `has(path.field)`."""
 
     def step(environment: Environment) -> bool:
-        value, _ = path.walk(environment)
-        return _present(value, field) is not NONE
+        value, is_optional = path.walk(environment)
+        found = _present(value, field) is not NONE
+        if is_optional and not found:
+            # An optional lookup that finds nothing costs nothing; what it begins with has a cost.
+            environment[COST] -= path.cost
+        return found
 
     return step

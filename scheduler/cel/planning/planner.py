@@ -250,7 +250,11 @@ class _Planner:
                 return Constant(dispatched(node, arguments)[0](only.value))
         if node.function in _WITH_PATTERN:
             _check_pattern(arguments[1])
-        if node.function == "@in" and isinstance(arguments[1], Constant):
+        if (
+            node.function == "@in"
+            and isinstance(node.arguments[1], ListLiteral)
+            and isinstance(arguments[1], Constant)
+        ):
             return self._constant_in(node, arguments)
         return call_step(node, arguments, tracked=self._tracked)
 

@@ -202,6 +202,8 @@ class SchedulingAlgorithm:
             return self._select_node(context, filtered, scores)
         if filtered.has_unasked_nodes or not self._cluster.columns.node_count:
             return None
+        if error := self._verdicts.error(filtered.codes, alone=True):
+            raise PluginError(error)
         return (yield from self._run_post_filters(context, filtered, extender_result))
 
     def _ask_filters(
@@ -337,9 +339,8 @@ class SchedulingAlgorithm:
             PluginError: A filter fails.
         """
         expected = nominated_pods.expected(pod, self._cluster, prepared.predicates, rows)
-        for code in () if expected is None else np.unique(expected[1]).tolist():
-            if self._verdicts[code].failed:
-                raise PluginError(", ".join(self._verdicts[code].reasons))
+        if expected is not None and (error := self._verdicts.error(expected[1])):
+            raise PluginError(error)
         return expected
 
     def _select_node(

@@ -10,6 +10,10 @@ The writer puts effects in and takes them out; nothing here waits or does I/O.
 | event | RecordEvent |
 | extend | Ask, and Bind where an extender binds |
 
+In the lane of bindings, what binds a pod or frees something goes before the volumes and claims that
+other pods need before they are bound. So the pods of a burst are bound one by one, and not all at
+its end. Every fourth turn is that of volumes and claims: pods without them never keep them waiting.
+
 Each lane owns a share of the places, so none can starve another; the rest is used by importance.
 Requests to extenders have as many places of their own: extenders may be slow, and are not the API
 server. The effects of one pod are sent strictly in the order in which they came in, so a late
@@ -68,7 +72,7 @@ _BY_IMPORTANCE: Final = tuple(Lane)
 
 LANES: Final[dict[type[Effect], Lane]] = {
     Bind: Lane.BIND,
-    # A pod waits for its volumes before it is bound: they are as urgent as bindings.
+    # A pod waits for these before it is bound.
     BindVolumes: Lane.BIND,
     BindClaims: Lane.BIND,
     # Other pods wait for what these free.
@@ -83,6 +87,13 @@ LANES: Final[dict[type[Effect], Lane]] = {
     RecordEvent: Lane.EVENT,
     Ask: Lane.EXTEND,
 }
+
+#: The effects of the lane of bindings that prepare a pod for its binding.
+_PREPARING: Final = (BindVolumes, BindClaims)
+
+#: So many other effects of that lane are sent in a row while some of these wait. They take up to
+#: three requests each, so a stream of bindings and these share the places evenly.
+_IN_A_ROW: Final = 3
 
 #: Stands for the pod of `SaveLedger` effects, so that they are sent in order.
 LEDGER: Final = PodRef("", "", "ledger")
@@ -137,6 +148,10 @@ class EffectQueue:
         # By lane; lists, because looking up an enum member in a dict takes longer than the rest.
         self._shares = [shared.get(lane) for lane in Lane]
         self._lanes: list[deque[QueuedEffect]] = [deque() for _ in Lane]
+        #: The part of the lane of bindings that prepares pods, and how many effects of the other
+        #: part were taken since the last of these.
+        self._preparing: deque[QueuedEffect] = deque()
+        self._in_a_row = 0
         self._lengths = [0 for _ in Lane]
         self._sent = [0 for _ in Lane]
         self._pods: dict[str, deque[QueuedEffect]] = {}
@@ -169,7 +184,7 @@ class EffectQueue:
     def take(self) -> QueuedEffect | None:
         """Return the effect to send next, if there is one and a place for it."""
         for lane in _BY_IMPORTANCE:
-            if self._lanes[lane] and self._has_capacity(lane) and (entry := self._pop(lane)):
+            if self._lengths[lane] and self._has_capacity(lane) and (entry := self._pop(lane)):
                 entry.sent = True
                 self._lengths[lane] -= 1
                 self._claimed += self._beyond_share(lane)
@@ -204,6 +219,7 @@ class EffectQueue:
         for lane in Lane:
             self._lanes[lane].clear()
             self._lengths[lane] = 0
+        self._preparing.clear()
         return unsent
 
     def _new(self, effect: Effect, lane: Lane) -> QueuedEffect:
@@ -215,7 +231,8 @@ class EffectQueue:
         """Put the first effect of a pod into its lane, once."""
         if not entry.queued:
             entry.queued = True
-            self._lanes[entry.lane].append(entry)
+            prepares = isinstance(entry.effect, _PREPARING)
+            (self._preparing if prepares else self._lanes[entry.lane]).append(entry)
 
     def _replace(self, entries: deque[QueuedEffect], effect: SetCondition) -> Effect | None:
         """Replace an unsent condition by a newer one, if no other effect came between."""
@@ -242,6 +259,11 @@ class EffectQueue:
     def _pop(self, lane: Lane) -> QueuedEffect | None:
         """Take the first effect out of a lane that is still needed."""
         queue = self._lanes[lane]
+        if lane is Lane.BIND and self._preparing:
+            if not queue or self._in_a_row >= _IN_A_ROW:
+                self._in_a_row = 0
+                return self._preparing.popleft()
+            self._in_a_row += 1
         while queue:
             entry = queue.popleft()
             if not entry.obsolete:

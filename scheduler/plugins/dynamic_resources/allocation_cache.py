@@ -7,7 +7,7 @@ Axes: n rows of a view, S signatures.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import PoolError
 
-__all__ = ["AllocationCache", "Outcome", "ToAllocate"]
+__all__ = ["AllocationCache", "Outcome", "ToAllocate", "timed_out"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -46,8 +46,13 @@ _STEPS_PER_SECOND: Final = 200_000
 #: No search makes more, whatever the configured limit is; large pools may take longer.
 _MAX_STEPS: Final = 50_000
 _STEPS_PER_DEVICE: Final = 4
-#: All searches of an attempt together make no more.
-_MAX_STEPS_OF_ATTEMPT: Final = 400_000
+#: A search that needs more is made after those on the other nodes.
+_FEW_STEPS: Final = 2_000
+#: All searches of an attempt together make no more, beside the one that exceeds it. Short ones
+#: count a part only: every node of a large cluster may need one.
+_MAX_STEPS_OF_ATTEMPT: Final = 100_000
+_SHORT: Final = 500
+_PART: Final = 4
 
 
 class Outcome(IntEnum):
@@ -59,6 +64,8 @@ class Outcome(IntEnum):
     INVALID_POOLS = 2
     #: It ends the attempt.
     ERROR = 3
+    #: It took too many steps, and ends the attempt if no other node fits.
+    GIVEN_UP = 4
 
 
 class ToAllocate(NamedTuple):
@@ -145,11 +152,10 @@ class AllocationCache:
             missing = signatures[unknown]
             different, first = np.unique(missing, return_index=True)
             rows_of = rows[unknown[first]].tolist()
-            for signature, row in zip(different.tolist(), rows_of, strict=True):
-                node = nodes[row]
-                if node is not None:
-                    self._search(form, claims, signature, node)
-            outcomes[unknown] = form.outcomes[missing]
+            at = [nodes[row] for row in rows_of]
+            self._search_all(form, claims, zip(different.tolist(), at, strict=True))
+            found = form.outcomes[missing]
+            outcomes[unknown] = np.where(found == Outcome.UNKNOWN, Outcome.GIVEN_UP, found)
         failed = (outcomes == Outcome.ERROR).nonzero()[0]
         if failed.shape[0]:
             node = nodes[int(rows[int(failed[0])])]
@@ -184,7 +190,7 @@ class AllocationCache:
         try:
             found = self._made(form, claims, node, self._steps).run()
         except EvaluationsExhaustedError as error:
-            raise PluginError(f"claim allocation failed on {_timed_out(node)}") from error
+            raise PluginError(f"claim allocation failed on {_too_late(node)}") from error
         except (SearchError, SearchTimeoutError, PoolError) as error:
             raise PluginError(
                 f"claim allocation failed on node {node.metadata.name}: {error}"
@@ -227,33 +233,62 @@ class AllocationCache:
         labels = [claim.label for claim in claims]
         return Allocator(form.claims, labels, pools, self._devices, most_steps)
 
-    def _search(
-        self, form: _Form, claims: Sequence[ToAllocate], signature: int, node: Node
+    def _search_all(
+        self,
+        form: _Form,
+        claims: Sequence[ToAllocate],
+        missing: Iterable[tuple[int, Node | None]],
     ) -> None:
-        """Store the result of a search for one signature."""
+        """Store the results for signatures, those that are soon known first.
+
+        Those that the attempt has no steps left for stay unknown.
+        """
+        for most_steps in (min(_FEW_STEPS, self._steps), self._steps):
+            left = []
+            for signature, node in missing:
+                if node is not None and not self._search(form, claims, signature, node, most_steps):
+                    left.append((signature, node))
+            missing = left
+
+    def _search(
+        self,
+        form: _Form,
+        claims: Sequence[ToAllocate],
+        signature: int,
+        node: Node,
+        most_steps: int,
+    ) -> bool:
+        """Store the result of a search for one signature; return whether it is known."""
         if self._steps_left <= 0:
-            raise PluginError(_filter_error(_timed_out(node)))
+            return False
         try:
-            search = self._made(form, claims, node, self._steps)
+            search = self._made(form, claims, node, most_steps)
         except PoolError:
             form.outcomes[signature] = Outcome.ERROR
-            return
+            return True
         try:
             found = search.run()
         except EvaluationsExhaustedError as error:
             # This is not a result: the next attempt continues from what was evaluated.
-            raise PluginError(_filter_error(_timed_out(node))) from error
-        except (SearchError, SearchTimeoutError):
+            raise PluginError(timed_out(node)) from error
+        except SearchError:
             form.outcomes[signature] = Outcome.ERROR
-            return
+            return True
+        except SearchTimeoutError:
+            if most_steps < self._steps:
+                return False
+            # Each search for this signature would end here: it is another one if devices change.
+            form.outcomes[signature] = Outcome.GIVEN_UP
+            return True
         finally:
-            self._steps_left -= search.steps
+            self._steps_left -= search.steps // (_PART if search.steps <= _SHORT else 1)
         if found is not None:
             form.outcomes[signature] = Outcome.FITS
             form.scores[signature] = sum(_PRIORITY - choice for choice in found.chosen.values())
         else:
             invalid = search.has_invalid_pool
             form.outcomes[signature] = Outcome.INVALID_POOLS if invalid else Outcome.CANNOT
+        return True
 
     def _error(self, claims: Sequence[ToAllocate], form: _Form, node: Node) -> str:
         """Return the text of the error that the search on a node meets; it has names in it."""
@@ -262,8 +297,8 @@ class AllocationCache:
         except (SearchError, PoolError) as error:
             return _filter_error(str(error))
         except (SearchTimeoutError, EvaluationsExhaustedError):
-            pass
-        return _filter_error(_timed_out(node))
+            return timed_out(node)
+        raise AssertionError("the search has met an error before")
 
 
 #: The score of the first choice of a request.
@@ -271,7 +306,12 @@ class AllocationCache:
 _PRIORITY: Final = 8
 
 
-def _timed_out(node: Node) -> str:
+def timed_out(node: Node) -> str:
+    """Return the text for a node that took too many steps."""
+    return _filter_error(_too_late(node))
+
+
+def _too_late(node: Node) -> str:
     return f"node {node.metadata.name}: timed out trying to allocate devices"
 
 

@@ -3,8 +3,8 @@
 Pools, slices, devices, requests and claims are tried in a fixed order, which is visible in the
 allocation. Within a request only combinations of devices are tried, between requests everything.
 
-A device that is equal to one that failed in the same place is skipped: it would fail, too. This
-changes how soon a failure is known, and not which solution is found.
+What cannot succeed is not tried: `pruning`. This changes how soon a failure is known, and neither
+which solution is found, nor which error is met first.
 
 Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.Allocator.Allocate.
 Differs: the time limit is a number of steps, as nothing here reads a clock.
@@ -15,9 +15,14 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from scheduler.model.api.devices import EXACT_COUNT, MAX_RESULTS
+from scheduler.plugins.dynamic_resources.candidates import (
+    CandidateFinder,
+    Candidates,
+    SearchError,
+)
 from scheduler.plugins.dynamic_resources.capacity import CapacityError
 from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
-from scheduler.plugins.dynamic_resources.device_selectors import Expression, explained
+from scheduler.plugins.dynamic_resources.pruning import MANY, Pruning
 from scheduler.plugins.dynamic_resources.taken_devices import (
     ConstraintViolatedError,
     TakenDevice,
@@ -26,16 +31,14 @@ from scheduler.plugins.dynamic_resources.taken_devices import (
 )
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import NodePool
-from scheduler.state.devices.slices import DeviceEntry
 
-__all__ = ["Allocator", "Found", "SearchError", "SearchTimeoutError"]
+__all__ = ["PATIENCE", "Allocator", "Found", "SearchError", "SearchTimeoutError"]
 
 #: A search calls itself, four times for each device; pods that need more are refused.
 _MAX_DEPTH: Final = 720
-
-
-class SearchError(Exception):
-    """The search cannot go on: the attempt ends with this text."""
+#: After so many devices that were of no use, what cannot succeed is found out first: for less it
+#: costs more than it saves.
+PATIENCE: Final = 32
 
 
 class SearchTimeoutError(Exception):
@@ -58,11 +61,6 @@ class Found(NamedTuple):
     chosen: Mapping[tuple[int, int], int]
 
 
-#: Position of a device: pool, index in the pool.
-_Start = tuple[int, int]
-_FIRST: Final[_Start] = (0, 0)
-
-
 class _Spot(NamedTuple):
     """A request that is being placed."""
 
@@ -82,6 +80,7 @@ class Allocator:
         pools: Sequence[NodePool],
         devices: Devices,
         most_steps: int,
+        patience: int = PATIENCE,
     ) -> None:
         """Prepare a search.
 
@@ -91,18 +90,24 @@ class Allocator:
             pools: Of the node.
             devices: What is known of devices.
             most_steps: The search is given up after so many.
+            patience: After so many useless devices it is found out first what cannot succeed.
         """
         self._claims = claims
         self._labels = labels
         self._pools = pools
-        self._usable = [pool for pool in pools if not pool.incomplete and not pool.invalid]
+        usable = [pool for pool in pools if not pool.incomplete and not pool.invalid]
         self._reference = devices.reference
         self._most_steps = most_steps
         #: How many were made.
         self.steps = 0
-        self._needs: dict[Want, tuple[int, tuple[tuple[NodePool, DeviceEntry], ...]]] = {}
-        self._taking = Taking(claims, devices)
+        self._taking = Taking(claims, usable, devices)
+        self._finder = CandidateFinder(labels, self._taking, devices.reference, self._step)
         self._chosen: dict[tuple[int, int], int] = {}
+        self._patience = patience
+        #: Once there is no more patience.
+        self._pruning: Pruning | None = None
+        #: The sets of equal devices, where there are too many for that.
+        self._equals: dict[Hashable, int] = {}
 
     @property
     def has_invalid_pool(self) -> bool:
@@ -123,7 +128,7 @@ class Allocator:
             raise SearchError(
                 "the claims of the pod ask for more devices than preemptive-scheduler searches for"
             )
-        if self._place(0, 0, None, 0, _FIRST) is not _Outcome.FOUND:
+        if self._place(0, 0, None) is not _Outcome.FOUND:
             return None
         return Found(tuple(map(tuple, self._taking.taken)), dict(self._chosen))
 
@@ -178,171 +183,156 @@ class Allocator:
             missing = f'deviceclass.resource.k8s.io "{name}" not found'
             raise SearchError(f"{where}: could not retrieve device class {name}: {missing}")
         if want.all:
-            every = self._every(want, where, label)
-            self._needs[want] = (len(every), every)
+            every = self._finder.every(want, where, label, self._pools)
+            seen = sum(1 << at for at in every) if len(every) <= MAX_RESULTS else 0
+            candidates = Candidates(len(every), seen, every)
         elif want.api.allocation_mode == EXACT_COUNT:
-            self._needs[want] = (want.api.count, ())
+            candidates = Candidates(want.api.count)
         else:
             raise SearchError(f"{where}: unsupported count mode {want.api.allocation_mode}")
-        return self._needs[want][0]
-
-    def _every(
-        self, want: Want, where: str, label: str
-    ) -> tuple[tuple[NodePool, DeviceEntry], ...]:
-        """Return all devices that can be selected, for the mode `All`."""
-        every = []
-        for pool in self._pools:
-            if pool.incomplete or pool.invalid:
-                state = "being updated" if pool.incomplete else "invalid"
-                raise SearchError(
-                    f"{where}: asks for all devices, but resource pool {pool.name} is currently "
-                    f"{state}"
-                )
-            for entry in pool.devices:
-                self._step()
-                if not self._is_selectable(want, pool, entry, label):
-                    continue
-                try:
-                    if self._taking.has_capacity(want, entry):
-                        every.append((pool, entry))
-                except CapacityError as error:
-                    name = entry.device.name
-                    text = f"{where}: checking capacity for device {name}: {error}"
-                    raise SearchError(text) from error
-        return tuple(every)
+        self._finder.candidates[want] = candidates
+        return candidates.need
 
     # The search -------------------------------------------------------------------------------
 
-    def _place(
-        self, index: int, position: int, choice: int | None, number: int, start: _Start
-    ) -> _Outcome:
-        """Place everything from a device of a request on.
+    def _place(self, index: int, position: int, choice: int | None) -> _Outcome:
+        """Place everything from a request on.
 
         Args:
             index: Of the claim.
             position: Of the request in the claim.
             choice: The choice of the request that is tried, if it has choices.
-            number: How many devices the request has already.
-            start: Where to go on, so that only combinations are tried.
         """
         self._step()
         if index >= len(self._claims):
             return _Outcome.FOUND
         requests = self._claims[index].requests
         if position >= len(requests):
-            done = self._place(index + 1, 0, None, 0, _FIRST)
+            done = self._place(index + 1, 0, None)
             return _Outcome.FAILED if done is _Outcome.TOO_MANY else done
-        request = requests[position]
-        if request.optional and choice is None:
-            return self._place_choice(index, position)
-        return self._place_want(_Spot(index, position, choice), number, start)
+        if choice is not None:
+            return self._place_want(_Spot(index, position, choice), 0, 0, 0)
+        pruning, state = self._pruning, None
+        if pruning is not None:
+            state = pruning.state(index, position)
+            known = pruning.failed.get(state)
+            if known is not None:
+                return _Outcome(known)
+        if requests[position].optional:
+            done = self._place_choice(index, position)
+        else:
+            done = self._place_want(_Spot(index, position, None), 0, 0, 0)
+        if pruning is not None and done is not _Outcome.FOUND:
+            pruning.failed[state] = done
+        return done
 
     def _place_choice(self, index: int, position: int) -> _Outcome:
         """Try the choices of a request in their order."""
         too_many = True
         for choice in range(len(self._claims[index].requests[position].wants)):
-            done = self._place(index, position, choice, 0, _FIRST)
+            done = self._place(index, position, choice)
             if done is _Outcome.FOUND:
                 self._chosen[index, position] = choice
                 return done
             too_many = too_many and done is _Outcome.TOO_MANY
         return _Outcome.TOO_MANY if too_many else _Outcome.FAILED
 
-    def _place_want(self, spot: _Spot, number: int, start: _Start) -> _Outcome:
-        """Place the next device of a request, or what comes after the request."""
+    def _place_want(self, spot: _Spot, number: int, start: int, barred: int) -> _Outcome:
+        """Place the next device of a request, or what comes after the request.
+
+        Args:
+            spot: The request.
+            number: How many devices it has already.
+            start: The position to go on from, so that only combinations are tried.
+            barred: The set of devices that are as useless for the request as those tried before.
+        """
         index, position, choice = spot
         want = self._claims[index].requests[position].wants[choice or 0]
-        need, every = self._needs[want]
+        candidates = self._finder.candidates[want]
+        need, every = candidates.need, candidates.every
         if want.all and not every:
             return _Outcome.FAILED
         if number >= need:
-            return self._place(index, position + 1, None, 0, _FIRST)
+            return self._place(index, position + 1, None)
         if len(self._taking.taken[index]) + need - number > MAX_RESULTS:
             return _Outcome.TOO_MANY
+        self._step()
         if not want.all:
-            return self._place_device(spot, want, number, start)
-        undo = self._take(index, want, *every[number], must=True)
-        if undo is None:
-            return _Outcome.FAILED
-        return self._go_on(spot, undo, number, _FIRST)
+            return self._place_device(spot, want, number, start, barred)
+        undo = self._take(index, want, every[number], must=True)
+        return _Outcome.FAILED if undo is None else self._go_on(spot, undo, number, 0)
 
-    def _go_on(self, spot: _Spot, undo: Undo, number: int, start: _Start) -> _Outcome:
+    def _go_on(self, spot: _Spot, undo: Undo, number: int, barred: int) -> _Outcome:
         """Place what comes after a device that was taken; give it back if that fails."""
-        index, position, choice = spot
-        done = self._place(index, position, choice, number + 1, start)
+        done = self._place_want(spot, number + 1, undo.at + 1, barred)
         if done is not _Outcome.FOUND:
-            self._taking.give_back(index, undo)
+            self._taking.give_back(spot.claim, undo)
         return done
 
-    def _place_device(self, spot: _Spot, want: Want, number: int, start: _Start) -> _Outcome:
-        """Try the devices of all pools, from a position on."""
-        first_pool, first_device = start
-        for at_pool in range(first_pool, len(self._usable)):
-            pool = self._usable[at_pool]
-            failed: set[Hashable] = set()
-            for at_device in range(first_device, len(pool.devices)):
-                entry = pool.devices[at_device]
-                self._step()
-                if self._taking.is_in_use(spot.claim, want, entry):
-                    continue
-                twin = self._taking.twin(want, pool, entry)
-                if twin is not None and twin in failed:
-                    continue
-                undo = self._selected(spot.claim, want, pool, entry)
-                if undo is not None:
-                    done = self._go_on(spot, undo, number, (at_pool, at_device + 1))
-                    if done is not _Outcome.FAILED:
-                        return done
-                failed.add(twin)
-            first_device = 0
+    def _place_device(
+        self, spot: _Spot, want: Want, number: int, start: int, barred: int
+    ) -> _Outcome:
+        """Try the devices from a position on; for the arguments see `_place_want`."""
+        index, left = spot.claim, self._finder.candidates[want].need - number
+        if self._pruning is not None and self._pruning.is_hopeless(
+            index, spot.request, want, left, -1 << start & ~barred
+        ):
+            return _Outcome.FAILED
+        # Where there were enough for the device before there are enough for the first one tried.
+        enough = number > 0 or left == 1
+        while enough or self._finder.has_enough(index, want, left, start, barred):
+            at = self._finder.next(index, want, start, barred)
+            if at is None:
+                break
+            self._step()
+            undo = self._take(index, want, at, must=False)
+            if undo is not None:
+                done = self._go_on(spot, undo, number, barred)
+                if done is not _Outcome.FAILED:
+                    return done
+            barred |= self._barred(index, spot.request, want, at)
+            start, enough = at + 1, left == 1
         return _Outcome.FAILED
 
-    def _selected(self, index: int, want: Want, pool: NodePool, entry: DeviceEntry) -> Undo | None:
-        """Take a device that can be selected; `None` if that is not possible."""
-        if not self._is_selectable(want, pool, entry, self._labels[index]):
-            return None
-        return self._take(index, want, pool, entry, must=False)
+    def _barred(self, index: int, position: int, want: Want, at: int) -> int:
+        """Return the set of devices that are useless for a request, as one of them is."""
+        if self._patience > 0:
+            self._patience -= 1
+            return 0
+        if len(self._taking.entries) > MANY:
+            return self._equal(want, at)
+        if self._pruning is None:
+            for of, claim in enumerate(self._claims):
+                for each in (each for request in claim.requests for each in request.wants):
+                    while not each.all and self._finder.look(of, each, len(self._taking.entries)):
+                        pass
+            self._pruning = Pruning(self._claims, self._finder.candidates, self._taking, self._step)
+        return self._pruning.twins(index, position, want, at)
 
-    def _take(
-        self, index: int, want: Want, pool: NodePool, entry: DeviceEntry, *, must: bool
-    ) -> Undo | None:
+    def _equal(self, want: Want, at: int) -> int:
+        """Return the set of devices that are equal to one; none for what can be used twice."""
+        entries, one = self._taking.entries, self._taking.entries[at]
+        if want.admin or one.shared:
+            return 0
+        equal = self._equals.get(one.twin)
+        if equal is None:
+            bits = ["01"[each.twin == one.twin] for each in reversed(entries)]
+            equal = self._equals[one.twin] = int("".join(bits), 2)
+        return equal
+
+    def _take(self, index: int, want: Want, at: int, *, must: bool) -> Undo | None:
+        entry = self._taking.entries[at]
         try:
-            return self._taking.take(index, want, pool, entry, must=must)
+            return self._taking.take(index, want, at, must=must)
         except ConstraintViolatedError as error:
             raise SearchError(
                 f"claim {self._labels[index]}, request {want.shown}: cannot add device "
                 f"{'/'.join(entry.id)} because a claim constraint would not be satisfied"
             ) from error
         except CapacityError as error:
-            raise SearchError(
-                f"claim {self._labels[index]}, request {want.shown}: checking capacity for device "
-                f"{'/'.join(entry.id)}: {error}"
-            ) from error
+            raise self._finder.capacity_error(index, want, entry, error) from error
 
-    def _step(self) -> None:
-        self.steps += 1
+    def _step(self, number: int = 1) -> None:
+        self.steps += number
         if self.steps > self._most_steps:
             raise SearchTimeoutError
-
-    def _is_selectable(self, want: Want, pool: NodePool, entry: DeviceEntry, label: str) -> bool:
-        """Return whether the class and the request select a device, and the node can reach it."""
-        name = want.api.device_class_name
-        return (
-            self._match(want.class_selectors, f"class {name}", entry)
-            and self._match(want.selectors, f"claim {label}", entry)
-            and entry.id not in pool.unreachable
-        )
-
-    def _match(self, selectors: Sequence[Expression], where: str, entry: DeviceEntry) -> bool:
-        for position, selector in enumerate(selectors):
-            result = selector.result(entry.kind)
-            if isinstance(result, str):
-                at = f"{where}: selector #{position}"
-                if selector.refusal:
-                    raise SearchError(f"{at}: CEL compile error: {selector.refusal}")
-                named = self._reference.selector_errors_name_devices
-                on, cure = explained(result, "/".join(entry.id), named=named)
-                raise SearchError(f"{at}{on}: CEL runtime error: {result}{cure}")
-            if not result:
-                return False
-        return True

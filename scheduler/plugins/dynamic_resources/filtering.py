@@ -30,6 +30,7 @@ from scheduler.plugins.dynamic_resources.allocation_cache import (
     AllocationCache,
     Outcome,
     ToAllocate,
+    timed_out,
 )
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod, resolve
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
@@ -235,6 +236,11 @@ class DeviceFilter(CompiledFilter):
         codes = np.zeros(len(nodes), dtype=np.uint16)
         codes[outcomes == Outcome.CANNOT] = self._code(CANNOT)
         codes[outcomes == Outcome.INVALID_POOLS] = self._code(INVALID)
+        for position in (outcomes == Outcome.GIVEN_UP).nonzero()[0].tolist():
+            node = nodes.columns.nodes[int(nodes.rows[position])]
+            text = "" if node is None else timed_out(node)
+            verdict = Verdict(NAME, (text,), resolvable=False, failed=True, alone=True)
+            codes[position] = self._verdicts.code(verdict)
         if not self._where:
             return codes
         fits = codes == 0

@@ -4,8 +4,12 @@ Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.alloc
 checkAvailableCounters. Differs: counters belong to a pool of one driver, as in v0.37.2.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import accumulate, chain
+from operator import or_
+from typing import Final, NamedTuple
 
 from scheduler.plugins.dynamic_resources.capacity import Consumption, consumption, is_simple
 from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
@@ -13,7 +17,6 @@ from scheduler.plugins.dynamic_resources.constraints import ConstraintState
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import NodePool
 from scheduler.state.devices.slices import DeviceEntry, PoolId
-from scheduler.state.devices.usage import DeviceId
 
 __all__ = ["ConstraintViolatedError", "TakenDevice", "Taking", "Undo"]
 
@@ -34,52 +37,78 @@ class TakenDevice(NamedTuple):
 class Undo(NamedTuple):
     """What is needed to give a device back."""
 
-    pool: NodePool
-    entry: DeviceEntry
+    #: The position of the device.
+    at: int
     constraints: tuple[ConstraintState, ...]
     #: Whether it consumes counters.
     counted: bool
 
 
 class Taking:
-    """The devices that one search has taken, claim by claim."""
+    """The devices that one search has taken, claim by claim.
 
-    def __init__(self, claims: Sequence[ClaimDemand], devices: Devices) -> None:
+    A device has a position, in the order of the search; sets of devices are integers with a bit for
+    each position.
+    """
+
+    def __init__(
+        self, claims: Sequence[ClaimDemand], pools: Sequence[NodePool], devices: Devices
+    ) -> None:
         self._devices = devices
-        self._usage = devices.usage
         self._reference = devices.reference
+        self.usage: Final = devices.usage
+        self._pools = pools
+        alone = pools[0] if len(pools) == 1 else None
+        every = chain.from_iterable(pool.devices for pool in pools)
+        #: All devices by position.
+        self.entries: Final = tuple(every) if alone is None else alone.devices
+        beyond = chain.from_iterable(pool.unreachable for pool in pools)
+        #: Devices that are not on the node.
+        self.unreachable: Final = frozenset(beyond) if alone is None else alone.unreachable
         #: The devices of each claim, in the order in which they were taken.
-        self.taken: list[list[TakenDevice]] = [[] for _ in claims]
-        self._constraints = [
+        self.taken: Final[list[list[TakenDevice]]] = [[] for _ in claims]
+        #: The constraints of each claim.
+        self.constraints: Final = [
             [ConstraintState(constraint) for constraint in claim.constraints] for claim in claims
         ]
-        #: The claims that have taken a device alone.
-        self._holders: dict[DeviceId, set[int]] = {}
-        #: What each share of a shared device consumes.
-        self._shares: dict[DeviceId, list[Consumption]] = {}
-        self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
+        #: The set of devices that each claim has taken alone, and that of all claims.
+        self.held: Final = [0] * len(claims)
+        self.held_by_any = 0
+        #: What each share of a shared device consumes, by position.
+        self.shares: Final[dict[int, list[Consumption]]] = {}
+        #: The counters that are consumed, in billionths, and what there is, by pool.
+        self.consumed: Final[dict[PoolId, dict[tuple[str, str], int]]] = {}
         self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
 
-    def is_in_use(self, index: int, want: Want, entry: DeviceEntry) -> bool:
-        """Return whether a claim cannot have a device because it is taken.
+    def pool(self, at: int) -> NodePool:
+        """Return the pool of a device."""
+        ends = accumulate(len(pool.devices) for pool in self._pools)
+        return self._pools[bisect_right(tuple(ends), at)]
 
-        With admin access only devices of the same claim are out of reach.
+    def blocked(self, index: int, want: Want) -> int:
+        """Return the set of devices that this search has taken out of reach of a claim.
+
+        With admin access only devices of the same claim are.
         """
-        holders = self._holders.get(entry.id)
-        if want.admin:
-            return holders is not None and index in holders
-        return bool(holders) or self._usage.is_taken(entry.id)
+        return self.held[index] if want.admin else self.held_by_any
 
-    def twin(self, want: Want, pool: NodePool, entry: DeviceEntry) -> Hashable:
-        """Return what is equal for devices that would fail in the same way; `None` for none."""
-        if entry.shared:
-            return None
-        unreachable = entry.id in pool.unreachable
-        if not want.admin:
-            # Most are reachable; a pool may have 100,000 devices that have no twin.
-            return (entry.twin, unreachable) if unreachable else entry.twin
-        holders = tuple(sorted(self._holders.get(entry.id, ())))
-        return (entry.twin, unreachable, self._usage.is_taken(entry.id), holders)
+    def may_have(self, index: int, want: Want, at: int) -> bool:
+        """Return whether a claim may have a selected device before anything is taken.
+
+        Raises:
+            CapacityError: The capacity cannot be computed.
+        """
+        entry = self.entries[at]
+        used = (self.usage.consumed(entry.id),) if entry.shared else ()
+        if self._consumption(want, entry, used) is None:
+            return False
+        if entry.taints and not all(map(want.tolerates, entry.taints)):
+            return False
+        return not any(
+            constraint.value(entry) is None
+            for constraint in self.constraints[index]
+            if constraint.concerns(want.request, want.name)
+        )
 
     def has_capacity(self, want: Want, entry: DeviceEntry) -> bool:
         """Return whether a device has what a request needs while it is unused.
@@ -89,16 +118,13 @@ class Taking:
         """
         return self._consumption(want, entry, ()) is not None
 
-    def take(
-        self, index: int, want: Want, pool: NodePool, entry: DeviceEntry, *, must: bool
-    ) -> Undo | None:
+    def take(self, index: int, want: Want, at: int, *, must: bool) -> Undo | None:
         """Take a device for a request of a claim; `None` if that is not possible.
 
         Args:
             index: Of the claim.
             want: The request.
-            pool: Of the device.
-            entry: The device.
+            at: The position of the device. Without `must` it is not blocked, and `may_have` holds.
             must: Whether it has to be this device. Constraints are checked before the capacity
                 then, because their refusal is an error.
 
@@ -106,61 +132,74 @@ class Taking:
             ConstraintViolatedError: It has to be this device, and a constraint forbids it.
             CapacityError: The capacity cannot be computed.
         """
-        if must and not entry.shared and self.is_in_use(index, want, entry):
+        entry = self.entries[at]
+        if must and self._is_out_of_reach(index, want, at):
             return None
-        if entry.shared and not want.admin and self._usage.is_taken(entry.id):
+        consumed: Consumption | None = {}
+        if entry.shared and not must:
+            consumed = self._consumption(want, entry, self._used(at))
+        if consumed is None:
             return None
-        consumed = None if must else self._consumption(want, entry, self._used(entry))
-        if consumed is None and not must:
-            return None
-        counted = bool(entry.counters) and not self._is_shared_already(entry)
-        if counted and not self._consume(pool, entry):
+        counted = bool(entry.counters) and not self._is_shared_already(at)
+        if counted and not self._consume(at):
             return None
         added = self._constrain(index, want, entry, must=must)
         if added is not None and must:
-            consumed = self._consumption(want, entry, self._used(entry))
+            consumed = self._consumption(want, entry, self._used(at))
         if added is None or consumed is None:
-            self._undo(Undo(pool, entry, added or (), counted))
+            self._undo(Undo(at, added or (), counted))
             return None
+        self._add(index, want, at, consumed)
+        return Undo(at, added, counted)
+
+    def _is_out_of_reach(self, index: int, want: Want, at: int) -> bool:
+        """Return whether a claim cannot have a device because another one has it."""
+        entry = self.entries[at]
+        if not entry.shared and self.blocked(index, want) >> at & 1:
+            return True
+        return not want.admin and self.usage.is_taken(entry.id)
+
+    def _add(self, index: int, want: Want, at: int, consumed: Consumption) -> None:
+        entry = self.entries[at]
         if entry.shared:
-            self._shares.setdefault(entry.id, []).append(consumed)
+            self.shares.setdefault(at, []).append(consumed)
         else:
-            self._holders.setdefault(entry.id, set()).add(index)
-        taken = TakenDevice(want, entry, consumed if entry.shared else None)
-        self.taken[index].append(taken)
-        return Undo(pool, entry, added, counted)
+            self.held[index] |= 1 << at
+            self.held_by_any |= 1 << at
+        self.taken[index].append(TakenDevice(want, entry, consumed if entry.shared else None))
 
     def give_back(self, index: int, undo: Undo) -> None:
         """Give back the device that a claim has taken last."""
         self.taken[index].pop()
-        entry = undo.entry
-        if entry.shared:
-            shares = self._shares[entry.id]
+        at = undo.at
+        if self.entries[at].shared:
+            shares = self.shares[at]
             shares.pop()
             if not shares:
-                del self._shares[entry.id]
+                del self.shares[at]
         else:
-            self._holders[entry.id].discard(index)
+            self.held[index] &= ~(1 << at)
+            self.held_by_any = reduce(or_, self.held)
         self._undo(undo)
 
     def _undo(self, undo: Undo) -> None:
         for constraint in reversed(undo.constraints):
             constraint.remove()
         if undo.counted:
-            self._release(undo.pool, undo.entry)
+            self._release(undo.at)
 
-    def _used(self, entry: DeviceEntry) -> tuple[Mapping[str, int], ...]:
+    def _used(self, at: int) -> tuple[Mapping[str, int], ...]:
         """Return what is consumed of a shared device, by others and in this search."""
-        if not entry.shared:
-            return ()
-        return (self._usage.consumed(entry.id), *self._own(entry))
+        entry = self.entries[at]
+        return (self.usage.consumed(entry.id), *self._own(at)) if entry.shared else ()
 
-    def _own(self, entry: DeviceEntry) -> Iterator[Mapping[str, int]]:
-        for share in self._shares.get(entry.id, ()):
+    def _own(self, at: int) -> Iterator[Mapping[str, int]]:
+        for share in self.shares.get(at, ()):
             yield {name: amount.nano for name, amount in share.items()}
 
-    def _is_shared_already(self, entry: DeviceEntry) -> bool:
-        return entry.shared and (entry.id in self._shares or self._usage.is_shared(entry.id))
+    def _is_shared_already(self, at: int) -> bool:
+        entry = self.entries[at]
+        return entry.shared and (at in self.shares or self.usage.is_shared(entry.id))
 
     def _consumption(
         self, want: Want, entry: DeviceEntry, used: tuple[Mapping[str, int], ...]
@@ -173,11 +212,11 @@ class Taking:
     def _constrain(
         self, index: int, want: Want, entry: DeviceEntry, *, must: bool
     ) -> tuple[ConstraintState, ...] | None:
-        """Check taints and constraints; return the constraints that count the device now."""
-        if not all(map(want.tolerates, entry.taints)):
+        """Check constraints, and taints if need be; return those that count the device now."""
+        if must and not all(map(want.tolerates, entry.taints)):
             return None
         added: list[ConstraintState] = []
-        for constraint in self._constraints[index]:
+        for constraint in self.constraints[index]:
             allowed = constraint.add(want.request, want.name, entry)
             if allowed:
                 added.append(constraint)
@@ -189,20 +228,26 @@ class Taking:
                 return None
         return tuple(added)
 
-    def _consume(self, pool: NodePool, entry: DeviceEntry) -> bool:
-        """Consume the counters of a device, if the pool has enough of all of its counters."""
+    def available(self, pool: NodePool) -> dict[tuple[str, str], int]:
+        """Return what there is of the counters of a pool, before anything is taken."""
         available = self._available.get(pool.id)
         if available is None:
             available = self._available[pool.id] = self._devices.available(pool)
-        consumed = self._consumed.setdefault(pool.id, {})
-        for counter, amount in entry.counters:
+        return available
+
+    def _consume(self, at: int) -> bool:
+        """Consume the counters of a device, if the pool has enough of all of its counters."""
+        pool = self.pool(at)
+        consumed = self.consumed.setdefault(pool.id, {})
+        for counter, amount in self.entries[at].counters:
             consumed[counter] = consumed.get(counter, 0) + amount
+        available = self.available(pool)
         if all(amount >= consumed.get(counter, 0) for counter, amount in available.items()):
             return True
-        self._release(pool, entry)
+        self._release(at)
         return False
 
-    def _release(self, pool: NodePool, entry: DeviceEntry) -> None:
-        consumed = self._consumed[pool.id]
-        for counter, amount in entry.counters:
+    def _release(self, at: int) -> None:
+        consumed = self.consumed[self.pool(at).id]
+        for counter, amount in self.entries[at].counters:
             consumed[counter] -= amount

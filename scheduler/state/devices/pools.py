@@ -271,7 +271,9 @@ def _pool(
     relevant = sorted(
         (entry for entry in relevant if entry.item.spec.pool.generation == newest), key=_name
     )
-    count = relevant[0].item.spec.pool.resource_slice_count
+    # Upstream meets those with the name of the node first; a driver may tell another number there.
+    told = min(relevant, key=lambda entry: (not entry.node, _name(entry)))
+    count = told.item.spec.pool.resource_slice_count
     every = relevant
     if len(relevant) != count:
         if any(entry.item.spec.pool.generation > newest for entry in everywhere):

@@ -1,5 +1,6 @@
 """Which effect is sent next."""
 
+import heapq
 from collections import Counter
 
 import pytest
@@ -10,12 +11,18 @@ from scheduler.kube.write.effect_queue import EffectQueue, Lane, QueuedEffect, s
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
+    BindVolumes,
+    ClaimRef,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     PodRef,
     RecordEvent,
+    ReleaseClaims,
     SetCondition,
 )
 
@@ -26,6 +33,14 @@ def ref(uid: str) -> PodRef:
 
 def bind(uid: str, node: str = "n1") -> Bind:
     return Bind(ref(uid), node, "s")
+
+
+def bind_claims(uid: str) -> BindClaims:
+    return BindClaims(ref(uid), "n1", ())
+
+
+def release(uid: str) -> ReleaseClaims:
+    return ReleaseClaims(ref(uid), ())
 
 
 def condition(uid: str, message: str = "", *, clear: bool = False) -> SetCondition:
@@ -98,6 +113,65 @@ def test_an_important_lane_finds_places_though_others_are_full():
     for number in range(100):
         queue.add(bind(f"b{number}"))
     assert len(taken(queue)) == 32
+
+
+CLAIM = ClaimRef("default", "c", "u")
+
+
+@pytest.mark.parametrize(
+    "last",
+    [bind("z"), release("z"), DeallocateClaim(ref("z"), CLAIM), DeleteClaim(ref("z"), CLAIM)],
+)
+def test_what_binds_a_pod_or_frees_something_overtakes_what_must_be_written_before(last: Effect):
+    queue = EffectQueue(64, lambda: 0.0)
+    first = [bind_claims("a"), BindVolumes(ref("b"), "n1", (), ())]
+    for effect in (*first, last):
+        queue.add(effect)
+
+    assert queue.length(Lane.BIND) == 3
+    assert taken(queue) == [last, *first]
+
+
+def test_bindings_leave_every_fourth_turn_to_what_must_be_written_before_others():
+    queue = EffectQueue(64, lambda: 0.0)
+    for number in range(3):
+        queue.add(bind_claims(f"c{number}"))
+    for number in range(9):
+        queue.add(bind(f"b{number}"))
+
+    kinds = "".join("b" if isinstance(each, Bind) else "c" for each in taken(queue))
+    assert kinds == "bbbcbbbcbbbc"
+
+
+def test_pods_with_claims_are_bound_as_they_come_also_in_a_burst():
+    bound = burst(400, decided_per_second=1500, answered_per_second=850)
+
+    assert bound[len(bound) // 2] <= 0.6 * bound[-1]
+
+
+def burst(pods: int, decided_per_second: float, answered_per_second: float) -> list[float]:
+    """Return when the pods of a burst are bound: three requests for the claims, one binds."""
+    places = 64
+    queue = EffectQueue(places, lambda: 0.0)
+    due: list[tuple[float, int, QueuedEffect | None]] = [
+        (number / decided_per_second, number, None) for number in range(pods)
+    ]
+    bound = []
+    while due:
+        now, number, entry = heapq.heappop(due)
+        if entry is None:
+            queue.add(bind_claims(f"p{number}"))
+        else:
+            queue.done(entry)
+            if isinstance(entry.effect, BindClaims):
+                queue.add(bind(entry.effect.pod.uid))
+            else:
+                bound.append(now)
+        while entry := queue.take():
+            requests = 3 if isinstance(entry.effect, BindClaims) else 1
+            number += pods
+            heapq.heappush(due, (now + requests * places / answered_per_second, number, entry))
+    return bound
 
 
 def test_a_job_knows_since_when_it_waits():
@@ -218,7 +292,7 @@ def test_too_few_places_are_refused():
 
 EFFECTS = st.builds(
     lambda make, uid: make(uid),
-    st.sampled_from([bind, condition, nominate, evict, announce]),
+    st.sampled_from([bind, bind_claims, release, condition, nominate, evict, announce]),
     st.sampled_from(["a", "b", "c"]),
 )
 

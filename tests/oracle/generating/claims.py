@@ -14,6 +14,7 @@ __all__ = ["devices"]
 _LONG_AGO, _LATER = "2001-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 _ATTRIBUTES = ("gpu.example.com/model", "gpu.example.com/index", "example.com/rack")
+_UUID = "gpu.example.com/uuid"
 _MOST_CONSUMERS = 256
 
 
@@ -34,6 +35,8 @@ def devices(
             _request(dice, pod)
             if "nodeName" not in pod["spec"] and dice.chance(0.08):
                 made.leave_behind(pod)
+    for name in names if dice.chance(traits.large) else ():
+        made.occupy(name)
     for node in nodes:
         if traits.extended and dice.chance(0.7):
             node["status"]["allocatable"] |= {GPU: "0"} if dice.chance(0.5) else {}
@@ -96,6 +99,20 @@ class _Claims:
             if dice.chance(0.5):
                 consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
                 claim["status"]["reservedFor"] = [consumer]
+
+    def occupy(self, node: str) -> None:
+        """Add a claim that has some devices of a node, most often one."""
+        requests = [{"name": "r", "exactly": {"count": self._dice.pick((1, 1, 1, 2, 3, 7))}}]
+        claim: Object = {
+            "apiVersion": API_VERSION,
+            "kind": "ResourceClaim",
+            "metadata": {"name": f"used-{node}", "namespace": "default", "uid": f"uid-used-{node}"},
+            "spec": {"devices": {"requests": requests}},
+        }
+        self._allocate(claim, node, waits=False)
+        requests[0]["exactly"] |= {"deviceClassName": "any", "allocationMode": "ExactCount"}
+        if claim["status"]["allocation"]["devices"]["results"]:
+            self.objects.append(claim)
 
     def _status(self, entry: str, claim: str) -> list[Object]:
         """Return the entry of a pod's status; rarely there is none, or it names no claim."""
@@ -163,12 +180,13 @@ class _Claims:
         options = [*names, *subs]
         return self._dice.some(options, 1, len(options))
 
-    def _constraint(self, names: list[str], subs: list[str]) -> Object:
+    def _constraint(self, requests: list[str], subs: list[str]) -> Object:
         dice = self._dice
         kind = "matchAttribute" if dice.chance(0.6) else "distinctAttribute"
-        found: Object = {kind: dice.pick(_ATTRIBUTES)}
+        names = (*_ATTRIBUTES, _UUID) if dice.chance(self._traits.large) else _ATTRIBUTES
+        found: Object = {kind: dice.pick(names)}
         if dice.chance(0.4):
-            found["requests"] = self._some(names, subs)
+            found["requests"] = self._some(requests, subs)
         return found
 
     def _request(self, name: str) -> Object:
@@ -197,6 +215,8 @@ class _Claims:
             del wanted["count"]
         elif dice.chance(traits.many):
             wanted["count"] = dice.pick((17, 32, 33))
+        elif dice.chance(traits.large):
+            wanted["count"] = dice.pick((2, 3, 4, 5, 6, 7, 8, 12, 15, 16))
         if dice.chance(traits.selectors):
             wanted["selectors"] = slices.selectors(dice, traits)
         if dice.chance(traits.tolerations):
@@ -262,7 +282,7 @@ class _Claims:
         return not any(result.get("bindingConditions") for result in results)
 
     def _allocate(self, claim: Object, node: str, *, waits: bool) -> None:
-        dice = self._dice
+        dice, traits = self._dice, self._traits
         local = self._pools.devices.get(node, [])
         reachable = [*local, *self._pools.devices.get("", [])]
         results = []
@@ -272,7 +292,8 @@ class _Claims:
             if wanted is None:
                 wanted = dice.pick(request["firstAvailable"])
                 name = f"{name}/{wanted['name']}"
-            for _ in range(min(2, wanted.get("count", 1))):
+            most = 32 if dice.chance(traits.large) else 2
+            for _ in range(min(most, wanted.get("count", 1))):
                 results += self._result(name, wanted, reachable)
                 # A claim has no device twice.
                 has = {(each["driver"], each["pool"], each["device"]) for each in results}

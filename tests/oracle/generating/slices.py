@@ -1,5 +1,6 @@
 """Random devices: classes, slices and the rules that taint devices."""
 
+import copy
 from dataclasses import dataclass, field
 
 from tests.oracle.generating.dice import Dice, Object
@@ -29,6 +30,7 @@ _TOTAL = (
     f'device.attributes["{GPUS}"].?version.orValue(semver("0.0.0")).isGreaterThan(semver("1.5.0"))',
     f'device.capacity["{GPUS}"].?memory.orValue(quantity("0")).compareTo(quantity("10Gi")) >= 0',
     "!device.allowMultipleAllocations",
+    f'device.attributes["{GPUS}"].?uuid.orValue("d0") != "d0"',
 )
 #: They fail for some devices, or for all.
 _FAILING = (
@@ -150,8 +152,12 @@ def _pool(
 
 def _parts(dice: Dice, traits: DeviceTraits, driver: str) -> tuple[list[Object], list[Object]]:
     """Return the devices of a pool, and what each of its slices has."""
-    devices = [_device(dice, traits, driver, number) for number in range(dice.number(1, 4))]
-    sets = _counter_sets(dice) if driver == GPUS and dice.chance(traits.counters) else []
+    if dice.chance(traits.large):
+        devices = _many(dice, traits, driver)
+    else:
+        devices = [_device(dice, traits, driver, number) for number in range(dice.number(1, 4))]
+    is_partitioned = driver == GPUS and dice.chance(traits.counters)
+    sets = _counter_sets(dice, len(devices)) if is_partitioned else []
     if sets:
         _consume(dice, traits, devices, sets)
     if dice.chance(traits.invalid):
@@ -195,6 +201,20 @@ def _device(dice: Dice, traits: DeviceTraits, driver: str, number: int) -> Objec
     if dice.chance(traits.conditions / 2):
         device["bindsToNode"] = dice.chance(0.8)
     return device
+
+
+def _many(dice: Dice, traits: DeviceTraits, driver: str) -> list[Object]:
+    """Return the devices of a large pool: of one to three kinds, and perhaps some odd ones."""
+    kinds = [_device(dice, traits, driver, 0) for _ in range(dice.pick((1, 1, 2, 3)))]
+    numbered, odd = dice.chance(0.7), dice.pick((0.0, 0.0, 0.1))
+    devices = []
+    for number in range(dice.pick((5, 6, 8, 8, 12, 14, 16, 16, 24, 32))):
+        like = _device(dice, traits, driver, 0) if dice.chance(odd) else dice.pick(kinds)
+        device: Object = {**copy.deepcopy(like), "name": f"d{number}"}
+        if numbered:
+            device["attributes"]["uuid"] = {"string": f"d{number}"}
+        devices.append(device)
+    return devices
 
 
 def _attributes(dice: Dice, driver: str) -> Object:
@@ -243,12 +263,13 @@ def _policy(dice: Dice) -> Object:
     return {"default": "1Gi", "validRange": limits}
 
 
-def _counter_sets(dice: Dice) -> list[Object]:
+def _counter_sets(dice: Dice, devices: int) -> list[Object]:
     counters = {"memory": {"value": dice.pick(("4Gi", "6Gi"))}, "slots": {"value": "3"}}
     sets: list[Object] = [{"name": "s0", "counters": counters}]
     if dice.chance(0.3):
         sets.append({"name": "s1", "counters": {"slots": {"value": dice.pick(("1", "2"))}}})
-    return sets
+    more = [{**sets[0], "name": f"s{number}"} for number in range(2, 2 + devices // 6)]
+    return sets + more
 
 
 def _consume(dice: Dice, traits: DeviceTraits, devices: list[Object], sets: list[Object]) -> None:

@@ -42,6 +42,9 @@ class DeviceTraits:
     gated: float = 0.0
     #: That an amount is negative or beyond 64 bits.
     odd_amounts: float = 0.0
+    #: That a pool has up to 32 devices, most of them equal but for a serial number and some of them
+    #: taken, and that a request asks for many of them.
+    large: float = 0.0
     #: That a device may be shared, and a request wants some of its capacity.
     capacity: float = 0.0
     tainted: float = 0.0

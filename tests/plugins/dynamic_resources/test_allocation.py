@@ -269,27 +269,66 @@ def test_devices_that_several_nodes_reach_tie_the_claim_to_those_nodes():
     assert allocation.node_selector == rack
 
 
-def test_a_search_that_takes_too_long_ends_the_attempt():
+def tangled():
+    """Return a cluster where a search on n1 takes longer than it may."""
     config = """
     profiles:
     - schedulerName: preemptive-scheduler
       pluginConfig:
       - {name: DynamicResources, args: {filterTimeout: 1ms}}
     """
-    different_devices = [device(f"d{number}", number=number) for number in range(40)]
-    asked = claim(
-        "c",
-        *[wants(f"r{number}") for number in range(6)],
-        wants("none", "gpu", f'device.attributes["{DRIVER}"].number < 0'),
-    )
-    cluster = Cluster(
-        node("n1"), device_class(), gpus("n1", *different_devices), asked, config=config
-    )
+    # Five devices consume too much of both counters together, which shows in neither of them.
+    parts = [
+        consuming(f"d{size}", memory=str(100 + size), cores=str(112 - size)) for size in range(12)
+    ]
+    slices = counters("n1", memory="525", cores="525"), gpus("n1", *parts, count=2)
+    asked = claim("c", wants(count=5))
+    return Cluster(node("n1"), node("n2"), device_class(), *slices, asked, config=config)
+
+
+@pytest.mark.parametrize("fits_elsewhere", [False, True])
+def test_a_search_that_takes_too_long_ends_the_attempt_only_if_no_other_node_fits(fits_elsewhere):
+    cluster = tangled()
+    if fits_elsewhere:
+        cluster.add(unlike(5, "n2"))
 
     decision = cluster.schedule(claiming("p", "c"))
 
-    assert isinstance(decision, Failed)
-    assert decision.message.endswith("node n1: timed out trying to allocate devices")
+    assert isinstance(decision, Placed if fits_elsewhere else Failed)
+    if isinstance(decision, Failed):
+        assert decision.message.endswith("node n1: timed out trying to allocate devices")
+
+
+def test_a_node_that_took_too_long_is_looked_at_again_when_its_devices_change():
+    cluster = tangled()
+
+    before = cluster.schedule(claiming("p", "c"))
+    cluster.add(counters("n1", memory="550", cores="550"))
+    cluster.wait(60)
+
+    assert isinstance(before, Failed)
+    assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def unlike(count, node="n1"):
+    """Return the slice of a node whose devices differ in what no claim asks for."""
+    return gpus(node, *(device(f"d{each}", uuid=f"{node}-{each}") for each in range(count)))
+
+
+@pytest.mark.parametrize("count", [8, 12, 16, 24, 32])
+@pytest.mark.parametrize("parts", [1, 2, 3, 4])
+@pytest.mark.parametrize("unique", [None, "uuid"])
+def test_a_node_that_lacks_one_device_does_not_keep_a_pod_from_the_next(count, parts, unique):
+    constraints = [] if unique is None else [different(f"{DRIVER}/{unique}")]
+    numbers = [count // parts] * (parts - 1)
+    numbers.append(count - sum(numbers))
+    requests = [wants(f"r{at}", count=number) for at, number in enumerate(numbers)]
+    used = allocated("used", "n1/d0", on="n1", by=("other",))
+    cluster = Cluster(node("n1"), node("n2"), device_class(), unlike(count), unlike(count, "n2"))
+    cluster.add(used, claim("c", *requests, constraints=constraints))
+
+    assert cluster.schedule(claiming("p", "c")) == Placed("n2")
+    assert len(devices_of(cluster.claim("c"))) == count
 
 
 def test_many_equal_devices_that_are_not_enough_are_found_out_soon():

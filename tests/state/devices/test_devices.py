@@ -94,6 +94,11 @@ def seen(devices: Devices, on=N1) -> list[str]:
             [gpus("n1", "a", pool="p"), gpus("n2", "b", pool="p", generation=2)],
             ["p: a"], id="out of date, but it looks complete",
         ),
+        pytest.param(
+            [gpus("n1", "a", name="z", pool="p", count=2),
+             gpus("", "b", name="a", pool="p", all_nodes=True)],
+            ["p: b a"], id="the slice of the node tells how many there are",
+        ),
         pytest.param([gpus("n1", "a", "a")], ["n1: invalid"], id="a name twice"),
         pytest.param(
             [counters("n1", memory="1"), gpus("n1", consuming("a", speed="1"), count=2)],
