@@ -114,17 +114,11 @@ console-check: setup ## check the types of the console's page against docs/opena
 
 BUILD := $(BIN)/python -m deploy.tools.controlplane build
 # Decisions and selectors are compared with each release of Kubernetes that can be followed.
-older = $(shell sed -n 's|^\t$(1) ||p' deploy/tools/controlplane/go/$(2)/go-*.mod)
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; each version is built once
 	@$(BUILD) > /dev/null
-	@$(BUILD) kube-scheduler scheduler-oracle cel-oracle > /dev/null
-	@for version in $(call older,k8s.io/kubernetes,oracle); do \
-		$(BUILD) scheduler-oracle --version $$version > /dev/null || exit 1; \
-	done
-	@for version in $(call older,k8s.io/dynamic-resource-allocation,cel-oracle); do \
-		$(BUILD) cel-oracle --version $$version > /dev/null || exit 1; \
-	done
+	@$(BUILD) kube-scheduler > /dev/null
+	@$(BUILD) --every-version scheduler-oracle cel-oracle > /dev/null
 
 .PHONY: chart-tools
 chart-tools: setup ## get helm, kubectl and so on; each version is built once

@@ -52,13 +52,13 @@ def test_a_run_ends_with_what_it_left_out(tmp_path: Path, workers: list[str]):
     assert " 9 passed" in last
 
 
-def test_the_readme_says_about_how_many_tests_there_are():
-    """Functions are counted: one with a table of cases is one test."""
+def test_the_readme_says_how_many_tests_there_are_at_least():
+    """Functions are counted: one with a table of cases is one test. A tenth more is no news."""
     count = sum(
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
         for path in (ROOT / "tests").rglob("test_*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
     )
 
-    (told,) = re.findall(r"about ([\d,]+) test functions", (ROOT / "README.md").read_text())
-    assert abs(int(told.replace(",", "")) - count) <= 100, count
+    (told,) = re.findall(r"more than ([\d,]+) test functions", (ROOT / "README.md").read_text())
+    assert 0.9 * count < int(told.replace(",", "")) < count

@@ -106,11 +106,14 @@ class LeaderElector:
         """The identity of the last known holder; empty when there is none."""
         return str(self._spec().get("holderIdentity") or "")
 
-    async def acquire(self) -> None:
-        """Wait until we hold the lease."""
+    async def acquire(self) -> bool:
+        """Wait until we hold the lease; return whether the first attempt failed."""
         retry = self._settings.retry_seconds
+        waited = False
         while not await self._attempt():
+            waited = True
             await self._sleeper.sleep(retry * PATIENCE * (1 - self._sleeper.jitter() / 2))
+        return waited
 
     async def keep_renewing(self) -> None:
         """Renew the lease; return when it is lost permanently."""

@@ -1,9 +1,10 @@
 """The live scheduler: start, and graceful shutdown. `composition` creates its parts.
 
 Start: begin to list, serve health pages, sync all caches, become leader, then decide. Only the
-modules that the first requests need are imported before these are sent. Stop, on SIGTERM or SIGINT:
-begin no further decision, let requests end, release the lease, exit 0. A lost lease ends the
-process at once with exit code 1, so that it cannot interfere with the new leader.
+modules that the first requests need are imported before these are sent. A replica that stood by
+first lists again what leaders write. Stop, on SIGTERM or SIGINT: begin no further decision, let
+requests end, release the lease, exit 0. A lost lease ends the process at once with exit code 1, so
+that it cannot interfere with the new leader.
 """
 
 import asyncio
@@ -36,6 +37,13 @@ __all__ = ["serve"]
 
 #: How long requests may take to end when the process stops.
 DRAIN_SECONDS: Final = 8.0
+
+#: The resources that a leader writes and decides by.
+WRITTEN: Final = frozenset(
+    {"pods", "persistentvolumes", "persistentvolumeclaims", "resourceclaims"}
+)
+#: How long a new leader waits until they are listed again.
+LIST_AGAIN_SECONDS: Final = 10.0
 
 GOOD, LOST_LEASE, UNUSABLE = 0, 1, 2
 #: The API server turned out to be of another release before anything was decided.
@@ -221,15 +229,15 @@ class _Scheduler:
         if self._elector is None:
             await self._decide(asyncio.create_task(asyncio.Event().wait()))
             return "lease_lost"
-        await self._elector.acquire()
+        stood_by = await self._elector.acquire()
         self._serving.leads = True
         self._log.info("became_leader", lease=self._options.settings.leader_election.resource_name)
-        await self._decide(asyncio.create_task(self._elector.keep_renewing()))
+        await self._decide(asyncio.create_task(self._elector.keep_renewing()), stood_by=stood_by)
         return "lease_lost"
 
-    async def _decide(self, holding: asyncio.Task[Any]) -> None:
-        """Load the ledger of earlier leaders, then decide as long as we lead."""
-        loading = asyncio.create_task(self._parts.read_ledger())
+    async def _decide(self, holding: asyncio.Task[Any], *, stood_by: bool = False) -> None:
+        """Load what earlier leaders have written, then decide as long as we lead."""
+        loading = asyncio.create_task(self._load(stood_by))
         try:
             ended, _ = await asyncio.wait({loading, holding}, return_when=asyncio.FIRST_COMPLETED)
             if loading in ended:
@@ -238,6 +246,21 @@ class _Scheduler:
                 await holding
         finally:
             await _cancel([loading, holding])
+
+    async def _load(self, stood_by: bool) -> str:
+        """Learn what earlier leaders have written last; return their ledger.
+
+        The watches of a replica that stood by may lag behind the last bindings of the former
+        leader, so it would use a node twice. One that leads at once has listed right before.
+        """
+        if stood_by:
+            written = [each for each in self._parts.informers if each.resource.name in WRITTEN]
+            try:
+                async with asyncio.timeout(LIST_AGAIN_SECONDS):
+                    await asyncio.gather(*(informer.list_again() for informer in written))
+            except TimeoutError:
+                self._log.warning("not_listed_again")
+        return await self._parts.read_ledger()
 
 
 def sizes(machine: Machine) -> dict[str, int]:

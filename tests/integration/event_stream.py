@@ -1,5 +1,6 @@
 """A client that follows documents of `/api/v1` by server-sent events, with plain HTTP."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -55,6 +56,9 @@ class Follower:
         self._connection = http.client.HTTPSConnection(
             LOOPBACK, scheduler.port, timeout=PATIENCE_SECONDS, context=tls
         )
+        self._connection.connect()
+        # The response takes it from the connection if it lasts as long as the stream.
+        self._socket = self._connection.sock
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         self._connection.request("GET", path, headers=headers)
@@ -97,8 +101,7 @@ class Follower:
     def close(self) -> None:
         """Close the connection."""
         self.reads.set()
-        sock = self._connection.sock
-        if sock is not None:
-            sock.shutdown(socket.SHUT_RDWR)
-        self.ended()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # unless the server has closed it
+        assert self.ended()
         self._connection.close()

@@ -22,6 +22,12 @@ def has_failed(found):
     return condition(found or {}, "PodScheduled").get("status") == "False"
 
 
+def allocations(proxy) -> int:
+    """Return how many writes gave devices to c or d; others reserve what is allocated again."""
+    written = proxy.passed("PATCH", "/resourceclaims/./status$")
+    return sum("allocation" in json.loads(each.body)["status"] for each in written)
+
+
 @pytest.fixture
 def node(scene, devices):
     """The only node, which has one device; a class for it, and the claims c and d."""
@@ -62,7 +68,7 @@ def test_killed_at_any_boundary_the_next_one_finishes(
     held_by = "c" if waiting == "q" else "d"
     assert devices.allocated(held_by) == [(node, "d0")]
     assert devices.allocated({"c": "d", "d": "c"}[held_by]) == []
-    assert len(proxy.passed("PATCH", "/resourceclaims/./status$")) == 1
+    assert allocations(proxy) == 1
 
 
 def test_an_allocation_without_its_binding_keeps_its_node_and_devices(
@@ -88,7 +94,7 @@ def test_an_allocation_without_its_binding_keeps_its_node_and_devices(
     assert scene.wait_bound("p") == pool
     assert devices.allocated("c") == [(pool, device)]
     assert devices.consumers("c") == ["p"]
-    assert len(proxy.passed(*STATUS)) == 1
+    assert allocations(proxy) == 1
 
 
 def test_a_claim_that_is_deleted_meanwhile_frees_its_device(

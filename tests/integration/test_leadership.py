@@ -143,6 +143,28 @@ def test_a_killed_leader_is_replaced_in_time(scene, leader, standby, number):
     assert scene.wait_running("a") == {"a": node}
 
 
+def test_a_standby_whose_watch_lags_decides_by_the_last_bindings_of_the_leader(
+    scene, leader, schedulers, proxy
+):
+    scene.create(pod("waits", cpu="3"))
+    scene.wait_rejected("waits")
+    held = proxy.hold("GET", "/api/v1/pods.*watch=true")
+    standby = schedulers.start(config=ELECTION, kubeconfig=proxy.kubeconfig)
+    standby.wait_log("caches_synced")
+    held.wait(1)
+    node = scene.node(cpu="4")
+    assert scene.wait_running("waits") == {"waits": node}
+    scene.create(pod("next", cpu="3"))
+    scene.wait_rejected("next")
+
+    leader.kill()
+
+    standby.wait_log("became_leader")
+    standby.wait_log("pod_unschedulable", pod=f"{scene.namespace}/next")
+    assert standby.logged("pod_bound") == []
+    assert scene.history().bindings() == {"waits": 1}
+
+
 def test_a_released_lease_is_acquired_within_two_seconds(scene, plane, schedulers):
     forget_lease(plane)
     leader = schedulers.start(config=DEFAULT_ELECTION)

@@ -56,7 +56,7 @@ async def test_the_first_candidate_creates_the_lease(api: FakeApi, candidate: Ca
     lease = candidate("a")
     assert not lease.is_leader
 
-    await lease.acquire()
+    assert not await lease.acquire(), "it was taken at once"
 
     assert lease.is_leader
     assert spec(api) == {
@@ -88,7 +88,7 @@ async def test_a_lease_that_is_not_renewed_is_taken_over(api: FakeApi, candidate
     loop = asyncio.get_running_loop()
     begun = loop.time()
 
-    await lease.acquire()
+    assert await lease.acquire(), "it was held before"
 
     assert loop.time() - begun >= 0.1
     assert spec(api)["holderIdentity"] == "b"

@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -116,9 +117,8 @@ def test_replay_has_its_own_flags(capsys: pytest.CaptureFixture[str]):
 def test_a_reader_that_closes_the_pipe_is_no_error(server: str):
     command = f"{sys.executable} -m scheduler.kubectl.main preemptions --server {server} | head -1"
     ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+        ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
     assert ended.stdout.startswith("AGE")
     assert ended.stderr == ""
@@ -185,6 +185,7 @@ def test_only_names_that_a_pod_can_have_are_completed(
     assert capsys.readouterr().out.splitlines() == ["a.b-0", ":4"]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash on PATH")
 def test_bash_completes_with_the_script(tmp_path: Path):
     """The function is called as bash calls it, with the words of the command line."""
     script = tmp_path / "completion.bash"

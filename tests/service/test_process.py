@@ -16,9 +16,11 @@ from scheduler.kube.watch.resources import RESOURCES
 from scheduler.service.clock import Clock
 from tests.support import fake_store
 from tests.support.fake_api import FakeApi, Fault, node, pod
+from tests.support.fake_store import Object
 
 ROOT = Path(__file__).parents[2]
 LEASE = "kube-system/preemptive-scheduler"
+RENEWED = "2026-01-01T00:00:00.000000Z"
 
 #: Sends a signal when the imports of `run` begin.
 EARLY = """
@@ -164,6 +166,50 @@ async def test_a_defect_ends_the_process_and_nothing_more_is_written(api: FakeAp
     assert "ArithmeticError: a defect" in process.log
     assert "pods/binding" in [each.resource for each in api.requests]
     assert api.store.get("pods", "default/a")["spec"]["nodeName"] == "n1"
+
+
+async def test_a_standby_decides_by_what_the_former_leader_has_written_last(
+    api: FakeApi, start: Any
+):
+    held = {"holderIdentity": "other", "leaseDurationSeconds": 600, "renewTime": RENEWED}
+    api.store.put("leases", {"metadata": named(LEASE), "spec": held})
+    api.store.put("nodes", node("n1"))
+    api.store.put("pods", asking(pod("waiting"), "3"))
+    process = await start("-m", "scheduler.cli.main", elect=True)
+    await process.logs("caches_synced")
+    async with asyncio.timeout(30):
+        while asked(api).count(("get", "leases")) < 2:
+            await asyncio.sleep(0.01)
+
+    api.store.listeners.remove(api._changed)  # watches lag from here on
+    api.store.put("pods", asking(pod("bound", node="n1"), "3"))
+    api.store.put("leases", {"metadata": named(LEASE), "spec": {**held, "holderIdentity": ""}})
+
+    await process.logs("pod_unschedulable")
+    assert ("create", "pods/binding") not in asked(api)
+
+
+async def test_a_leader_from_the_start_lists_once(api: FakeApi, start: Any):
+    api.store.put("nodes", node("n1"))
+    api.store.put("pods", pod("a"))
+    process = await start("-m", "scheduler.cli.main", elect=True)
+
+    await process.logs("pod_bound")
+    assert asked(api).count(("list", "pods")) == 1
+
+
+def asked(api: FakeApi) -> list[tuple[str, str]]:
+    return [(each.verb, each.resource) for each in api.requests]
+
+
+def named(key: str) -> dict[str, str]:
+    namespace, _, name = key.partition("/")
+    return {"namespace": namespace, "name": name}
+
+
+def asking(made: Object, cpu: str) -> Object:
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return made
 
 
 async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: Any):

@@ -36,7 +36,9 @@ def _parser() -> argparse.ArgumentParser:
 
     build = commands.add_parser("build", help="get binaries, building those that are missing")
     build.add_argument("names", nargs="*", metavar="name", help=", ".join(binaries.BINARIES))
-    build.add_argument("--version", help="Kubernetes version (default: the pinned one)")
+    which = build.add_mutually_exclusive_group()
+    which.add_argument("--version", help="Kubernetes version (default: the pinned one)")
+    which.add_argument("--every-version", action="store_true", help="all versions that are pinned")
     build.set_defaults(command=_build)
 
     up = commands.add_parser("up", help="run a control plane until Ctrl-C")
@@ -63,7 +65,9 @@ def _build(options: argparse.Namespace) -> int:
         raise BuildError(f"unknown: {', '.join(unknown)} (known: {', '.join(binaries.BINARIES)})")
     for name in options.names or binaries.CONTROL_PLANE:
         several = name.startswith("kube-") or binaries.BINARIES[name].own_code
-        print(binaries.find(name, options.version if several else None))
+        version = options.version if several else None
+        for each in binaries.pinned_versions(name) if options.every_version else [version]:
+            print(binaries.find(name, each))
     return 0
 
 

@@ -17,6 +17,8 @@ server. Guarantees:
 * Versions that go backwards are detected: etcd was restored from a backup, and the API server would
   send nothing until it has counted up to where the watch began. Then all objects are listed.
 
+The module is longer than others because lists and watches continue from each other's version.
+
 Source: client-go v0.36.3 tools/cache/reflector.go lists again after each error of a watch that it
 does not retry; apiserver v0.36.3 storage/cacher/cache_watcher.go (`process` and
 `nextBookmarkTime`) defines when there are bookmarks. Differs: HTTP/1.1 has no ping, so the end of a
@@ -109,6 +111,8 @@ class Informer(Generic[ObjectT]):
         self._doubt = False
         #: Times in a row that the server was found not to have the resource.
         self._absences = 0
+        #: Set when a list that has not begun yet was handed over.
+        self._listed: list[asyncio.Event] = []
         self._paged = True
         #: Ends the open watch.
         self._watch_timeout: asyncio.Timeout | None = None
@@ -138,6 +142,19 @@ class Informer(Generic[ObjectT]):
         if self._watch_timeout is not None and not self._watch_timeout.expired():
             self._watch_timeout.reschedule(_now())
 
+    async def list_again(self) -> None:
+        """List everything again, and wait until all that the server has now was handed over.
+
+        This returns at once where the server does not have the resource.
+        """
+        if self._absences:
+            return
+        listed = asyncio.Event()
+        self._listed.append(listed)
+        self.relist()
+        self.resume()
+        await listed.wait()
+
     def resume(self) -> None:
         """End a long pause after missing answers, because other requests get answers again."""
         self._retry.resume()
@@ -146,9 +163,9 @@ class Informer(Generic[ObjectT]):
         """List and watch until cancelled; an exception of the sink ends it."""
         while True:
             try:
-                if self._version or await self._list_if_served():
+                if self._version and not self._listed:
                     await self._watch()
-                else:
+                elif not await self._list_if_served():
                     await self._sleeper.sleep(self._record_absence())
             except KubeError as error:
                 # The server may have come back with another history.
@@ -164,14 +181,19 @@ class Informer(Generic[ObjectT]):
 
     async def _list_if_served(self) -> bool:
         """List; return false where the server does not have the resource, and it is optional."""
+        awaited = len(self._listed)
+        served = True
         try:
             await self._list()
+            self._absences = 0
         except (NotFound, NotServed):
             if not self.resource.optional or await is_served(self._client, self.resource.path):
                 raise
-            return False
-        self._absences = 0
-        return True
+            served = False
+        for listed in self._listed[:awaited]:
+            listed.set()
+        del self._listed[:awaited]
+        return served
 
     def _record_absence(self) -> float:
         """Record that the server does not have the resource; return how long to wait.

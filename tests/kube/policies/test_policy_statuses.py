@@ -81,19 +81,19 @@ async def test_a_status_is_not_written_again_while_it_is_being_written(
     real = PolicyWriter._patch
 
     async def slow(self: PolicyWriter, name: str, due: Due) -> int:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.1)
         return await real(self, name, due)
 
     monkeypatch.setattr(PolicyWriter, "_patch", slow)
     put(api, ONE, 1)
     await begin(figures_seconds=0.02)
     await until(lambda: asked(api, "patch"))
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(0.2)
     assert len(asked(api, "patch")) == 1
 
     put(api, TWO, 2)
     await until(lambda: said(api) == ("True", 2))
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(0.2)
     assert len(asked(api, "patch")) == 2
 
 

@@ -245,3 +245,34 @@ async def test_lines_that_arrive_together_are_delivered_together(
     await until(lambda: view.equals(api))
 
     assert view.batches < 50
+
+
+async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(
+    api: FakeApi, view: View, start: Start
+):
+    informer = await start()
+    await until(lambda: api.watches == 1)
+    api.store.listeners.remove(api._changed)
+    api.store.put("pods", pod("withheld"))
+    api.inject(Fault("GET", "/pods", status=500))
+
+    await asyncio.wait_for(informer.list_again(), 1.5)
+
+    assert view.equals(api)
+
+
+async def test_a_list_that_has_begun_before_does_not_count(api: FakeApi, view: View, start: Start):
+    for number in range(30):
+        api.store.put("pods", pod(f"p{number}"))
+    informer = await start(page_objects=1)
+    await until(lambda: api.watches == 1)
+    before = len(api.requests)
+    informer.relist()
+    await until(lambda: len(api.requests) > before + 1)
+    api.store.listeners.remove(api._changed)
+    api.store.put("pods", pod("a"))  # its page has passed
+
+    await asyncio.wait_for(informer.list_again(), 1.5)
+
+    assert view.equals(api)
+    assert [each.verb for each in api.requests[before:]].count("list") == 30 + 31

@@ -1,7 +1,10 @@
 """An informer survives odd objects, missing rights and failing servers."""
 
+import asyncio
+
 import pytest
 
+from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, PODS
@@ -149,6 +152,21 @@ async def test_an_unknown_resource_counts_as_empty_where_it_is_optional(
     api.absent.clear()
     api.store.put("poddisruptionbudgets", {"metadata": {"name": "b", "namespace": "ns"}})
     await until(lambda: view.events)
+
+
+async def test_an_unknown_resource_is_not_waited_for_when_all_is_listed_again(
+    api: FakeApi, client: Client, view: View
+):
+    api.absent.add("poddisruptionbudgets")
+    sleeper = Sleeper(jitter=lambda: 0.0, sleep=lambda _: asyncio.sleep(3600))
+    informer = Informer(PDBS, client, view.take, sleeper)
+    running = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+
+    await asyncio.wait_for(informer.list_again(), 1.5)
+
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_an_unknown_resource_is_a_problem_where_it_is_needed(

@@ -89,7 +89,7 @@ async def probes(server: Server, control: Server, count: int) -> list[str]:
     """
     problems, counted = [], 0
     for _ in range(3 * count):
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.1)
         answer, other = await asyncio.gather(
             server.get("/livez"), control.get("/livez"), return_exceptions=True
         )
@@ -187,7 +187,7 @@ async def test_connections_without_a_handshake_do_not_use_up_the_descriptors(ser
 
 async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds(serve):
     server, control = serve(), serve()
-    holding = asyncio.create_task(server.get("/debug/hold?seconds=10", seconds=60))
+    holding = asyncio.create_task(server.get("/debug/hold?seconds=4", seconds=60))
 
     await asyncio.sleep(0.5)
     problems, answered = [], -1
@@ -196,7 +196,7 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
         answered += 1  # the last one may have been answered after the end
 
     assert problems == []
-    assert answered >= 20
+    assert answered >= 10
     assert await holding == b"held up\n"
 
 
