@@ -1,4 +1,7 @@
-"""The ledger: entries count once, within windows, and across restarts."""
+"""The ledger: entries count once, within windows, and across restarts.
+
+The file is longer than others because all that adds, moves or drops entries is in one class.
+"""
 
 import itertools
 
