@@ -247,10 +247,27 @@ def mutated(value: Any, rng: np.random.Generator) -> Any:
     return ODD[rng.integers(len(ODD))]
 
 
-def forged(data: bytes, rng: np.random.Generator) -> bytes:
-    """Return a recording with some lines changed, left out or repeated; its checksums are right."""
+Lines = list[tuple[bool, list[bytes]]]
+
+
+def lines_of(data: bytes) -> Lines:
+    """Return the lines of each frame, and whether a segment begins with it."""
     parts = [each for each in frames(BytesIO(data)) if isinstance(each, Frame)]
-    lines = [(part.starts_segment, part.lines.splitlines()) for part in parts]
+    return [(part.starts_segment, part.lines.splitlines()) for part in parts]
+
+
+def framed(lines: Lines) -> bytes:
+    """Return a recording with right checksums."""
+    writer = FrameWriter()
+    return b"".join(
+        writer.frame(b"".join(each + b"\n" for each in some), starts_segment=starts)
+        for starts, some in lines
+    )
+
+
+def forged(data: bytes, rng: np.random.Generator) -> bytes:
+    """Return a recording with some lines changed, left out or repeated."""
+    lines = lines_of(data)
     places = [(frame, line) for frame, (_, some) in enumerate(lines) for line in range(len(some))]
     chosen = rng.choice(len(places), size=rng.choice((1, 1, 2, 4)), replace=False)
     for frame, line in sorted((places[each] for each in chosen), reverse=True):
@@ -261,14 +278,38 @@ def forged(data: bytes, rng: np.random.Generator) -> bytes:
             some.insert(line, some[line])
         else:
             some[line] = json.dumps(mutated(json.loads(some[line]), rng)).encode()
-    writer = FrameWriter()
-    return b"".join(
-        writer.frame(b"".join(each + b"\n" for each in some), starts_segment=starts)
-        for starts, some in lines
-    )
+    return framed(lines)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("there", "forged", "problem"),
+    [
+        (b'[1767225602.5,"Decided"', b'[1e308,"Decided"', "not part of a recording"),
+        (b'_next_flush",1767225632.0', b'_next_flush","x"', "does not fit this scheduler: TypeErr"),
+        (b'"clock_ahead",0.0', b'"clock_ahead","x"', "cluster.clock_ahead is a str"),
+        (b'"QueuedPod",[0,0.0,', b'"QueuedPod",[0,"x",', "QueuedPod.backoff_expiry is a str"),
+        (b'"QueuedPod",[0,0.0,', b'"QueuedPod",[0,["f","nan"],', "backoff_expiry is not a number"),
+        (b'_sequence",1', b'_sequence",["' + b"x" * 3000 + b'"]', "not a snapshot of this version"),
+    ],
+)
+def test_a_value_that_no_machine_has_is_named(
+    longer: Path, capsys: pytest.CaptureFixture[str], there: bytes, forged: bytes, problem: str
+):
+    without_first(longer, 1)
+    lines = lines_of(longer.read_bytes())
+    changed = [(starts, [each.replace(there, forged) for each in some]) for starts, some in lines]
+    assert changed != lines
+    longer.write_bytes(framed(changed))
+
+    code, _, said = replayed(capsys, longer)
+
+    assert code == 2
+    assert problem in said
+    assert said.count("\n") == 1
+    assert len(said) < 1000
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_whatever_a_recording_says_it_ends_in_one_line(
     longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ):
