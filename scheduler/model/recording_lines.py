@@ -10,7 +10,7 @@ The text of a ledger that was saved is left out, because it may be long and no r
 """
 
 from collections.abc import Callable
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from scheduler.model.api.storage import Storage
 from scheduler.model.decisions import Attempt, Preempting, summary
 from scheduler.model.effects import Effect, SaveLedger
 from scheduler.model.events import EffectDone, EffectFailed, Event, Failure
-from scheduler.model.times import Seconds
+from scheduler.model.times import LATEST, Seconds
 
 __all__ = ["Decided", "Flushed", "Line", "LineError", "decided", "decode", "encode_into"]
 
@@ -46,7 +46,7 @@ _AT_END: Final = -1
 _NEWLINE: Final = ord("\n")
 _raw_parts = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _name = msgspec.json.Decoder(str).decode
-_time = msgspec.json.Decoder(float).decode
+_time = msgspec.json.Decoder(Annotated[float, msgspec.Meta(ge=0.0, le=LATEST)]).decode
 
 
 class LineError(ValueError):

@@ -6,10 +6,14 @@ process plus monotonic time since. They compare with timestamps of pods and neve
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["Seconds", "parse", "stamp"]
+__all__ = ["LATEST", "Seconds", "parse", "stamp"]
 
 Seconds = float
+
+#: The last second that a timestamp can name: the end of the year 9999.
+LATEST: Final[Seconds] = 253_402_300_799.0
 
 
 @lru_cache(maxsize=65_536)

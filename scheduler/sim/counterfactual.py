@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.machine import Machine
-from scheduler.core.snapshot.encoding import SnapshotError, restore
 from scheduler.core.snapshot.parts import awaited, effect_key
 from scheduler.model.api import pod_changes
 from scheduler.model.api.objects import LocalObject, ObjectMeta
@@ -38,10 +37,10 @@ from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.recording_lines import Decided, Flushed, Line, decided
 from scheduler.model.times import Seconds
-from scheduler.observe.recorder.reading import Entry, Notice, RecordingError, SegmentStart
+from scheduler.observe.recorder.reading import Entry, Notice, SegmentStart
 from scheduler.queue.phases import QueuePhase
 from scheduler.sim.diverged_history import DivergedHistory
-from scheduler.sim.replay import NewMachine
+from scheduler.sim.replay import NewMachine, fitting, restored
 
 __all__ = ["CounterfactualDecision", "CounterfactualReplay"]
 
@@ -114,25 +113,22 @@ class CounterfactualReplay:
                     yield part
                     if self.machine is not None:
                         return
-                case Entry(_, line, at) if self.machine is not None:
-                    yield from self._entry(self.machine, line, at)
+                case Entry(place, line, at) if self.machine is not None:
+                    with fitting(place):
+                        yield from self._entry(self.machine, line, at)
 
     def _start(self, start: SegmentStart) -> None:
         header = start.header
         machine = self.new_machine(header)
-        if not header.fresh:
-            try:
-                restore(machine, start.snapshot)
-            except SnapshotError as error:
-                text = f"{start.place}: recorded by version {header.scheduler}: {error}"
-                raise RecordingError(text) from error
-            if self.restarted:
+        restored(machine, start, decides=not self.restarted)
+        with fitting(start.place):
+            if self.restarted and not header.fresh:
                 events = [*_relisted(machine, header.at)]
                 machine = self.new_machine(header)
                 for event in events:
                     machine.observe(event, header.at)
-        for policy in self.policies:
-            machine.observe(PolicyObserved(policy), header.at)
+            for policy in self.policies:
+                machine.observe(PolicyObserved(policy), header.at)
         self.machine = machine
 
     def _entry(self, machine: Machine, line: Line, at: Seconds) -> Iterator[CounterfactualDecision]:

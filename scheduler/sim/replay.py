@@ -1,5 +1,6 @@
 """Makes a machine decide a recording again, and compares its decisions with the recorded ones."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -8,13 +9,58 @@ from scheduler.core.snapshot.encoding import SnapshotError, restore
 from scheduler.model.decisions import Attempt
 from scheduler.model.recording_lines import Decided, Flushed, Line, decided
 from scheduler.model.times import Seconds
+from scheduler.observe.logs.escape import shortened
 from scheduler.observe.recorder.header import SegmentHeader
 from scheduler.observe.recorder.reading import Entry, Notice, RecordingError, SegmentStart
 
-__all__ = ["Replayed", "Replayer"]
+__all__ = ["NewMachine", "Replayed", "Replayer", "fitting", "restored"]
 
 #: Returns a fresh machine for a segment.
 NewMachine = Callable[[SegmentHeader], Machine]
+
+
+@contextlib.contextmanager
+def fitting(place: str) -> Iterator[None]:
+    """Report whatever a line breaks: of a forged recording that cannot be told beforehand.
+
+    Args:
+        place: Where the line is.
+
+    Raises:
+        RecordingError: The line does not fit the machine.
+    """
+    try:
+        yield
+    except (RecordingError, OSError):
+        raise
+    except Exception as error:
+        text = shortened(f"{type(error).__name__}: {error}", 200)
+        text = f"{place}: the recording does not fit this scheduler: {text}"
+        raise RecordingError(text) from error
+
+
+def restored(machine: Machine, start: SegmentStart, *, decides: bool = True) -> None:
+    """Bring a fresh machine into the state in which a segment begins.
+
+    Args:
+        machine: Knows no object yet.
+        start: The beginning of the segment.
+        decides: Whether the machine will decide, and so needs a profile for each waiting pod.
+
+    Raises:
+        RecordingError: The snapshot cannot be read, or does not fit the machine.
+    """
+    if start.header.fresh:
+        return
+    try:
+        restore(machine, start.snapshot)
+    except SnapshotError as error:
+        text = f"recorded by version {start.header.scheduler}: {error}"
+        raise RecordingError(f"{start.place}: {shortened(text, 300)}") from error
+    missing = {pod.pod.spec.scheduler_name for pod in machine.queue} - machine.profile_names
+    if decides and missing:
+        text = f"{start.place}: the configuration has no profile {shortened(min(missing), 100)!r}"
+        raise RecordingError(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +111,8 @@ class Replayer:
                     self.machine = None
                     yield part
                 case Entry(place, line, at):
-                    replayed = self._replay(place, line, at)
+                    with fitting(place):
+                        replayed = self._replay(place, line, at)
                     if replayed is not None:
                         yield replayed
 
@@ -74,12 +121,7 @@ class Replayer:
             return
         self.machine = self.new_machine(start.header)
         self._lacks = start.header.lacks
-        if not start.header.fresh:
-            try:
-                restore(self.machine, start.snapshot)
-            except SnapshotError as error:
-                text = f"{start.place}: recorded by version {start.header.scheduler}: {error}"
-                raise RecordingError(text) from error
+        restored(self.machine, start)
 
     def _replay(self, place: str, line: Line, at: Seconds) -> Replayed | None:
         machine = self.machine

@@ -17,6 +17,7 @@ from scheduler.model.events import (
 from scheduler.model.extender_answers import Filtered, NoAnswer
 from scheduler.observe.recorder.frames import FrameWriter, frames
 from tests.cli.recorded import EXTENDER, T, lived, node, pod, replayed, without_first
+from tests.support import builders
 from tests.support.recordings import RecordedMachine
 
 
@@ -69,6 +70,27 @@ def test_a_configuration_that_is_not_given_is_missed(
 
     assert code == 0
     assert warned == "warning: recorded with another configuration: give it with --config\n"
+
+
+def test_a_profile_of_waiting_pods_that_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: two}]\n"
+    )
+    recorded = RecordedMachine(tmp_path / "x.rec", load.read(config))
+    recorded.observe_all(PodObserved(builders.pod("x").scheduler("two").build()), T)
+    recorded.segment(T, continues=False)
+    without_first(recorded.path, 1)
+    recorded.step(T + 1.0)
+
+    code, _, said = replayed(capsys, recorded.path)
+
+    assert code == 2
+    assert said.endswith(": the configuration has no profile 'two'\n")
+    assert replayed(capsys, recorded.path, "--config", config)[0] == 0
 
 
 def test_a_decision_that_differs_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

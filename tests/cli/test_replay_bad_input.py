@@ -1,18 +1,20 @@
 """What is no recording, or a damaged one: one clear line, and never a trace."""
 
+import json
 import os
 import subprocess
 import sys
 import tracemalloc
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from scheduler.observe.recorder import reading
-from scheduler.observe.recorder.frames import FrameWriter, frames
-from tests.cli.recorded import replayed
+from scheduler.observe.recorder.frames import Frame, FrameWriter, frames
+from tests.cli.recorded import replayed, without_first
 
 
 def test_a_capture_of_an_older_version_is_refused(
@@ -223,3 +225,108 @@ def test_short_lines_take_no_more_memory_than_their_frame(tmp_path: Path):
         tracemalloc.stop()
 
     assert most < 3 * 3 * (1 << 22)
+
+
+#: What a value of a line is replaced by.
+ODD = (
+    None, -1, 2**63, 2**80, 1e308, True, "", "x" * 3000, "1e999999999", [], {}, {"a": {"b": []}},
+    ["@", 10**9], ["@", -1], ["@", 0], ["f", "nan"], ["f", "inf"], ["d", 1], ["t"], ["c", "a", "b"],
+    ["q", ["q", ["q"]]], ["e", "QueuePhase", "?"], ["e", "QueuePhase", "active"], ["l", 1, "a"],
+)  # fmt: skip
+
+
+def mutated(value: Any, rng: np.random.Generator) -> Any:
+    """Return a value with one part of it replaced or left out."""
+    if isinstance(value, list) and value and rng.random() < 0.85:
+        at = int(rng.integers(len(value)))
+        return [*value[:at], mutated(value[at], rng), *value[at + 1 :]]
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = [*value][rng.integers(len(value))]
+        rest = {name: each for name, each in value.items() if name != key}
+        return rest if rng.random() < 0.1 else {**rest, key: mutated(value[key], rng)}
+    return ODD[rng.integers(len(ODD))]
+
+
+Lines = list[tuple[bool, list[bytes]]]
+
+
+def lines_of(data: bytes) -> Lines:
+    """Return the lines of each frame, and whether a segment begins with it."""
+    parts = [each for each in frames(BytesIO(data)) if isinstance(each, Frame)]
+    return [(part.starts_segment, part.lines.splitlines()) for part in parts]
+
+
+def framed(lines: Lines) -> bytes:
+    """Return a recording with right checksums."""
+    writer = FrameWriter()
+    return b"".join(
+        writer.frame(b"".join(each + b"\n" for each in some), starts_segment=starts)
+        for starts, some in lines
+    )
+
+
+def forged(data: bytes, rng: np.random.Generator) -> bytes:
+    """Return a recording with some lines changed, left out or repeated."""
+    lines = lines_of(data)
+    places = [(frame, line) for frame, (_, some) in enumerate(lines) for line in range(len(some))]
+    chosen = rng.choice(len(places), size=rng.choice((1, 1, 2, 4)), replace=False)
+    for frame, line in sorted((places[each] for each in chosen), reverse=True):
+        some, chance = lines[frame][1], rng.random()
+        if chance < 0.1:
+            del some[line]
+        elif chance < 0.2:
+            some.insert(line, some[line])
+        else:
+            some[line] = json.dumps(mutated(json.loads(some[line]), rng)).encode()
+    return framed(lines)
+
+
+@pytest.mark.parametrize(
+    ("there", "forged", "problem"),
+    [
+        (b'[1767225602.5,"Decided"', b'[1e308,"Decided"', "not part of a recording"),
+        (b'_next_flush",1767225632.0', b'_next_flush","x"', "does not fit this scheduler: TypeErr"),
+        (b'"clock_ahead",0.0', b'"clock_ahead","x"', "cluster.clock_ahead is a str"),
+        (b'"QueuedPod",[0,0.0,', b'"QueuedPod",[0,"x",', "QueuedPod.backoff_expiry is a str"),
+        (b'"QueuedPod",[0,0.0,', b'"QueuedPod",[0,["f","nan"],', "backoff_expiry is not a number"),
+        (b'_sequence",1', b'_sequence",["' + b"x" * 3000 + b'"]', "not a snapshot of this version"),
+    ],
+)
+def test_a_value_that_no_machine_has_is_named(
+    longer: Path, capsys: pytest.CaptureFixture[str], there: bytes, forged: bytes, problem: str
+):
+    without_first(longer, 1)
+    lines = lines_of(longer.read_bytes())
+    changed = [(starts, [each.replace(there, forged) for each in some]) for starts, some in lines]
+    assert changed != lines
+    longer.write_bytes(framed(changed))
+
+    code, _, said = replayed(capsys, longer)
+
+    assert code == 2
+    assert problem in said
+    assert said.count("\n") == 1
+    assert len(said) < 1000
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_a_recording_says_it_ends_in_one_line(
+    longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+):
+    """Also with another policy, and where a decision is explained."""
+    without_first(longer, seed % 3)  # a snapshot is only read where nothing continues
+    rng, data, policy = np.random.default_rng(seed), longer.read_bytes(), tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: preemptive-scheduler.io/v1alpha1\nkind: PreemptionPolicy\n"
+        "metadata: {name: p}\nspec: {maxVictimsPerPreemption: 1}\n"
+    )
+    ways = ((), ("--policy", policy), ("--explain", "default/high"))
+    for _ in range(8):
+        path = tmp_path / "forged.rec"
+        path.write_bytes(forged(data, rng))
+        for way in ways:
+            code, _, said = replayed(capsys, path, *way)
+            assert code in (0, 1, 2)
+            if code == 2:
+                problems = [line for line in said.splitlines() if not line.startswith("warning: ")]
+                assert len(problems) == 1, said

@@ -86,6 +86,22 @@ def test_another_configuration_decides_as_after_a_restart(
         assert "default/low: recorded as a victim; not evicted (own simulation)" in shown
 
 
+def test_a_configuration_without_the_profile_of_waiting_pods_leaves_them_alone(
+    longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    without_first(longer, 1)
+    config = tmp_path / "other.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: other}]\n"
+    )
+
+    code, shown, said = replayed(capsys, longer, "--config", config)
+
+    assert (code, said) == (1, "")
+    assert "default/high: recorded" in shown
+
+
 def test_the_own_simulation_evicts_and_goes_on(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -10,9 +10,10 @@ from aiohttp import web
 
 from scheduler.model.events import PodObserved
 from scheduler.observe.api import openapi
+from scheduler.observe.api.requests import EVERY_NAME
 from scheduler.observe.server import access, plan_route
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
-from tests.service.test_what_if import NOW, World, new
+from tests.service.test_what_if import JSON, NOW, World, new, until
 from tests.support.builders import pod
 
 
@@ -128,3 +129,50 @@ async def test_each_answer_that_is_given_is_described(world: World, monkeypatch)
         if "Retry-After" in headers:
             assert "Retry-After" in responses[str(code)]["headers"]
     assert {str(code) for code, _, _ in answers} == set(responses)
+
+
+async def by_token(caller: Caller) -> AccessDecision:
+    user = caller.headers["Authorization"].split()[1]
+    return AccessDecision(AccessVerdict.ALLOWED, names=EVERY_NAME, user=user)
+
+
+async def test_bodies_that_do_not_come_keep_no_plan_waiting(world: World, monkeypatch):
+    """Of eight bodies that are read at a time, the oldest yields to a new one."""
+    monkeypatch.setattr(plan_route, "_BODY_SECONDS", 100.0)
+    world.authorize = by_token
+    head = (
+        "POST /api/v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow-{}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    )
+    slow = [await asyncio.open_connection("127.0.0.1", world._web.port) for _ in range(12)]
+    for number, (_, writer) in enumerate(slow):
+        writer.write(head.format(number).encode())
+    answers = [asyncio.create_task(reader.readline()) for reader, _ in slow]
+    await until(lambda: sum(answer.done() for answer in answers) == 4)
+
+    code, _ = await world.post(new("x"), {**JSON, "Authorization": "Bearer ada"})
+
+    assert code == 200
+    await until(lambda: sum(answer.done() for answer in answers) == 5)
+    assert {answer.result().split()[1] for answer in answers if answer.done()} == {b"408"}
+    for _, writer in slow:
+        writer.close()
+    await asyncio.gather(*answers)
+
+
+async def test_a_refused_body_that_does_not_come_is_answered(world: World):
+    world.problem = "not synced: pods"
+    reader, writer = await asyncio.open_connection("127.0.0.1", world._web.port)
+    writer.write(
+        b"POST /api/v1/plan HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\n\r\n{"
+    )
+
+    assert b" 503 " in await reader.readline()
+    writer.close()
+
+
+async def test_a_body_that_cannot_be_read_is_refused(world: World):
+    code, answer = await world.post("no gzip", {**JSON, "Content-Encoding": "gzip"})
+
+    assert (code, answer["message"]) == (400, "the body cannot be read")

@@ -9,7 +9,8 @@ refer to it, then the attributes of the machine. Inside of records and attribute
     ["q", ...] a deque                       ["b", base64] bytes     ["e", kind, value] an enum
     ["f", text] a number that JSON lacks     ["@", number] a record or value
 
-Only the classes that `parts` lists are made, so a recording of unknown origin can do no harm.
+Only the classes that `parts` lists are made, and attributes have the types that they have in a
+machine, so a recording of unknown origin can do no harm.
 """
 
 import base64
@@ -17,7 +18,8 @@ import functools
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, get_args
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -30,6 +32,7 @@ from scheduler.model.api.objects import (
     LocalObject,
     Node,
     NodeMeta,
+    ObjectMeta,
     Pod,
     PodDisruptionBudget,
     Workload,
@@ -37,6 +40,8 @@ from scheduler.model.api.objects import (
 from scheduler.model.api.storage import Storage
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.policies import PreemptionPolicy
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.state.preemption.event_times import EventTimes
 
 __all__ = ["END", "SnapshotError", "encoded", "restore"]
 
@@ -67,7 +72,35 @@ _SCALARS: Final[Mapping[str, Callable[..., Any]]] = {
     "f": float,
 }
 _FIELDS: Final = {name: fields_of(kind) for name, kind in RECORDS.items()}
+#: Of records whose class does not declare the types of its attributes.
+_SAMPLES: Final[dict[type[Any], Any]] = {
+    QueuedPod: QueuedPod(ClassifiedPod(Pod(ObjectMeta())), 0.0, 0),
+    EventTimes: EventTimes(),
+}
 _encode = msgspec.json.Encoder().encode
+
+
+def _declared(hint: Any) -> tuple[type[Any], ...]:
+    """Return the types of a declaration, without what they contain."""
+    if isinstance(hint, UnionType):
+        return tuple(kind for each in get_args(hint) for kind in _declared(each))
+    kind = get_origin(hint) or hint
+    return (float, int) if kind is float else (kind,)
+
+
+def _found(value: Any) -> tuple[type[Any], ...]:
+    """Return the types that may take the place of a value; none for `None`, as any may."""
+    return () if value is None else _declared(type(value))
+
+
+def _types(kind: type[Any]) -> dict[str, tuple[type[Any], ...]]:
+    """Return the types of the attributes of a record."""
+    if kind in _SAMPLES:
+        return {name: _found(getattr(_SAMPLES[kind], name)) for name in fields_of(kind)}
+    return {name: _declared(hint) for name, hint in get_type_hints(kind).items()}
+
+
+_TYPES: Final = {name: _types(kind) for name, kind in RECORDS.items()}
 
 
 class SnapshotError(ValueError):
@@ -272,7 +305,8 @@ class _Restorer:
         kind = RECORDS[name]
         record: Any = object.__new__(kind)
         for field, tree in zip(_FIELDS[name], fields, strict=True):
-            object.__setattr__(record, field, self._value(tree))
+            value = _checked(self._value(tree), _TYPES[name][field], name, field)
+            object.__setattr__(record, field, value)
         if "history" in kind.__slots__:
             record.history = deque(maxlen=16)
         if isinstance(record, PreemptionPlan):
@@ -283,7 +317,9 @@ class _Restorer:
     def _part(self, *raw: bytes) -> None:
         path, name, tree = map(msgspec.json.decode, raw)
         self._missing.remove((path, name))
-        setattr(part(self._machine, path), name, self._value(tree))
+        owner = part(self._machine, path)
+        types = _found(getattr(owner, name))
+        setattr(owner, name, _checked(self._value(tree), types, path, name))
 
     def _finish(self) -> None:
         if self._missing:
@@ -303,6 +339,19 @@ class _Restorer:
                 else ()
             )
         self.complete = True
+
+
+def _checked(value: Any, types: tuple[type[Any], ...], owner: str, name: str) -> Any:
+    """Return the value of an attribute that may have some types; with none, any.
+
+    Raises:
+        SnapshotError: It has another one.
+    """
+    if types and type(value) not in types:
+        raise SnapshotError(f"{owner}.{name} is a {type(value).__name__}")
+    if isinstance(value, float) and math.isnan(value):
+        raise SnapshotError(f"{owner}.{name} is not a number")
+    return value
 
 
 def _placeholder(row: int) -> str:

@@ -35,7 +35,7 @@ class PlanReply:
 
 
 class PlanTicket(Protocol):
-    """A caller's turn: a context that holds its place while its body is read and answered."""
+    """A caller's turn: a context that holds its place while its request is answered."""
 
     def __enter__(self) -> "PlanTicket":
         """Hold the place."""

@@ -7,7 +7,8 @@ Zstandard: a skippable one of 24 bytes, and one with lines of JSON. So `zstd -dc
 
 The kind is 1 for the first frame of a segment, else 0; length and checksum are those of the frame
 that follows. A frame that was not written completely ends the recording. After a damaged frame,
-reading continues with the next segment, because a segment needs all that comes before in it.
+reading continues with the next segment, because a segment needs all that comes before in it. Each
+place where one might begin costs as much as its head claims, so not all of them are tried.
 """
 
 import struct
@@ -32,6 +33,9 @@ _START: Final = struct.pack("<II4s", _SKIPPABLE, _HEAD.size - 8, _MARK)
 _LARGEST: Final = 256 * 1024 * 1024
 _LEVEL: Final = 1
 _READ: Final = 1024 * 1024
+#: After so many damages, or bytes of frames that could not be used, the rest of a file is not read.
+_MOST_DAMAGES: Final = 100
+_MOST_UNUSABLE: Final = 2 * _LARGEST
 
 
 class FrameError(ValueError):
@@ -88,11 +92,17 @@ def frames(file: BinaryIO) -> Iterator[Frame | Damage]:
         raise FrameError("the file is empty")
     if not reader.peek(len(_START)).startswith(_START[: len(reader.peek(len(_START)))]):
         raise FrameError("not a recording")
+    damages = 0
     while reader.has(1):
         found = reader.frame()
         yield found
-        if isinstance(found, Damage) and not reader.find_segment():
-            return
+        if isinstance(found, Damage):
+            damages += 1
+            if not reader.find_segment():
+                return
+            if damages >= _MOST_DAMAGES or reader.unusable >= _MOST_UNUSABLE:
+                yield Damage(reader.offset, "too much is damaged: the rest is not read")
+                return
 
 
 class _Reader:
@@ -102,6 +112,8 @@ class _Reader:
         self._position = 0
         #: Position of the buffer in the file.
         self._base = 0
+        #: Bytes of complete frames that could not be used.
+        self.unusable = 0
         self._decompressor = zstandard.ZstdDecompressor()
 
     def has(self, size: int) -> bool:
@@ -144,12 +156,15 @@ class _Reader:
         if not self.has(_HEAD.size + length):
             return Damage(offset, "the last frame is incomplete", at_end=True)
         body = self.peek(_HEAD.size + length)[_HEAD.size :]
+        self.unusable += length
         if zlib.crc32(body) != checksum:
             return Damage(offset, "a checksum is wrong")
         try:
             lines = self._decompressed(body)
         except zstandard.ZstdError as error:
+            self.unusable += _LARGEST  # so much may have been decompressed
             return Damage(offset, f"a frame cannot be decompressed: {error}")
+        self.unusable -= length
         self._position += _HEAD.size + length
         return Frame(offset, bool(starts), lines)
 

@@ -2,13 +2,13 @@
 
 import dataclasses
 import hashlib
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from scheduler.config import load
 from scheduler.config.settings import ClientConnection, LeaderElection, Settings
-from scheduler.model.times import Seconds
+from scheduler.model.times import LATEST, Seconds
 
 __all__ = ["CONTINUED", "SegmentHeader", "settings_digest"]
 
@@ -20,7 +20,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a segment is about. Its events follow, after a snapshot unless it is fresh."""
 
     #: When it begins.
-    at: Seconds
+    at: Annotated[Seconds, msgspec.Meta(ge=0.0, le=LATEST)]
     #: Version of the scheduler.
     scheduler: str
     #: The release of kube-scheduler whose decisions were reproduced, as in the setting.

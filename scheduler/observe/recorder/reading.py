@@ -127,7 +127,7 @@ def _frame(place: str, frame: Frame, state: _State) -> Iterator[SegmentStart | E
         yield from _incomplete(state)
         try:
             state.header = msgspec.json.decode(next(rest, b""), type=SegmentHeader)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise RecordingError(f"{place}: not the beginning of a segment: {error}") from error
         state.place, state.snapshot, state.snapshot_bytes, state.begun = place, [], 0, False
     if state.header is not None:

@@ -1,6 +1,7 @@
 """`POST /api/v1/plan`: reads a body of limited size and passes it on, in the serving thread."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
@@ -20,8 +21,11 @@ _CONTENT_TYPES: Final = (_JSON, "application/yaml")
 _PIECE: Final = 1 << 16
 #: How much of an answer is encrypted at a time: some milliseconds of the serving thread.
 _PART: Final = 1 << 18
-#: How long a body may take; its sender has one of few places meanwhile.
+#: How long a body may take, how many are read at a time (3 MiB each), and how long the body of a
+#: request that is refused.
 _BODY_SECONDS: Final = 10.0
+_BODIES: Final = 8
+_DROP_SECONDS: Final = 1.0
 #: How often a connection is looked at while its plan is decided.
 _LOOK_SECONDS: Final = 0.2
 #: How much of a body that is too large is read before its client is answered.
@@ -46,6 +50,7 @@ def add(
         scheduler_loop: Runs what needs the scheduler's state.
         judged: Returns what authorizes a request before it is answered.
     """
+    bodies = _Bodies()
 
     async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
         # Not by what the caller sends: one user may have many tokens, and write one in many ways.
@@ -54,18 +59,17 @@ def add(
         reply = _unsupported(request) or page.enter(caller)
         if isinstance(reply, PlanReply):
             # A client that is still sending when the connection is closed does not see the answer.
-            await _body(request, 0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DROP_SECONDS):
+                    await _body(request, 0)
             return _response(reply)
+        body = await bodies.read(caller, request, page.max_bytes)
+        # Only now: a body that does not come would hold one of few places.
+        reply = body if isinstance(body, PlanReply) else page.enter(caller)
+        if isinstance(reply, PlanReply):
+            return _response(reply)
+        assert isinstance(body, bytes)
         with reply as place:
-            try:
-                async with asyncio.timeout(_BODY_SECONDS):
-                    body = await _body(request, page.max_bytes)
-            except TimeoutError:
-                text = f"the body has not arrived within {_BODY_SECONDS:g} seconds"
-                return _response(PlanReply(408, status(408, "Timeout", text)))
-            if body is None:
-                text = f"the body is larger than {page.max_bytes >> 20} MiB"
-                return _response(PlanReply(413, status(413, "RequestEntityTooLarge", text)))
             deciding = place.answer(scheduler_loop, body, request.content_type, access.names)
             answer = await _while_connected(request, deciding)
         return await _written(request, answer)
@@ -75,6 +79,42 @@ def add(
 
     app.router.add_post(PATH, judged(respond))
     app.on_shutdown.append(close)
+
+
+class _Bodies:
+    """The bodies that are being read: one of each caller, and the slowest yields to a new one."""
+
+    def __init__(self) -> None:
+        #: The timeouts by caller, oldest first.
+        self._reading: dict[str, asyncio.Timeout] = {}
+
+    async def read(self, caller: str, request: web.Request, most: int) -> bytes | PlanReply:
+        """Return the body of a request, or a refusal."""
+        if caller in self._reading:
+            text = "another plan of this caller is already running"
+            return PlanReply(429, status(429, "TooManyRequests", text), 1)
+        if len(self._reading) >= _BODIES:
+            oldest = self._reading.pop(next(iter(self._reading)))
+            if not oldest.expired():
+                oldest.reschedule(asyncio.get_running_loop().time())
+        patience = self._reading[caller] = asyncio.timeout(_BODY_SECONDS)
+        try:
+            async with patience:
+                body = await _body(request, most)
+        except TimeoutError:
+            text = (
+                f"the body has not arrived within {_BODY_SECONDS:g} seconds, or while others wait"
+            )
+            return PlanReply(408, status(408, "Timeout", text))
+        except web.RequestPayloadError:
+            return PlanReply(400, status(400, "BadRequest", "the body cannot be read"))
+        finally:
+            if self._reading.get(caller) is patience:
+                del self._reading[caller]
+        if body is None:
+            text = f"the body is larger than {most >> 20} MiB"
+            return PlanReply(413, status(413, "RequestEntityTooLarge", text))
+        return body
 
 
 async def _while_connected(

@@ -30,7 +30,7 @@ class WatchPlace:
     def end(self) -> None:
         """End the watch, also if it has not begun."""
         self._is_lost = True
-        if self._timeout is not None:
+        if self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
     @contextlib.asynccontextmanager

@@ -25,6 +25,12 @@ def lines(data: bytes) -> list[bytes]:
     return [each.lines for each in read(data) if isinstance(each, Frame)]
 
 
+def framed(body: bytes) -> bytes:
+    """Return a frame that begins a segment, whatever its body is."""
+    head = (0x184D2A5E, 16, b"PSRC", 1, 1, 0, len(body), zlib.crc32(body))
+    return module._HEAD.pack(*head) + body
+
+
 def test_frames_are_read_in_their_order():
     whole = FIRST + SECOND + THIRD
 
@@ -98,10 +104,39 @@ def test_a_frame_that_would_fill_the_memory_is_refused(monkeypatch: pytest.Monke
 
 def test_a_frame_without_its_size_is_refused():
     body = zstandard.ZstdCompressor(write_content_size=False).compress(b"0" * 5000)
-    head = module._HEAD.pack(
-        0x184D2A5E, 16, b"PSRC", 1, 1, 0, len(body), zlib.crc32(body)
-    )  # fmt: skip
 
-    (refused,) = read(head + body)
+    (refused,) = read(framed(body))
 
     assert isinstance(refused, Damage)
+
+
+def test_heads_that_claim_all_that_follows_cost_little():
+    """Each place where a segment might begin would be read up to the length that it claims."""
+    count = 5_000
+    head = module._HEAD.pack(0x184D2A5E, 16, b"PSRC", 1, 1, 0, count * 12, 0)
+
+    found = read(head * count)
+
+    assert len(found) == 101
+    assert found[-1].problem == "too much is damaged: the rest is not read"
+
+
+def test_large_frames_that_are_damaged_are_read_a_few_times(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_MOST_UNUSABLE", 3 * len(FIRST))
+    damaged = bytearray(FIRST)
+    damaged[-1] ^= 4
+
+    found = read(bytes(damaged) * 20 + THIRD)
+
+    assert len(found) < 10
+    assert isinstance(found[-1], Damage)
+
+
+def test_small_frames_that_stand_for_large_ones_are_decompressed_a_few_times():
+    body = zstandard.ZstdCompressor().compress(b"0" * 1_000_000)
+    broken = framed(body[:-5] + b"\xff" * 5)
+
+    found = read(broken * 20)
+
+    assert len(found) == 3
+    assert found[-1].problem == "too much is damaged: the rest is not read"

@@ -1,4 +1,7 @@
-"""How the documents of the API are served: errors as objects, watches without an end."""
+"""How the documents of the API are served: errors as objects, watches without an end.
+
+The file is longer than others because every case needs the same server.
+"""
 
 import asyncio
 import json
@@ -12,6 +15,7 @@ from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server import access
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from scheduler.observe.server.listen import Limits, Listen
+from scheduler.observe.server.watch_places import WatchPlace
 
 PLAIN = Listen(plain=True)
 
@@ -335,6 +339,20 @@ async def test_the_last_watch_of_a_user_with_several_yields_to_a_user_without_an
     assert found == {"cyd": 429, "bob": 429, "dan": 200, "eve": 429, "ada": 429}
     for _, writer in opened:
         writer.close()
+
+
+async def test_a_place_that_is_lost_may_lose_its_right_as_well():
+    place, ada = WatchPlace(), AccessDecision(AccessVerdict.ALLOWED, user="ada")
+
+    async def review() -> AccessDecision:
+        return ada
+
+    async with place.kept(ada, review, 60.0):
+        place.end()
+        try:
+            await asyncio.sleep(60.0)
+        finally:
+            place.end()
 
 
 class Rights:
