@@ -144,14 +144,13 @@ class Pruning:
             if value is not None:
                 of_value[value] = of_value.get(value, 0) | 1 << at
         lists = sum(same for value, same in of_value.items() if value[0] == LIST)
+        valued = reduce(or_, of_value.values(), 0)
+        # Those that must be had fail without a value.
+        fails = any(want.all and self._candidates[want].seen & ~valued for want in under)
+        shared = any(entries[at].shared for at in _positions(seen))
         # A claim has no device twice, so devices with a value of their own always differ.
         differ = all(same & same - 1 == 0 for same in of_value.values())
-        if (
-            constraint.distinct
-            and differ
-            and not lists
-            and not any(entries[at].shared for at in _positions(seen))
-        ):
+        if constraint.distinct and differ and not (lists or fails or shared):
             return
         self._values[constraint] = of_value
         self._special |= lists
