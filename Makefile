@@ -10,9 +10,10 @@ PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane -p tests.suppor
 PARALLEL := -n 2 --dist loadgroup
 # The programs of tests with the marker `chart`: kubectl builds overlays, actionlint checks workflows.
 CHART_TOOLS := helm helm-docs kubectl promtool actionlint
-# Tests that need nothing but Python and the programs of `make control-plane`, and those that need
-# Python alone.
-USUAL := not browser and not chart and not deep and not e2e
+# Tests that need nothing but Python and the programs of `make control-plane`; of these, the ones that
+# `make test` runs, and those that need Python alone.
+PLAIN := not browser and not chart and not e2e
+USUAL := $(PLAIN) and not deep
 FAST := not cluster and $(USUAL)
 
 .DEFAULT_GOAL := help
@@ -258,7 +259,7 @@ deflake: setup ## run the fast tests with ten hash seeds, until they fail
 # run; missing tools are errors before it begins.
 .PHONY: verify
 verify: browser-check lint type imports console-check control-plane chart-tools ## run all checks but e2e, with two hash seeds
-	PYTHONHASHSEED=1 $(PYTEST) $(PARALLEL) -m '$(FAST)'
+	PYTHONHASHSEED=1 ALL_SEEDS=1 $(PYTEST) $(PARALLEL) -m 'not cluster and $(PLAIN)'
 	PYTHONHASHSEED=2 ALL_SEEDS=1 $(PYTEST) $(PARALLEL) -m 'not e2e'
 
 ##@ Maintain

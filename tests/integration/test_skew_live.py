@@ -11,7 +11,7 @@ pytestmark = pytest.mark.cluster
 #: By how many seconds the clock of a scheduler is ahead; all of them run at once.
 SKEWS: Final = (3600.0, -3600.0, 70.0)
 #: How long each is watched after its first eviction.
-WATCHED_SECONDS: Final = 20.0
+WATCHED_SECONDS: Final = 10.0
 #: Longer than the test takes, so that no victim hangs beyond it.
 GRACE_SECONDS: Final = 30
 
