@@ -143,11 +143,13 @@ def large_pools(draw) -> tuple[Cluster, list[ResourceClaim]]:
         device(f"d{number}", uuid=str(number), **kinds[number % len(kinds)])
         for number in range(draw(st.integers(3, 8)))
     ]
-    kind = draw(st.integers(0, 3))
+    kind = draw(st.integers(0, 4))
     if kind == 0:
         made[draw(st.integers(0, len(made) - 1))] = tainted("bad")
     elif kind == 1:
         made.insert(draw(st.integers(0, len(made))), device("broken", uuid="none"))
+    elif kind == 3:
+        made.insert(draw(st.integers(0, len(made))), device("listed", uuid=["none"], size=2))
     made += [device("shared", capacity={"bw": "4"}, allow_multiple_allocations=True)] * (kind == 2)
     parts = [
         consuming(f"part{number}", memory=draw(st.sampled_from("123")))

@@ -62,7 +62,9 @@ def _selectors(expressions: tuple[str, ...]) -> list[Selector]:
 
 
 def value(given: Any) -> AttributeValue:
-    """Return an attribute: a truth value, an integer or a string."""
+    """Return an attribute: a truth value, an integer, a string or a list of strings."""
+    if isinstance(given, list):
+        return AttributeValue(strings=given)
     if isinstance(given, bool):
         return AttributeValue(bool_=given)
     return AttributeValue(int_=given) if isinstance(given, int) else AttributeValue(string=given)

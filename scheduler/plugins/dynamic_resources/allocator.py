@@ -215,15 +215,15 @@ class Allocator:
         pruning, state = self._pruning, None
         if pruning is not None:
             state = pruning.state(index, position)
-            known = pruning.failed.get(state)
-            if known is not None:
-                return _Outcome(known)
+            if state in pruning.failed:
+                return _Outcome.FAILED
         if requests[position].optional:
             done = self._place_choice(index, position)
         else:
             done = self._place_want(_Spot(index, position, None), 0, 0, 0)
-        if pruning is not None and done is not _Outcome.FOUND:
-            pruning.failed[state] = done
+        # Not where there were too many: which devices were tried before depends on their order.
+        if pruning is not None and done is _Outcome.FAILED:
+            pruning.failed.add(state)
         return done
 
     def _place_choice(self, index: int, position: int) -> _Outcome:

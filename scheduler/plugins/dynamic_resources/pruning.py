@@ -111,8 +111,8 @@ class Pruning:
         self._candidates = candidates
         self._taking = taking
         self._spend = spend
-        #: The outcome of what was tried in vain, by state.
-        self.failed: dict[Hashable, int] = {}
+        #: The states in which everything was tried in vain.
+        self.failed: set[Hashable] = set()
         self._stages: dict[tuple[int, int], _Stage] = {}
         shared = (1 << at for at, entry in enumerate(taking.entries) if entry.shared)
         self._shared: Final = sum(shared)
@@ -143,17 +143,17 @@ class Pruning:
             value = constraint.value(entries[at])
             if value is not None:
                 of_value[value] = of_value.get(value, 0) | 1 << at
+        lists = sum(same for value, same in of_value.items() if value[0] == LIST)
+        valued = reduce(or_, of_value.values(), 0)
+        # Those that must be had fail without a value.
+        fails = any(want.all and self._candidates[want].seen & ~valued for want in under)
+        shared = any(entries[at].shared for at in _positions(seen))
         # A claim has no device twice, so devices with a value of their own always differ.
         differ = all(same & same - 1 == 0 for same in of_value.values())
-        if (
-            constraint.distinct
-            and differ
-            and not any(entries[at].shared for at in _positions(seen))
-        ):
+        if constraint.distinct and differ and not (lists or fails or shared):
             return
         self._values[constraint] = of_value
-        for value, same in of_value.items():
-            self._special |= same if value[0] == LIST else 0
+        self._special |= lists
         for want in under:
             if want.all:
                 self._special |= self._candidates[want].seen

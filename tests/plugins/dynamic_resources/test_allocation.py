@@ -331,6 +331,24 @@ def test_a_node_that_lacks_one_device_does_not_keep_a_pod_from_the_next(count, p
     assert len(devices_of(cluster.claim("c"))) == count
 
 
+@pytest.mark.parametrize(
+    ("odd", "requests", "expected"),
+    [
+        # A list can only be the value of the first one that is taken.
+        ({"uuid": ["a"]}, [wants("r0"), wants("r1", count=11)], "n1"),
+        # This is met where the first request has two of the last devices.
+        ({}, [wants("r0", count=2), wants("r1", mode="All")], "cannot add device"),
+    ],
+)
+def test_a_device_with_an_odd_value_among_unique_ones_is_like_no_other(odd, requests, expected):
+    unique = [device(f"d{each}", uuid=str(each)) for each in range(11)]
+    slice_of_n1 = gpus("n1", *unique[:7], device("odd", **odd), *unique[7:])
+    asked = claim("c", *requests, constraints=[different(f"{DRIVER}/uuid")])
+    cluster = Cluster(node("n1"), device_class(), slice_of_n1, asked)
+
+    assert expected in str(cluster.schedule(claiming("p", "c")))
+
+
 def test_many_equal_devices_that_are_not_enough_are_found_out_soon():
     equal = [f"d{number}" for number in range(31)]
 
