@@ -331,36 +331,22 @@ def test_a_node_that_lacks_one_device_does_not_keep_a_pod_from_the_next(count, p
     assert len(devices_of(cluster.claim("c"))) == count
 
 
-def test_a_device_whose_unique_value_is_a_list_is_not_taken_for_another_one():
-    last = device("last", uuid=["a", "b"])
-    devices = [*(device(f"d{each}", uuid=str(each)) for each in range(11)), last]
-    asked = claim(
-        "c", wants("r0"), wants("r1", count=11), constraints=[different(f"{DRIVER}/uuid")]
-    )
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", *devices), asked)
+@pytest.mark.parametrize(
+    ("odd", "requests", "expected"),
+    [
+        # A list can only be the value of the first one that is taken.
+        ({"uuid": ["a"]}, [wants("r0"), wants("r1", count=11)], "n1"),
+        # This is met where the first request has two of the last devices.
+        ({}, [wants("r0", count=2), wants("r1", mode="All")], "cannot add device"),
+    ],
+)
+def test_a_device_with_an_odd_value_among_unique_ones_is_like_no_other(odd, requests, expected):
+    unique = [device(f"d{each}", uuid=str(each)) for each in range(11)]
+    slice_of_n1 = gpus("n1", *unique[:7], device("odd", **odd), *unique[7:])
+    asked = claim("c", *requests, constraints=[different(f"{DRIVER}/uuid")])
+    cluster = Cluster(node("n1"), device_class(), slice_of_n1, asked)
 
-    # It can only be the first one that is taken.
-    assert cluster.schedule(claiming("p", "c")) == Placed("n1")
-    assert devices_of(cluster.claim("c"))[0] == "r0=n1/last"
-
-
-def test_a_device_that_must_be_had_and_lacks_the_unique_value_is_still_an_error():
-    devices = [
-        device(f"d{each}", **({} if each == 7 else {"uuid": str(each)})) for each in range(12)
-    ]
-    asked = claim(
-        "c",
-        wants("r0", count=2),
-        wants("r1", mode="All"),
-        constraints=[different(f"{DRIVER}/uuid")],
-    )
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", *devices), asked)
-
-    decision = cluster.schedule(claiming("p", "c"))
-
-    # It is met where the first request has two of the last devices.
-    assert isinstance(decision, Failed)
-    assert "cannot add device gpu.example.com/n1/d7" in decision.message
+    assert expected in str(cluster.schedule(claiming("p", "c")))
 
 
 def test_many_equal_devices_that_are_not_enough_are_found_out_soon():
