@@ -269,6 +269,39 @@ def test_the_quick_start_ends_with_a_preemption(tmp_path: Path, capsys: pytest.C
     assert (decision["decision"], len(decision["victims"])) == ("Preempting", 2)
 
 
+@pytest.mark.parametrize(
+    ("labels", "want"), [({}, "Unschedulable"), ({"preemption": "shared"}, "Preempting")]
+)
+def test_the_policies_of_the_page_are_accepted_and_keep_preemption_within_a_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], labels: dict[str, str], want: str
+):
+    text = (DOCS / "preemption-policy.md").read_text()
+    documents = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    policies = [each for each in documents if each["kind"] == "PreemptionPolicy"]
+    metadata = {"name": "theirs", "labels": labels}
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    status = {"allocatable": {"cpu": "1", "pods": "9"}}
+    objects = [
+        {"kind": "Namespace", "metadata": metadata},
+        {"kind": "Node", "metadata": {"name": "n"}, "status": status},
+        {"kind": "Pod", "metadata": {"name": "low", "namespace": "theirs"},
+         "spec": {**spec, "nodeName": "n"}},
+        {"kind": "Pod", "metadata": {"name": "high", "namespace": "ours"},
+         "spec": {**spec, "priority": 9, "schedulerName": "preemptive-scheduler"}},
+    ]  # fmt: skip
+    path = tmp_path / "objects.yaml"
+    path.write_text(
+        yaml.safe_dump_all([*policies, *({"apiVersion": "v1", **each} for each in objects)])
+    )
+
+    main.main(["plan", "-f", str(path), "-o", "json"])
+
+    printed = capsys.readouterr()
+    (decision,) = json.loads(printed.out)["results"]
+    assert (len(policies), decision["decision"], printed.err) == (2, want, "")
+    assert ("victims are in other namespaces" in json.dumps(decision)) is not bool(labels)
+
+
 def test_the_page_about_recordings_shows_what_the_commands_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

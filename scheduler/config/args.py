@@ -301,7 +301,8 @@ class PreemptiveSchedulerArgs:
 
     #: Whether preemption, among nodes that are equal by kube-scheduler's criteria, prefers the one
     #: with the fewest victims that currently fit on no other node, then the one whose victims
-    #: started last. Off: a hash decides, at no cost.
+    #: started last; and whether on a node, of pods of one priority, it spares those that fit on no
+    #: other node first. Off: a hash decides between nodes, and the start on a node, at no cost.
     prefer_victims_that_fit_elsewhere: bool = wire("preferVictimsThatFitElsewhere", BOOLEAN, False)
     #: The release of kube-scheduler whose decisions are reproduced: `v1.36`, `v1.37`, or `auto` for
     #: that of the API server. It holds for all profiles; those that name a release must agree.

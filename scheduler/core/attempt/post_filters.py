@@ -26,7 +26,8 @@ from scheduler.core.attempt.extenders import (
 from scheduler.core.feasibility.filters import Preparation
 from scheduler.core.preemption.evaluate import candidates, evaluator
 from scheduler.core.preemption.evaluate.candidates import Candidate
-from scheduler.core.preemption.evaluate.evaluator import NoCandidate, PreemptionInputs
+from scheduler.core.preemption.evaluate.evaluator import PreemptionInputs
+from scheduler.core.preemption.evaluate.no_candidate import NoCandidate, vetoed
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
 from scheduler.framework.verdicts import Verdict, Verdicts
@@ -245,7 +246,7 @@ class PostFilterRunner:
         if context.vetoes is not None and remaining:
             remaining = self._allowed(context.vetoes, remaining)
             if not remaining:
-                return evaluator.vetoed(context.vetoes.tally)
+                return vetoed(context.vetoes.tally)
         best = candidates.best_of(remaining, context.pod.uid, self._cluster)
         return best or NoCandidate(NO_CANDIDATE, keeps_nomination=True)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.core.preemption.dry_run_result import DryRunResult
-from scheduler.core.preemption.evaluate.victims import dry_run_preemption
+from scheduler.core.preemption.evaluate.victims import Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.vetoes import VetoCache
 from scheduler.framework.plugin import CompiledFilter, Reads
@@ -109,7 +109,7 @@ class CandidateCache:
         missing = rows[~self._known[rows]]
         if missing.shape[0]:
             for run in dry_run_preemption(
-                pod, self._cluster, predicates, missing, no_victims, rules
+                pod, self._cluster, predicates, missing, no_victims, Sparing(rules)
             ):
                 self._store(run)
         codes, criteria = self._codes[rows], self._criteria.apply(lambda key: key[rows])

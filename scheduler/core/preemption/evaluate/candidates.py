@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.core.feasibility import tie_breaking
 from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
-from scheduler.core.preemption.evaluate.victims import dry_run_preemption
+from scheduler.core.preemption.evaluate.victims import Pinned, Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
@@ -25,7 +25,7 @@ from scheduler.model.comparisons import Comparison
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["Candidate", "Prefer", "best_of", "candidates_on", "pick_one_node"]
+__all__ = ["Candidate", "Prefer", "best_of", "candidates_on", "cost", "pick_one_node"]
 
 
 class Candidate(NamedTuple):
@@ -79,10 +79,12 @@ def candidates_on(
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],
     rules: PolicyRules | None = None,
+    pinned: Pinned | None = None,
 ) -> list[Candidate]:
     """Return the candidates on some rows with their victims, by a dry run; (C,) rows."""
     found = []
-    for run in dry_run_preemption(pod, cluster, predicates, rows, no_victims=0, rules=rules):
+    sparing = Sparing(rules, pinned)
+    for run in dry_run_preemption(pod, cluster, predicates, rows, 0, sparing):
         for column, row in enumerate(run.rows.tolist()):
             protected = run.slots[run.pdb_violations[:, column], column]
             violating = frozenset(pod.uid for pod in _pods(protected, cluster))
@@ -139,7 +141,7 @@ def best_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Cand
         uid: The preemptor's uid.
         cluster: Has the names of the nodes.
     """
-    keyed = [(_key(candidate), candidate) for candidate in candidates]
+    keyed = [(cost(candidate), candidate) for candidate in candidates]
     if not keyed:
         return None
     least = min(key for key, _ in keyed)
@@ -158,7 +160,7 @@ def _break_tie(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = N
     return tie_breaking.pick(tied, uid, cluster.columns)
 
 
-def _key(candidate: Candidate) -> tuple[float, ...]:
+def cost(candidate: Candidate) -> tuple[float, ...]:
     """Return the criteria of a candidate as a sort key; smaller is better.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.OrderedScoreFuncs: the first victim counts as

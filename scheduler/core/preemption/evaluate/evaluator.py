@@ -8,55 +8,46 @@ Axes: N rows, C candidate rows.
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.preemption.dry_run_result import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
-from scheduler.core.preemption.evaluate.candidates import Candidate, candidates_on, pick_one_node
-from scheduler.core.preemption.evaluate.explain_comparison import explain_comparison
+from scheduler.core.preemption.evaluate.candidates import (
+    Candidate,
+    candidates_on,
+    cost,
+    pick_one_node,
+)
+from scheduler.core.preemption.evaluate.explain_comparison import (
+    RELOCATION,
+    explain_comparison,
+    with_other_victims,
+)
+from scheduler.core.preemption.evaluate.no_candidate import NoCandidate, no_candidate, vetoed
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
-from scheduler.core.preemption.evaluate.victims import dry_run_preemption
+from scheduler.core.preemption.evaluate.victims import Pinned, Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import Veto
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain, VetoCache, VetoTally
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain, VetoCache
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
-from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Rows
 
-__all__ = ["NoCandidate", "PreemptionInputs", "find_candidates", "select_candidate", "vetoed"]
+__all__ = ["PreemptionInputs", "find_candidates", "select_candidate"]
 
 NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
 )
-NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 #: At most this many of the best candidates are checked one by one, then all that remain at once.
 #: Only one where more policies than `_MANY_POLICIES` apply, as each of them has to be evaluated.
 _FEW: Final = 4
 _MANY_POLICIES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class NoCandidate:
-    """Preemption is not tried, or does not help."""
-
-    message: str
-    #: Whether a nomination that the pod has stays in force.
-    keeps_nomination: bool
-    #: Whether it is an error, after which no other post filter runs.
-    failed: bool = False
-    #: Whether a veto that may end later is among the reasons.
-    blocked: bool = False
-    #: When the first of the vetoes ends; `None` where time ends none.
-    until: Seconds | None = None
 
 
 class PreemptionInputs(NamedTuple):
@@ -86,11 +77,23 @@ class PreemptionInputs(NamedTuple):
         if self.relocation is None:
             return tied
         rows = sampled(tied, self.pod.uid, self.cluster)
-        return self.relocation.lowest(self.candidates_on(rows))
+        return self.relocation.lowest(self.candidates_on(rows), self.cheaper)
 
-    def candidates_on(self, rows: Rows) -> list[Candidate]:
+    def candidates_on(self, rows: Rows, pinned: Pinned | None = None) -> list[Candidate]:
         """Return the candidates on some rows, by a dry run; (C,) rows."""
-        return candidates_on(rows, self.pod, self.cluster, self.predicates, self.rules)
+        return candidates_on(rows, self.pod, self.cluster, self.predicates, self.rules, pinned)
+
+    def cheaper(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return candidates, with other victims where these lose less and nothing vetoes it."""
+        if self.relocation is None:
+            return [*candidates]
+        names = self.cluster.columns.names
+        others = {
+            other.row: other
+            for other in self.relocation.cheaper(candidates, self.candidates_on)
+            if self.vetoes is None or not self.vetoes.against(names[other.row], other.victims)
+        }
+        return [others.get(candidate.row, candidate) for candidate in candidates]
 
     def tie_break(self, chosen: int, other: int) -> str:
         """Return what decided for one of two candidates whose criteria are equal."""
@@ -99,7 +102,7 @@ class PreemptionInputs(NamedTuple):
             return "nominatedNode"
         relocation = self.relocation
         by_relocation = relocation is not None and other not in relocation.best
-        return "relocation" if by_relocation else "hash"
+        return RELOCATION if by_relocation else "hash"
 
 
 def select_candidate(
@@ -119,11 +122,13 @@ def select_candidate(
     if inputs.vetoes is not None:
         search = _Search(inputs, inputs.vetoes, cache.vetoes, evaluated)
         best = search.best()
-        return search.no_candidate(verdicts) if best is None else search.with_comparison(best)
+        if best is None:
+            return search.no_candidate(verdicts)
+        return search.finished(best)
     if (row := evaluated.best_row(inputs)) is None:
-        return _no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
+        return no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
     (candidate,) = inputs.candidates_on(np.array([row], dtype=np.int64))
-    return evaluated.with_comparison(candidate, inputs)
+    return evaluated.finished(candidate, inputs)
 
 
 def find_candidates(
@@ -144,7 +149,7 @@ def find_candidates(
     else:
         rows = evaluated.candidate_rows()
         if not rows.shape[0]:
-            return _no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
+            return no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
         allowed = inputs.candidates_on(rows)
     names = inputs.cluster.columns.names
     return {names[candidate.row]: candidate for candidate in allowed}
@@ -167,13 +172,20 @@ class _Evaluated(NamedTuple):
         """Return the row of the best candidate; `None` if there is none."""
         return pick_one_node(*self, inputs.pod.uid, inputs.cluster, inputs.prefer)
 
-    def with_comparison(self, chosen: Candidate, inputs: PreemptionInputs) -> Candidate:
-        """Return the chosen candidate with the comparison, if that is wanted."""
+    def finished(self, chosen: Candidate, inputs: PreemptionInputs) -> Candidate:
+        """Return the chosen candidate with the victims that lose least.
+
+        It has the comparison, if that is wanted.
+        """
+        (best,) = inputs.cheaper([chosen])
         if not inputs.compares:
-            return chosen
+            return best
         names = inputs.cluster.columns.names
         tie_break = functools.partial(inputs.tie_break, chosen.row)
-        return chosen._replace(comparison=explain_comparison(*self, chosen.row, names, tie_break))
+        comparison = explain_comparison(*self, chosen.row, names, tie_break)
+        if best is not chosen:
+            comparison = with_other_victims(comparison, cost(best))
+        return best._replace(comparison=comparison)
 
 
 class _Search:
@@ -237,9 +249,9 @@ class _Search:
         rules = self._inputs.rules
         return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
 
-    def with_comparison(self, chosen: Candidate) -> Candidate:
-        """Return the chosen candidate with its comparison with those that no veto excludes."""
-        return self._evaluated.with_comparison(chosen, self._inputs)
+    def finished(self, chosen: Candidate) -> Candidate:
+        """Return the chosen candidate, compared with those that no veto excludes."""
+        return self._evaluated.finished(chosen, self._inputs)
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
@@ -254,7 +266,7 @@ class _Search:
         """Return why there is no candidate."""
         self._tally()
         rows, codes, _ = self._evaluated
-        return _no_candidate(rows, codes, self._inputs.cluster, verdicts, self._vetoes.tally)
+        return no_candidate(rows, codes, self._inputs.cluster, verdicts, self._vetoes.tally)
 
     def _tally(self) -> None:
         """Count the nodes by reason, and fill in the trace if there is to be one."""
@@ -297,8 +309,8 @@ class _Search:
     def _check_at_once(self) -> None:
         """Check all remaining candidates at once, and exclude those with a veto."""
         pod, cluster, predicates, *_ = self._inputs
-        rows, rules = self._evaluated.candidate_rows(), self._inputs.rules
-        for run in dry_run_preemption(pod, cluster, predicates, rows, no_victims=0, rules=rules):
+        rows, sparing = self._evaluated.candidate_rows(), Sparing(self._inputs.rules)
+        for run in dry_run_preemption(pod, cluster, predicates, rows, 0, sparing):
             sheet = self._vetoes.sheet(run)
             if len(sheet) <= _FEW:
                 self._add(sheet.by_row())
@@ -334,52 +346,6 @@ def _evaluate(
     if inputs.refused is not None:
         found = np.where(found == 0, inputs.refused[rows], found)
     return _Evaluated(rows, found, criteria)
-
-
-def vetoed(tally: VetoTally) -> NoCandidate:
-    """Return why the pod must not preempt at all now."""
-    text = ", ".join(reason for reason, _ in tally.reasons())
-    return NoCandidate(f"{text}.", keeps_nomination=False, blocked=True, until=tally.until)
-
-
-def _no_candidate(
-    rows: Rows, codes: Codes, cluster: Cluster, verdicts: Verdicts, tally: VetoTally | None = None
-) -> NoCandidate:
-    """Return why there is no candidate.
-
-    Args:
-        rows: (C,) rows that were evaluated.
-        codes: (C,) the verdict on each; `VETOED` where there is a veto.
-        cluster: Has the names of the nodes.
-        verdicts: The table of the codes.
-        tally: The vetoes.
-
-    Source: kube-scheduler v1.36.3 framework/preemption.DryRunPreemption: a node on which the pod
-    fits without a victim, because only an extender has rejected it, is an error.
-    """
-    errors = _errors(rows, codes, cluster, verdicts)
-    if errors:
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return NoCandidate(text, keeps_nomination=True, failed=True)
-    reasons = count_reasons(codes, verdicts)
-    nodes = cluster.columns.node_count
-    not_helpful = nodes - int(np.count_nonzero(codes))
-    if not_helpful:
-        reasons[NOT_HELPFUL] += not_helpful
-    vetoes = [] if tally is None else tally.reasons()
-    text = fit_error(nodes, [*reasons.items(), *vetoes])
-    until = None if tally is None else tally.until
-    return NoCandidate(text, keeps_nomination=False, blocked=bool(vetoes), until=until)
-
-
-def _errors(rows: Rows, codes: Codes, cluster: Cluster, verdicts: Verdicts) -> list[str]:
-    """Return the errors of a dry run, each once; for the arguments see `_no_candidate`."""
-    names = sorted(cluster.columns.names[row] for row in rows[codes == 0].tolist())
-    errors = [f'expected at least one victim pod on node "{name}"' for name in names]
-    for code in dict.fromkeys(codes.tolist()):
-        if code not in (0, VETOED) and verdicts[code].failed:
-            errors += verdicts[code].reasons
-    return errors
 
 
 def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:

@@ -6,16 +6,19 @@ Axes: C candidate rows.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from scheduler.core.preemption.evaluate.candidate_cache import Criteria
 from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["explain_comparison"]
+__all__ = ["RELOCATION", "explain_comparison", "with_other_victims"]
 
+#: What decides between equal candidates where victims that can run elsewhere are preferred.
+RELOCATION: Final = "relocation"
 #: What the criteria are called, in their order.
 _NAMES: Final = ("pdbViolations", "highestPriority", "prioritySum", "victims", "earliestStart")
 
@@ -46,13 +49,30 @@ def explain_comparison(
     found = []
     for index, key in zip(order, keys, strict=True):
         row = int(rows[index])
-        violations, highest, total, victims, age = key
         lost_by = "" if index == first else _lost_by(key, keys[0]) or tie_break(row)
-        start = None if np.isinf(age) else -age
-        found.append(
-            ComparedCandidate(names[row], violations, highest, total, victims, start, lost_by)
-        )
+        found.append(_compared(names[row], key, lost_by))
     return Comparison(tuple(found), candidates.shape[0])
+
+
+def with_other_victims(comparison: Comparison, key: tuple[float, ...]) -> Comparison:
+    """Return a comparison in which the chosen candidate has other victims of the same node.
+
+    With the victims that it had, it comes second: they have lost as they can run nowhere else.
+
+    Args:
+        comparison: The comparison.
+        key: The criteria for the other victims.
+    """
+    usual, *rest = comparison.candidates
+    best = _compared(usual.node, key, "")
+    found = (best, replace(usual, lost_by=RELOCATION), *rest)[:MAX_COMPARED]
+    return Comparison(found, comparison.total + 1)
+
+
+def _compared(node: str, key: tuple[Any, ...], lost_by: str) -> ComparedCandidate:
+    violations, highest, total, victims, age = key
+    start = None if np.isinf(age) else -age
+    return ComparedCandidate(node, violations, highest, total, victims, start, lost_by)
 
 
 def _best(candidates: Rows, criteria: Criteria, most: int) -> Rows:

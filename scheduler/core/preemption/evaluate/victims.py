@@ -10,7 +10,8 @@ Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode.
 Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,23 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
 
-__all__ = ["dry_run_preemption", "fits_without", "still_needed"]
+__all__ = ["Pinned", "Sparing", "dry_run_preemption", "fits_without", "still_needed"]
+
+#: Returns, (V, C), which potential victims to reprieve before others of the same priority. Given
+#: are their slots, (V, C), and the rows, (C,).
+Pinned: TypeAlias = Callable[[Int, Rows], Bool]
+
+
+class Sparing(NamedTuple):
+    """Which pods of lower priority are no victims, or only if nothing else helps."""
+
+    #: The policies that bind the preemptor, if any do.
+    rules: PolicyRules | None = None
+    #: Which pods to reprieve first among those of one priority; `None` for none.
+    pinned: Pinned | None = None
+
+
+_NOTHING: Final = Sparing()
 
 
 def dry_run_preemption(
@@ -33,7 +50,7 @@ def dry_run_preemption(
     predicates: Sequence[tuple[str, CompiledFilter]],
     rows: Rows,
     no_victims: int,
-    rules: PolicyRules | None = None,
+    sparing: Sparing = _NOTHING,
 ) -> list[DryRunResult]:
     """Select victims on every row.
 
@@ -43,7 +60,7 @@ def dry_run_preemption(
         predicates: The filters that apply to the preemptor in this attempt.
         rows: (C,) rows whose rejection the removal of pods could change.
         no_victims: The verdict on rows without a pod of lower priority.
-        rules: The policies that bind the preemptor, if any do.
+        sparing: Which pods are spared.
 
     Returns:
         Results that together cover each row once.
@@ -60,7 +77,7 @@ def dry_run_preemption(
             at, slots = at[promising], slots[:, promising]
         if at.shape[0]:
             copies = _HypotheticalRows(pod, cluster, predicates, at)
-            runs.append(_select_victims(copies, cluster, at, slots, rules))
+            runs.append(_select_victims(copies, cluster, at, slots, sparing))
     return runs
 
 
@@ -146,8 +163,9 @@ def _without_victims(rows: Rows, no_victims: int) -> DryRunResult:
 
 
 def _select_victims(
-    copies: "_HypotheticalRows", cluster: Cluster, rows: Rows, slots: Int, rules: PolicyRules | None
+    copies: "_HypotheticalRows", cluster: Cluster, rows: Rows, slots: Int, sparing: Sparing
 ) -> DryRunResult:
+    rules, pinned = sparing
     for rank in slots:
         copies.change(rank, -1)
     codes = copies.codes()
@@ -163,7 +181,8 @@ def _select_victims(
     # A terminating pod is reprieved like any other: it is a victim if it is in the way.
     protected = pdb_violations(slots, cluster)
     chosen = np.zeros(slots.shape, dtype=np.bool_)
-    for ranks, given in _reprieve_order(np.where(candidates, slots, -1), protected):
+    order = _reprieve_order(np.where(candidates, slots, -1), rows, protected, cluster, pinned)
+    for ranks, given in order:
         copies.change(given, +1)
         victims = (given >= 0) & ~copies.fits()
         if victims.any():
@@ -172,15 +191,22 @@ def _select_victims(
     return DryRunResult(rows, codes, slots, chosen, protected, until)
 
 
-def _reprieve_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:
+def _reprieve_order(
+    slots: Int, rows: Rows, protected: Bool, cluster: Cluster, pinned: Pinned | None
+) -> Iterator[tuple[Int | int, Int]]:
     """Yield the pods to add back: their ranks, and (C,) their slots.
 
-    First those that a disruption budget protects, then the others, both most important first.
+    First those that a disruption budget protects, then the others, both most important first, and
+    of one priority first those that are pinned.
     """
-    if not protected.any():
+    if pinned is not None:
+        keys = (~pinned(slots, rows), -cluster.pods.priorities(slots), ~protected)
+        order = np.lexsort(keys, axis=0)
+    elif protected.any():
+        order = np.argsort(~protected, axis=0, kind="stable")
+    else:
         yield from enumerate(slots)
         return
-    order = np.argsort(~protected, axis=0, kind="stable")
     columns = np.arange(slots.shape[1])
     for ranks in order:
         yield ranks, slots[ranks, columns]

@@ -1,13 +1,23 @@
-"""Among equally good candidates, where a profile enables it: those whose victims lose least."""
+"""Among equally good candidates and victims, where a profile enables it: those that lose least."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import event, given, settings
+from msgspec.structs import replace
 
+from scheduler.core.preemption.evaluate.relocation import MAX_CLASSES
+from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Preempting
-from tests.support.builders import PodBuilder, node, pdb, pod
+from scheduler.model.effects import Bind, Nominate
+from scheduler.model.policies import BudgetScope, ForeignVictims
+from tests.properties.clusters import clusters
+from tests.support import oracles
+from tests.support.builders import NodeBuilder, PdbBuilder, PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
-from tests.support.policies import policy
+from tests.support.oracles import NodePods, View
+from tests.support.policies import app, at_most, policy, victims
 
 CONFIG = """\
 profiles:
@@ -118,3 +128,149 @@ def test_of_many_tied_nodes_some_are_compared_and_the_same_each_time():
 
     assert chosen(*many, FREE, *pods) == first
     assert len(first) > 1
+
+
+# Victims of one node
+
+
+def evicted(*objects: Any, config: str = CONFIG, cpu: str = "2") -> list[str]:
+    """Return the victims of a pod on a full node of 6 CPUs, next to one with 2 CPUs to spare."""
+    there = (zoned("n1", "full", "6"), FREE)
+    cluster = Cluster(*there, *objects, config=config)
+    return victims(cluster.schedule(pod("p").cpu(cpu).priority(9).selects(zone="full")))
+
+
+def pinned(name: str = "pinned", start: float = 10) -> PodBuilder:
+    return running(name, "n1", start).selects(zone="full")
+
+
+MOVABLE = running("movable", "n1", 5)
+OTHER = pinned("other", 1)
+
+
+@pytest.mark.parametrize("protected", [[], ["other"], ["pinned", "movable", "other"]])
+def test_on_a_node_the_victim_that_fits_elsewhere_goes(protected: list[str]):
+    placed = [each.label("app", each.object.metadata.name) for each in (pinned(), MOVABLE, OTHER)]
+    budgets = [pdb(name).selects(app=name).allows(0) for name in protected]
+
+    assert evicted(*budgets, *placed) == ["movable"]
+    assert evicted(*budgets, *placed, config="") == ["pinned"]
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([pinned(), MOVABLE.priority(1)], id="of higher priority"),
+        pytest.param(
+            [pinned(), MOVABLE.cpu("1"), MOVABLE.meta(name="m2", uid="m2").cpu("1")],
+            id="if two have to go",
+        ),
+        pytest.param(
+            [pinned(), MOVABLE.label("app", "web"), pdb("b").selects(app="web").allows(0)],
+            id="that a disruption budget protects",
+        ),
+        pytest.param(
+            [pinned(), MOVABLE.scheduler("x"), policy(foreign_victims=ForeignVictims.NEVER)],
+            id="that a policy protects",
+        ),
+        pytest.param(
+            [
+                pinned(), MOVABLE.label("app", "web"),
+                policy(victims=app("web"), budgets=at_most(0, BudgetScope.NAMESPACE)),
+            ],
+            id="that a policy has no budget for",
+        ),
+        pytest.param([pinned(), MOVABLE.cpu("1"), pinned("small", 2).cpu("1")], id="too small"),
+    ],
+)  # fmt: skip
+def test_no_victim_is_replaced_by_one(objects: list[Any]):
+    assert evicted(*objects, OTHER) == ["pinned"]
+
+
+def test_the_victims_that_stay_are_compared_with_those_that_go():
+    there = (zoned("n1", "full", "4"), FREE)
+    cluster = Cluster(*there, pinned(), MOVABLE, config=CONFIG, compares=True)
+    cluster.schedule(pod("p").cpu("2").priority(9).selects(zone="full"))
+
+    found = cluster.attempts[-1].comparison
+
+    first, usual = found.candidates
+    assert (first.node, usual.node, found.total) == ("n1", "n1", 2)
+    assert first.earliest_start < usual.earliest_start
+    assert (first.lost_by, usual.lost_by, found.criterion) == ("", "relocation", "relocation")
+
+
+def test_a_pod_that_terminates_already_goes_first():
+    leaves = pinned("leaves", 5).terminating()
+
+    assert evicted(pinned(), leaves, OTHER) == ["leaves"]
+
+
+def test_nodes_are_compared_by_the_victims_that_would_go():
+    stuck = running("stuck", "n2", 10).selects(zone="full")
+    two = (zoned("n1", "full", "4"), zoned("n2", "full"), FREE, pinned(), MOVABLE, stuck)
+
+    assert chosen(*two) == {"n1"}
+
+
+@pytest.mark.parametrize(("classes", "goes"), [(MAX_CLASSES, "movable"), (MAX_CLASSES + 1, "last")])
+def test_what_fits_elsewhere_is_found_out_for_so_many_classes(classes: int, goes: str):
+    of_node = [
+        pinned(f"x{number}", number).cpu("0.01").label("class", str(number))
+        for number in range(classes - 2)
+    ]
+    placed = [MOVABLE.started(500).cpu("0.01"), pinned("last", 600).cpu("0.01"), *of_node]
+    full = zoned("n1", "full", f"{classes * 10}m").pods(200)
+    cluster = Cluster(full, FREE, *placed, config=CONFIG)
+
+    wanted = pod("p").cpu("0.01").priority(9).selects(zone="full")
+
+    assert victims(cluster.schedule(wanted)) == [goes]
+
+
+def fits_elsewhere(view: View, victim: Pod, where: str) -> bool:
+    unbound = replace(victim, spec=replace(victim.spec, node_name=""))
+    found = oracles.verdicts(view, unbound)
+    return any(verdict is None for name, verdict in found.items() if name != where)
+
+
+def some_pinned(built: Any) -> Any:
+    """Return an object of a cluster in which every other pod can run on its node only."""
+    if isinstance(built, NodeBuilder):
+        return built.label("h", built.object.metadata.name)
+    where = built.object.spec.node_name if isinstance(built, PodBuilder) else ""
+    return built.selects(h=where) if where and int(built.object.metadata.name[-1]) % 2 else built
+
+
+def usual_cost(pods: Sequence[Pod], violations: int) -> tuple[int, ...]:
+    """Return what kube-scheduler compares nodes by, without the start; no priority is negative."""
+    priorities = [pod.priority + 10 for pod in pods]
+    return violations, max(priorities), sum(priorities), len(priorities)
+
+
+@settings(max_examples=200)
+@given(clusters())
+def test_victims_are_as_few_and_as_unimportant_as_kube_schedulers_and_sufficient(drawn):
+    objects, incoming = [*map(some_pinned, drawn[0])], drawn[1]
+    cluster = Cluster(config=CONFIG)
+    cluster.hold(Bind, Nominate)
+    cluster.add(*objects)
+    view = View.of(cluster.machine, [e.build() for e in objects if isinstance(e, PdbBuilder)])
+    wanted = incoming.build()
+    decision = cluster.schedule(incoming)
+    if not isinstance(decision, Preempting):
+        return
+    there = {pod.uid: pod for pod in view.pods[decision.node]}
+    going = [there[ref.uid] for ref in decision.victims]
+    (usual,) = [each for each in oracles.preemption(view, wanted) if each.node == decision.node]
+
+    def stranded(pods: Sequence[Pod]) -> int:
+        alive = [pod for pod in pods if not pod.terminating]
+        return sum(not fits_elsewhere(view, pod, decision.node) for pod in alive)
+
+    names = [{pod.uid for pod in pods} for pods in (going, usual.victims)]
+    event("the same" if names[0] == names[1] else "others")
+    assert usual_cost(going, decision.violations) <= usual_cost(usual.victims, usual.violations)
+    assert stranded(going) <= stranded(usual.victims)
+    staying = [pod for uid, pod in there.items() if uid not in {each.uid for each in going}]
+    assert not oracles.judge_with_nominated(view, wanted, decision.node, NodePods(staying))
