@@ -49,7 +49,7 @@ else
 endif
 
 ENGINE ?= docker
-VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' scheduler/__init__.py)
+VERSION = $(shell $(PYTHON) -B -c 'import scheduler; print(scheduler.__version__)')
 IMAGE ?= preemptive-scheduler:$(VERSION)
 # What the image is made of; it gets the time of their last commit.
 CONTENT := Dockerfile deploy/tools/release/sbom.py pyproject.toml requirements scheduler

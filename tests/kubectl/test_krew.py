@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import yaml
 
 from deploy.tools.release import krew
 from scheduler import __version__
+from tests.support.archives import unpack
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "deploy" / "manifests" / "krew" / "kubectl-preemptive"
@@ -65,8 +65,7 @@ def unpacked(tmp_path: Path) -> Path:
     wheel.write_bytes(b"a wheel")
     packed = krew.archive(ROOT, wheel, __version__, 1_700_000_000)
     store, links = tmp_path / "a store" / "preemptive", tmp_path / "bin"
-    with tarfile.open(packed) as content:
-        content.extractall(store, filter="data")
+    unpack(packed, store)
     links.mkdir()
     (links / "kubectl-preemptive").symlink_to(store / "kubectl-preemptive")
     return links / "kubectl-preemptive"

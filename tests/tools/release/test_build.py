@@ -19,6 +19,7 @@ import yaml
 from deploy.tools.release import build, krew, pin
 from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
 from deploy.tools.release.build import ReleaseError, Sources
+from tests.support.archives import unpack
 
 ROOT = Path(__file__).parents[3]
 EPOCH = 1_700_000_000
@@ -127,9 +128,8 @@ def test_what_the_manifest_for_krew_points_to_runs(released: Path, tmp_path: Pat
     (platform,) = yaml.safe_load((released / krew.MANIFEST).read_text())["spec"]["platforms"]
     packed = released / platform["uri"].rpartition("/")[2]
     assert hashlib.sha256(packed.read_bytes()).hexdigest() == platform["sha256"]
-    with tarfile.open(packed) as content:
-        assert {each["from"] for each in platform["files"]} == set(content.getnames())
-        content.extractall(tmp_path / "store", filter="data")
+    names = unpack(packed, tmp_path / "store")
+    assert {each["from"] for each in platform["files"]} == set(names)
     (tmp_path / "uvx").write_text(UVX)
     (tmp_path / "uvx").chmod(0o755)
 
