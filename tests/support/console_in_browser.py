@@ -12,7 +12,7 @@ import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import uvloop
 from selenium import webdriver
@@ -20,6 +20,7 @@ from selenium.common.exceptions import (
     JavascriptException,
     NoSuchElementException,
     StaleElementReferenceException,
+    WebDriverException,
 )
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -47,6 +48,8 @@ __all__ = [
 
 #: For how long a page may take to show something; machines of CI are slow.
 PATIENCE_SECONDS: Final = 20.0
+#: What the browser says of a question that it was asked while it left the page.
+ABORTED: Final = "aborted by navigation"
 WIDTH, HEIGHT = 1440, 900
 _Result = TypeVar("_Result")
 
@@ -284,10 +287,22 @@ class Page:
         return found["value"]
 
     def wait(self, condition: Callable[[], _Result], problem: str = "") -> _Result:
-        """Wait until a condition is true, and return its value."""
+        """Wait until a condition is true, and return its value.
+
+        A question that the browser gives up because it goes to another page is asked again.
+        """
+
+        def held(_: webdriver.Chrome) -> _Result | Literal[False]:
+            try:
+                return condition()
+            except WebDriverException as error:
+                if ABORTED not in (error.msg or ""):
+                    raise
+                return False
+
         ignored = (NoSuchElementException, StaleElementReferenceException, JavascriptException)
         waiting = WebDriverWait(self.driver, PATIENCE_SECONDS, 0.05, ignored)
-        return waiting.until(lambda _: condition(), problem)
+        return waiting.until(held, problem)
 
     def problems(self) -> list[str]:
         """Return what the browser complained about since the last call.
