@@ -16,6 +16,9 @@ PLAIN := not browser and not chart and not e2e
 USUAL := $(PLAIN) and not deep
 FAST := not cluster and $(USUAL)
 
+# Each process of the tests would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 ##@ Use

@@ -1,10 +1,8 @@
 """What an operator has: kubectl and helm on one cluster, and ports of its pods."""
 
 import contextlib
-import http.client
 import os
 import re
-import ssl
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from typing import Any, Final, Protocol
 import yaml
 
 from deploy.tools.controlplane.api import ApiClient
+from tests.support.live import connect
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "charts" / "preemptive-scheduler"
@@ -102,10 +101,7 @@ class Operator:
 
 def page(port: int, path: str, token: str = "") -> tuple[int, str]:
     """Read a page of the scheduler at a port of this machine: status and text."""
-    tls = ssl.create_default_context()
-    tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=tls)
+    connection = connect(port, 30)
     try:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         connection.request("GET", path, headers=headers)

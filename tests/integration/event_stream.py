@@ -4,12 +4,11 @@ import contextlib
 import http.client
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.live import LOOPBACK, PATIENCE_SECONDS, Scheduler
+from tests.support.live import PATIENCE_SECONDS, Scheduler, connect
 
 __all__ = ["Follower", "NodeList"]
 
@@ -50,12 +49,7 @@ class Follower:
         token: str = "",
     ) -> None:
         scheduler.wait_log("serving")
-        tls = ssl.create_default_context()
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-        self._connection = http.client.HTTPSConnection(
-            LOOPBACK, scheduler.port, timeout=PATIENCE_SECONDS, context=tls
-        )
+        self._connection = connect(scheduler.port, PATIENCE_SECONDS)
         self._connection.connect()
         # The response takes it from the connection if it lasts as long as the stream.
         self._socket = self._connection.sock

@@ -4,8 +4,6 @@ Both serve the metrics of kube-scheduler, so the same numbers tell of both when 
 """
 
 import contextlib
-import http.client
-import ssl
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
 from tests.support.control_plane import followed
-from tests.support.live import LOOPBACK, PATIENCE_SECONDS, free_port
+from tests.support.live import LOOPBACK, PATIENCE_SECONDS, connect, free_port
 
 #: What is set for both: no wait for a lease, no limit of requests, no sampling of nodes, and a
 #: pod that was rejected may try again soon.
@@ -81,10 +79,7 @@ class KubeScheduler:
 
     def get(self, path: str) -> tuple[int, str]:
         """Read a page that it serves: status and text."""
-        tls = ssl.create_default_context()
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(LOOPBACK, self._port, timeout=10, context=tls)
+        connection = connect(self._port)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

@@ -1,15 +1,13 @@
 """Plans of a running scheduler: what they say comes true, and asking changes nothing."""
 
-import http.client
 import json
-import ssl
 from typing import Any
 
 import pytest
 
 from scheduler.cli.main import main
 from tests.integration.objects import is_running, pod
-from tests.support.live import LOOPBACK, Scheduler
+from tests.support.live import Scheduler, connect
 
 pytestmark = pytest.mark.cluster
 
@@ -19,10 +17,7 @@ RIGHT = f"/preemptive-scheduler{PATH}"
 
 def ask(scheduler: Scheduler, body: dict[str, Any], token: str = "") -> tuple[int, dict[str, Any]]:
     """Ask a scheduler for a plan."""
-    tls = ssl.create_default_context()
-    tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE
-    connection = http.client.HTTPSConnection(LOOPBACK, scheduler.port, timeout=60, context=tls)
+    connection = connect(scheduler.port, 60)
     headers = {"Content-Type": "application/json"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
