@@ -101,7 +101,7 @@ class InheritedPlans:
             self._tracking.keep_withdrawn(plan, now)
             return ResumeResult.CANCELLED, plan
         plan.change_phase(PreemptionMove.RESUME, now)
-        plan.nominated = True
+        plan.nominated, plan.taken_up_at = True, now
         plan.charged_under = self._revalidation.policy_inputs(plan)
         plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)
         self._ledger_writer.count(plan, now)

@@ -106,6 +106,8 @@ class PreemptionPlan:
     ledger_revision: int = 0
     #: When an eviction that has no answer yet was requested, by uid of the victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
+    #: When this process decided or resumed it.
+    taken_up_at: Seconds = 0.0
     #: Whether an eviction was requested.
     began: bool = False
     #: When this process knew that a victim was evicted for the plan, by uid; or when it asked for
@@ -154,6 +156,7 @@ class PreemptionPlan:
             preemptor, node, chosen, begun, begun + EVICT_WITHIN, PreemptionPhase.NOMINATING,
             charge, _uids_on_node(cluster, node),
         )  # fmt: skip
+        plan.taken_up_at = begun
         plan.victim_pods = {pod.uid: pod for pod in victims}
         return plan
 
@@ -206,6 +209,20 @@ class PreemptionPlan:
         """
         self.phase = next_phase(TABLE, self.phase, move, self)
         self.history.append((now, self.phase))
+
+    def builds_on_unwritten(self, others: Iterable["PreemptionPlan"]) -> bool:
+        """Return whether a nomination that counted for this plan has no answer yet.
+
+        It may be refused. And the next leader does not know of it, and may find another node for
+        that pod. In both cases, the pods that were evicted for both of them are too many.
+        """
+        return any(
+            other.phase is PreemptionPhase.NOMINATING
+            and other.decided_at <= self.taken_up_at
+            and other.preemptor.priority >= self.preemptor.priority
+            for other in others
+            if other is not self
+        )
 
     def record(self) -> str:
         """Return what is written to the preemptor."""

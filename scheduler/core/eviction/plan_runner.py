@@ -8,7 +8,8 @@ its plan. When a plan cannot be completed, its nomination is withdrawn, and the 
 again after a backoff. Victims that terminate already are not evicted again; a victim that is not
 bound yet is taken off its node instead. Right before victims are evicted, a plan whose node or
 preemptor has changed is checked again: victims that are not needed are spared, and if the plan is
-no longer sufficient, no pod is evicted and the preemptor is tried again.
+no longer sufficient, no pod is evicted and the preemptor is tried again. A plan waits until earlier
+nominations to its node are written, since its victims were chosen with them.
 
 The plan is written to the preemptor together with the nomination; `inherited_plans` describes what
 the next leader does with it.
@@ -63,6 +64,8 @@ __all__ = ["PlanRunner"]
 
 #: An eviction without an answer is requested again, but not more often than this.
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
+#: Phases of a plan that may wait for the answer to the nomination of another one.
+WAITING: Final = frozenset({PreemptionPhase.RECORDING, PreemptionPhase.STOPPING})
 #: Failures that say nothing about the plan.
 _TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How many durations are kept until they are read; nobody reads them outside the live scheduler.
@@ -201,6 +204,7 @@ class PlanRunner:
             if plan.phase is PreemptionPhase.NOMINATING:
                 plan.change_phase(PreemptionMove.NOMINATED, now)
             self.continue_plan(plan, now)
+        self._continue_others(effect.node, now)
 
     def _plan_to_nominate(self, effect: Nominate) -> PreemptionPlan | None:
         """Return the plan that waits for the answer; `None` for the answer to an earlier plan."""
@@ -227,12 +231,25 @@ class PlanRunner:
             problem = f"nominating node {effect.node}: {failure.message}"
             self._fail(plan, problem, failure, now)
             self._end(plan, now, nominated=False)
+        self._continue_others(effect.node, now)
 
     def continue_plan(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Evict the victims, as soon as what counts them is written."""
         if plan.phase not in OPEN:
             self._end(plan, now)
         elif not self._ledger_writer.must_wait(plan, now):
+            self._recorded(plan, now)
+
+    def _continue_others(self, node: str, now: Seconds) -> None:
+        """Go on with plans that waited for the answer to another nomination, also if it is none."""
+        for plan in self._plans.on_node(node):
+            answered = plan.nominated and not plan.outstanding
+            if plan.phase in WAITING and answered and plan.uid not in self._ledger_writer.unwritten:
+                self.continue_plan(plan, now)
+
+    def _recorded(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Evict the victims, unless an earlier nomination to the node is not written yet."""
+        if not plan.builds_on_unwritten(self._plans.on_node(plan.node)):
             plan.change_phase(PreemptionMove.RECORDED, now)
             self._emit_evictions(plan, now)
 
@@ -253,8 +270,7 @@ class PlanRunner:
                 self._fail(plan, problem, failure, now)
                 self._end(plan, now)
             elif plan.phase in OPEN:
-                plan.change_phase(PreemptionMove.RECORDED, now)
-                self._emit_evictions(plan, now)
+                self._recorded(plan, now)
             else:
                 self._end(plan, now)
         self._ledger_writer.write(now)

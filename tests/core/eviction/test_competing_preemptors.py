@@ -68,6 +68,44 @@ def test_a_preemptor_keeps_the_nomination_of_an_equal_one_on_its_node():
     assert cluster.asked(ClearNomination) == []
 
 
+def test_no_pod_is_evicted_for_two_before_both_nominations_are_written():
+    cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
+    cluster.hold(Nominate)
+    cluster.schedule(pod("one").cpu("1").priority(100))
+    cluster.schedule(pod("two").cpu("1").priority(100))
+    one, two = cluster.held
+
+    cluster.done(two)
+    assert cluster.evicted() == []
+    cluster.done(one)
+
+    assert sorted(cluster.evicted()) == ["a", "b"]
+
+
+def test_where_the_other_nomination_is_refused_no_pod_is_evicted_for_it():
+    cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
+    cluster.hold(Nominate)
+    cluster.schedule(pod("one").cpu("1").priority(100))
+    cluster.schedule(pod("two").cpu("1").priority(100))
+    one, two = cluster.held
+
+    cluster.done(two)
+    cluster.fail(one)
+
+    assert len(cluster.evicted()) == 1
+
+
+def test_a_preemptor_does_not_wait_for_later_or_less_important_ones():
+    cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
+    cluster.hold(Nominate)
+    for name, priority in (("low", 50), ("one", 100), ("two", 100)):
+        cluster.schedule(pod(name).cpu("1").priority(priority))
+
+    cluster.done(cluster.held[1])
+
+    assert len(cluster.evicted()) == 1
+
+
 def test_a_preemptor_keeps_the_nominations_of_other_schedulers_on_its_node():
     cluster = two_victims()
     cluster.add(pod("foreign").scheduler("other").priority(1).nominated("n1"))

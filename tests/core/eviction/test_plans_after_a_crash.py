@@ -183,3 +183,19 @@ def test_a_standby_does_not_take_a_plan_up_twice():
 
 def _about(effect: Evict | ClearNomination | Nominate) -> str:
     return effect.victim.name if isinstance(effect, Evict) else effect.pod.name
+
+
+def test_a_plan_that_goes_on_waits_for_nominations_that_count_for_it_and_are_not_written():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH.cpu("2"))
+    cluster.restart()
+    cluster.hold(Nominate)
+    cluster.forget_effects()
+    cluster.add(pod("first").cpu("2").priority(200))
+
+    cluster.drain()
+    assert asked(cluster) == []
+    cluster.done()
+
+    assert asked(cluster) != []
