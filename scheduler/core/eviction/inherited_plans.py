@@ -101,7 +101,10 @@ class InheritedPlans:
             self._tracking.keep_withdrawn(plan, now)
             return ResumeResult.CANCELLED, plan
         plan.change_phase(PreemptionMove.RESUME, now)
-        plan.nominated, plan.taken_up_at = True, now
+        plan.nominated = True
+        # Whatever the clock says, what is decided already came before.
+        decided = (other.decided_at for other in self._plans.on_node(plan.node))
+        plan.taken_up_at = max(now, *decided)
         plan.charged_under = self._revalidation.policy_inputs(plan)
         plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)
         self._ledger_writer.count(plan, now)

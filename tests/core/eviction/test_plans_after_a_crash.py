@@ -185,7 +185,8 @@ def _about(effect: Evict | ClearNomination | Nominate) -> str:
     return effect.victim.name if isinstance(effect, Evict) else effect.pod.name
 
 
-def test_a_plan_that_goes_on_waits_for_nominations_that_count_for_it_and_are_not_written():
+@pytest.mark.parametrize("back", [0.0, 0.0003, 5.0])
+def test_a_plan_that_goes_on_waits_for_nominations_that_are_not_written(back):
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH.cpu("2"))
@@ -193,6 +194,8 @@ def test_a_plan_that_goes_on_waits_for_nominations_that_count_for_it_and_are_not
     cluster.hold(Nominate)
     cluster.forget_effects()
     cluster.add(pod("first").cpu("2").priority(200))
+    cluster.step()
+    cluster.now -= back
 
     cluster.drain()
     assert asked(cluster) == []
