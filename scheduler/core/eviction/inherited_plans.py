@@ -102,9 +102,11 @@ class InheritedPlans:
             return ResumeResult.CANCELLED, plan
         plan.change_phase(PreemptionMove.RESUME, now)
         plan.nominated = True
-        # Whatever the clock says, what is decided already came before.
-        decided = (other.decided_at for other in self._plans.on_node(plan.node))
-        plan.taken_up_at = max(now, *decided)
+        # Whatever the clock says, what this process has decided already came before. Times that
+        # earlier leaders have written do not count.
+        others = self._plans.on_node(plan.node)
+        decided = [each.decided_at for each in others if each.phase is PreemptionPhase.NOMINATING]
+        plan.taken_up_at = max([now, *decided])
         plan.charged_under = self._revalidation.policy_inputs(plan)
         plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)
         self._ledger_writer.count(plan, now)

@@ -19,6 +19,7 @@ __all__ = [
     "IN_PROGRESS",
     "OPEN",
     "TABLE",
+    "WAITING",
     "PreemptionMove",
     "PreemptionOutcome",
     "PreemptionPhase",
@@ -102,6 +103,8 @@ IN_PROGRESS: Final = frozenset(
 OPEN: Final = frozenset(
     {PreemptionPhase.NOMINATING, PreemptionPhase.RECORDING, PreemptionPhase.EVICTING}
 )
+#: The plan may wait for the answer to the nomination of another one.
+WAITING: Final = frozenset({PreemptionPhase.RECORDING, PreemptionPhase.STOPPING})
 #: The victims terminate, or will.
 EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
 #: The ledger counts the victims whatever their age.

@@ -40,6 +40,7 @@ from scheduler.core.eviction.phases import (
     HOLDING,
     IN_PROGRESS,
     OPEN,
+    WAITING,
     PreemptionMove,
     PreemptionPhase,
 )
@@ -64,8 +65,6 @@ __all__ = ["PlanRunner"]
 
 #: An eviction without an answer is requested again, but not more often than this.
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
-#: Phases of a plan that may wait for the answer to the nomination of another one.
-WAITING: Final = frozenset({PreemptionPhase.RECORDING, PreemptionPhase.STOPPING})
 #: Failures that say nothing about the plan.
 _TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How many durations are kept until they are read; nobody reads them outside the live scheduler.

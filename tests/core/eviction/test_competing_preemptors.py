@@ -68,11 +68,17 @@ def test_a_preemptor_keeps_the_nomination_of_an_equal_one_on_its_node():
     assert cluster.asked(ClearNomination) == []
 
 
-def test_no_pod_is_evicted_for_two_before_both_nominations_are_written():
+def planned_together(**priorities: int) -> Cluster:
+    """Plan preemptions on a node with two victims; no nomination has an answer yet."""
     cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
     cluster.hold(Nominate)
-    cluster.schedule(pod("one").cpu("1").priority(100))
-    cluster.schedule(pod("two").cpu("1").priority(100))
+    for name, priority in priorities.items():
+        cluster.schedule(pod(name).cpu("1").priority(priority))
+    return cluster
+
+
+def test_no_pod_is_evicted_for_two_before_both_nominations_are_written():
+    cluster = planned_together(one=100, two=100)
     one, two = cluster.held
 
     cluster.done(two)
@@ -83,10 +89,7 @@ def test_no_pod_is_evicted_for_two_before_both_nominations_are_written():
 
 
 def test_where_the_other_nomination_is_refused_no_pod_is_evicted_for_it():
-    cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
-    cluster.hold(Nominate)
-    cluster.schedule(pod("one").cpu("1").priority(100))
-    cluster.schedule(pod("two").cpu("1").priority(100))
+    cluster = planned_together(one=100, two=100)
     one, two = cluster.held
 
     cluster.done(two)
@@ -96,10 +99,7 @@ def test_where_the_other_nomination_is_refused_no_pod_is_evicted_for_it():
 
 
 def test_a_preemptor_does_not_wait_for_later_or_less_important_ones():
-    cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
-    cluster.hold(Nominate)
-    for name, priority in (("low", 50), ("one", 100), ("two", 100)):
-        cluster.schedule(pod(name).cpu("1").priority(priority))
+    cluster = planned_together(low=50, one=100, two=100)
 
     cluster.done(cluster.held[1])
 
