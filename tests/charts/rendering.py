@@ -316,6 +316,21 @@ def container(objects: list[Json]) -> Json:
     return dict(found)
 
 
+def configuration(objects: list[Json]) -> str:
+    """Return the configuration file that the pods of the Deployment see."""
+    spec = one(objects, "Deployment")["spec"]["template"]["spec"]
+    (volume,) = (each for each in spec["volumes"] if each["name"] == "config")
+    (item,) = volume["downwardAPI"]["items"]
+    assert item["path"] == "config.yaml"
+    annotations = one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"]
+    (text,) = (
+        text
+        for key, text in annotations.items()
+        if item["fieldRef"]["fieldPath"] == f"metadata.annotations['{key}']"
+    )
+    return str(text)
+
+
 def expressions(objects: list[Json]) -> Iterator[tuple[str, str]]:
     """Yield the alerts of the PrometheusRule: name and expression."""
     for group in one(objects, "PrometheusRule")["spec"]["groups"]:

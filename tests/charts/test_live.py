@@ -18,6 +18,7 @@ from tests.charts.rendering import (
     VALUES,
     Helm,
     Json,
+    configuration,
     container,
     of_kind,
     one,
@@ -107,11 +108,11 @@ def scheduler(
     helm: Helm, control_plane: ControlPlane, installed: str, tmp_path: Path
 ) -> Iterator[str]:
     """Run the installed scheduler on this machine: its account, its configuration, its flags."""
-    folder = f"/api/v1/namespaces/{installed}/configmaps/{RELEASE}"
-    config = tmp_path / "config.yaml"
-    config.write_text(control_plane.api.get(folder)["data"]["config.yaml"])
     path = f"/apis/apps/v1/namespaces/{installed}/deployments/{RELEASE}"
-    flags = container([control_plane.api.get(path) | {"kind": "Deployment"}])["args"]
+    objects = [control_plane.api.get(path) | {"kind": "Deployment"}]
+    config = tmp_path / "config.yaml"
+    config.write_text(configuration(objects))
+    flags = container(objects)["args"]
     mounted = "--config=/etc/preemptive-scheduler/config.yaml"
     assert mounted in flags
     kubeconfig = control_plane.service_account_kubeconfig(installed, RELEASE)

@@ -8,14 +8,14 @@ import re
 import pytest
 import yaml
 
-from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind, one
+from tests.charts.rendering import CHART, NAME, VALUES, Helm, configuration, container, of_kind, one
 
 pytestmark = pytest.mark.chart
 
 DEFAULT_KINDS = {
     "ClusterRole": 4,
     "ClusterRoleBinding": 1,
-    "ConfigMap": 2,
+    "ConfigMap": 1,
     "Deployment": 1,
     "FlowSchema": 2,
     "Lease": 1,
@@ -216,7 +216,7 @@ def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
 def test_another_name_is_that_of_lease_and_right_as_well(helm: Helm):
     objects = helm.template({"fullnameOverride": "second"})
 
-    assert "resourceName: second" in one(objects, "ConfigMap", "second")["data"]["config.yaml"]
+    assert "resourceName: second" in configuration(objects)
     assert one(objects, "Role")["rules"][1]["resourceNames"] == ["second"]
 
 

@@ -130,6 +130,22 @@ WRONG = {
         {"podDisruptionBudget": {"minAvailable": "100%"}},
         "podDisruptionBudget.minAvailable 100% of 2 replicas allows no eviction",
     ),
+    "a configuration that no annotation holds": (
+        {
+            "config": {"profiles": [{"schedulerName": "ä" * 61_500}]},
+            "podAnnotations": {"note": "a" * 123_000},
+        },
+        "the annotations of a pod hold 245760 (240 KiB)",
+    ),
+    "a key that everybody could read": (
+        {
+            "config": {
+                "profiles": [{"schedulerName": "a"}],
+                "extenders": [{"urlPrefix": "https://e", "tlsConfig": {"keyData": "LS0="}}],
+            }
+        },
+        "config.extenders: the key of https://e would be readable for everybody",
+    ),
     "a flag for which there is a value": (
         {"extraArgs": ["--leader-elect=false"]},
         "extraArgs: --leader-elect is not for extraArgs; use leaderElection.enabled",

@@ -71,6 +71,21 @@ annotations:
 {{- mergeOverwrite (deepCopy .Values.config) $head | toYaml -}}
 {{- end -}}
 
+{{/* The annotation of the pods that holds the configuration file. */}}
+{{- define "preemptive-scheduler.configAnnotation" -}}
+preemptive-scheduler.io/config
+{{- end -}}
+
+{{/* Annotations of the pods. */}}
+{{- define "preemptive-scheduler.podAnnotations" -}}
+{{- $own := dict (include "preemptive-scheduler.configAnnotation" .) (include "preemptive-scheduler.config" .) -}}
+{{- /* Otherwise the cluster autoscaler keeps a node for the sake of the recording. */ -}}
+{{- if .Values.recorder.enabled -}}
+{{- $_ := set $own "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "recording" -}}
+{{- end -}}
+{{- mergeOverwrite (deepCopy .Values.commonAnnotations) .Values.podAnnotations $own | toYaml -}}
+{{- end -}}
+
 {{/* Secret with the serving certificate. If empty, the scheduler uses a self-signed one. */}}
 {{- define "preemptive-scheduler.tlsSecret" -}}
 {{- if .Values.tls.certManager.enabled -}}

@@ -2,6 +2,7 @@
 {{- define "preemptive-scheduler.validate" -}}
 {{- include "preemptive-scheduler.validateElection" . -}}
 {{- include "preemptive-scheduler.validateProfiles" . -}}
+{{- include "preemptive-scheduler.validateConfig" . -}}
 {{- include "preemptive-scheduler.validateArgs" . -}}
 {{- include "preemptive-scheduler.validateRecorder" . -}}
 {{- include "preemptive-scheduler.validateMonitors" . -}}
@@ -37,6 +38,23 @@
 {{- range .Values.config.profiles -}}
 {{- if eq .schedulerName "default-scheduler" -}}
 {{- fail "config.profiles: schedulerName default-scheduler belongs to kube-scheduler; both would schedule every pod of the cluster" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The configuration is an annotation of the pods. An object holds 256 KiB of annotations, of which some
+are left for those that admission and network plugins add. */}}
+{{- define "preemptive-scheduler.validateConfig" -}}
+{{- $size := 0 -}}
+{{- range $key, $text := include "preemptive-scheduler.podAnnotations" . | fromYaml -}}
+{{- $size = add $size (len $key) (len $text) -}}
+{{- end -}}
+{{- if gt $size 245760 -}}
+{{- fail (printf "config has %d bytes together with commonAnnotations and podAnnotations; the annotations of a pod hold 245760 (240 KiB): shorten the longest" $size) -}}
+{{- end -}}
+{{- range .Values.config.extenders -}}
+{{- if (.tlsConfig | default dict).keyData -}}
+{{- fail (printf "config.extenders: the key of %s would be readable for everybody who may read pods; mount a Secret with extraVolumes and extraVolumeMounts, and set tlsConfig.keyFile" .urlPrefix) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
