@@ -64,7 +64,7 @@ VALUES: Final[Mapping[str, Values]] = {
         "leaderElection": {"leaseDuration": "1m0s", "renewDeadline": "40s", "retryPeriod": "5s"},
         "podDisruptionBudget": {"minAvailable": "50%"},
     },
-    "a budget by number": {"podDisruptionBudget": {"maxUnavailable": 0}},
+    "a budget by number": {"podDisruptionBudget": {"maxUnavailable": 2}},
     "a mirror": {
         "image": {
             "registry": "mirror.example:5000",
@@ -179,7 +179,7 @@ VALUES: Final[Mapping[str, Values]] = {
             },
         ],
         "priorityClassName": "",
-        "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+        "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": 2**31}},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
     },
     "labels and names of one's own": {

@@ -166,7 +166,7 @@ def test_two_without_a_lease_never_run_together(helm: Helm, case: str, want: obj
     [
         ("nothing", {"maxUnavailable": 1}),
         ("three replicas, slow lease", {"minAvailable": "50%"}),
-        ("a budget by number", {"maxUnavailable": 0}),
+        ("a budget by number", {"maxUnavailable": 2}),
     ],
 )
 def test_the_budget_is_what_was_asked_for(helm: Helm, case: str, want: dict[str, object]):
@@ -289,7 +289,14 @@ def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
 def test_the_notes_name_the_next_commands(helm: Helm):
     notes = (CHART / "templates" / "NOTES.txt").read_text()
 
-    for wanted in ("rollout status", "get lease", "schedulerName", "logs", "port-forward"):
+    for wanted in (
+        "rollout status",
+        "get lease",
+        "schedulerName",
+        "logs",
+        "port-forward",
+        "No other release",
+    ):
         assert wanted in notes
 
 
