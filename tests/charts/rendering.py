@@ -93,6 +93,10 @@ VALUES: Final[Mapping[str, Values]] = {
     "a network policy": {
         "networkPolicy": {"enabled": True, "apiServerCIDRs": ["10.0.0.1/32", "fd00::1/128"]}
     },
+    "a network policy of Cilium": {"networkPolicy": {"enabled": True, "flavor": "cilium"}},
+    "a network policy of ports only": {
+        "networkPolicy": {"enabled": True, "apiServerPortsOnly": True}
+    },
     "a certificate of cert-manager": {
         "tls": {
             "certManager": {

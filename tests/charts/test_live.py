@@ -28,8 +28,8 @@ from tests.integration import test_policy_admission
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
 QUERY = {"dryRun": "All", "fieldManager": "chart", "fieldValidation": "Strict", "force": "true"}
-#: Kinds of the Prometheus operator and cert-manager, which no API server knows by itself.
-FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate")
+#: Kinds of the Prometheus operator, cert-manager and Cilium, which no API server knows by itself.
+FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate", "CiliumNetworkPolicy")
 #: Of policies.
 DEFINITION = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"

@@ -236,6 +236,14 @@ WRONG = {
         },
         "tls.certManager.renewBefore (2160h) must be shorter than duration (2160h)",
     ),
+    "addresses that Cilium does not need": (
+        {"networkPolicy": {"flavor": "cilium", "apiServerCIDRs": ["10.0.0.1/32"]}},
+        "networkPolicy.flavor cilium knows where the API server is",
+    ),
+    "addresses, and every address": (
+        {"networkPolicy": {"apiServerPortsOnly": True, "apiServerCIDRs": ["10.0.0.1/32"]}},
+        "networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both",
+    ),
     "an address that there cannot be": (
         {"networkPolicy": {"enabled": True, "apiServerCIDRs": ["300.0.0.1/32"]}},
         "networkPolicy.apiServerCIDRs: 300.0.0.1/32 is no range of addresses",

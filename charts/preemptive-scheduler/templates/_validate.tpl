@@ -270,8 +270,16 @@ write-config-to: nothing, as the scheduler would end
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateNetworkPolicy" -}}
-{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.apiServerCIDRs) -}}
-{{- fail "networkPolicy needs apiServerCIDRs: `kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes` and `kubectl get service kubernetes -n default` show the addresses; 0.0.0.0/0 allows any" -}}
+{{- with .Values.networkPolicy -}}
+{{- if and (eq .flavor "cilium") (or .apiServerCIDRs .apiServerPortsOnly) -}}
+{{- fail "networkPolicy.flavor cilium knows where the API server is; remove apiServerCIDRs and apiServerPortsOnly" -}}
+{{- end -}}
+{{- if and .apiServerCIDRs .apiServerPortsOnly -}}
+{{- fail "networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both" -}}
+{{- end -}}
+{{- if and .enabled (eq .flavor "kubernetes") (not .apiServerCIDRs) (not .apiServerPortsOnly) -}}
+{{- fail "networkPolicy needs apiServerCIDRs: `kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes` and `kubectl get service kubernetes -n default` show the addresses; where they change, set flavor: cilium or apiServerPortsOnly" -}}
+{{- end -}}
 {{- end -}}
 {{- $byte := "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])" -}}
 {{- $four := printf "%s([.]%s){3}/(3[0-2]|[12]?[0-9])" $byte $byte -}}
