@@ -1,4 +1,7 @@
-"""Wrong values are refused, in words that say what is wrong; right ones are explained."""
+"""Wrong values are refused, in words that say what is wrong; right ones are explained.
+
+The file is longer than others because each value that is refused is a row of one table.
+"""
 
 import json
 import re
