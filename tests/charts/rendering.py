@@ -132,6 +132,15 @@ VALUES: Final[Mapping[str, Values]] = {
             ],
         },
     },
+    "pods of some namespaces get the scheduler": {
+        "schedulerNameFor": {
+            "namespaceSelector": {
+                "matchLabels": {"team": "batch"},
+                "matchExpressions": [{"key": "quiet", "operator": "DoesNotExist"}],
+            },
+            "failurePolicy": "Fail",
+        },
+    },
     "the definition as an object of the release": {"crds": {"enabled": True}},
     "the definition goes with the release": {"crds": {"enabled": True, "keep": False}},
     "administrators write policies": {"rbac": {"aggregatePolicyEdit": ["admin"]}},

@@ -247,6 +247,10 @@ WRONG = {
         {"networkPolicy": {"apiServerPortsOnly": True, "apiServerCIDRs": ["10.0.0.1/32"]}},
         "networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both",
     ),
+    "a profile that there is not": (
+        {"schedulerNameFor": {"schedulerName": "other"}},
+        "schedulerNameFor.schedulerName: other is none of config.profiles (preemptive-scheduler)",
+    ),
     "an address that there cannot be": (
         {"networkPolicy": {"enabled": True, "apiServerCIDRs": ["300.0.0.1/32"]}},
         "networkPolicy.apiServerCIDRs: 300.0.0.1/32 is no range of addresses",

@@ -138,6 +138,17 @@ insecureSkipVerify: true
 ({{ join " || " $parts }})
 {{- end -}}
 
+{{/* Version of the API of mutating admission policies: stable since Kubernetes 1.36, before off by default. */}}
+{{- define "preemptive-scheduler.mutationApi" -}}
+{{- if semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version -}}
+admissionregistration.k8s.io/v1
+{{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
+admissionregistration.k8s.io/v1beta1
+{{- else -}}
+{{- fail "schedulerNameFor needs Kubernetes 1.36, or API servers with the feature gate MutatingAdmissionPolicy and the API admissionregistration.k8s.io/v1beta1" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Converts a duration such as 1m30s to milliseconds, by adding it to a fixed date. */}}
 {{- define "preemptive-scheduler.milliseconds" -}}
 {{- $start := toDate "2006-01-02" "2001-01-01" -}}

@@ -10,6 +10,7 @@
 {{- include "preemptive-scheduler.validateTls" . -}}
 {{- include "preemptive-scheduler.validateNetworkPolicy" . -}}
 {{- include "preemptive-scheduler.validatePodAdmission" . -}}
+{{- include "preemptive-scheduler.validateSchedulerName" . -}}
 {{- include "preemptive-scheduler.validatePods" . -}}
 {{- include "preemptive-scheduler.validateResources" . -}}
 {{- include "preemptive-scheduler.validateNames" . -}}
@@ -265,6 +266,18 @@ write-config-to: nothing, as the scheduler would end
 {{- if and .enabled .renewBefore (ge (include "preemptive-scheduler.milliseconds" .renewBefore | int64) (include "preemptive-scheduler.milliseconds" $duration | int64)) -}}
 {{- fail (printf "tls.certManager.renewBefore (%s) must be shorter than duration (%s)" .renewBefore $duration) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateSchedulerName" -}}
+{{- with .Values.schedulerNameFor.schedulerName -}}
+{{- $profiles := list -}}
+{{- range $.Values.config.profiles -}}
+{{- $profiles = append $profiles .schedulerName -}}
+{{- end -}}
+{{- if not (has . $profiles) -}}
+{{- fail (printf "schedulerNameFor.schedulerName: %s is none of config.profiles (%s)" . (join ", " $profiles)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
