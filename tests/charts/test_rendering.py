@@ -267,6 +267,7 @@ def test_the_recorder_has_a_bounded_volume(helm: Helm, size: str, volume: str):
         f"--recording-size={size}",
         "--recording-retention=30m",
     } <= set(container(objects)["args"])
+    assert container(objects)["resources"]["requests"]["ephemeral-storage"] == volume
     # The cluster autoscaler may still remove the node.
     local = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
     assert found["metadata"]["annotations"][local] == "recording"
@@ -276,6 +277,7 @@ def test_the_recorder_can_be_switched_off(helm: Helm):
     objects = helm.template({"recorder": {"enabled": False}})
 
     assert not [each for each in container(objects)["args"] if "recording" in each]
+    assert "ephemeral-storage" not in container(objects)["resources"]["requests"]
     assert "recording" not in {each["name"] for each in pod(objects)["spec"]["volumes"]}
     assert "recording" not in str(pod(objects)["metadata"]["annotations"])
 
