@@ -64,7 +64,7 @@ VALUES: Final[Mapping[str, Values]] = {
         "leaderElection": {"leaseDuration": "1m0s", "renewDeadline": "40s", "retryPeriod": "5s"},
         "podDisruptionBudget": {"minAvailable": "50%"},
     },
-    "a budget by number": {"podDisruptionBudget": {"maxUnavailable": 0}},
+    "a budget by number": {"podDisruptionBudget": {"maxUnavailable": 2}},
     "a mirror": {
         "image": {
             "registry": "mirror.example:5000",
@@ -92,6 +92,10 @@ VALUES: Final[Mapping[str, Values]] = {
     },
     "a network policy": {
         "networkPolicy": {"enabled": True, "apiServerCIDRs": ["10.0.0.1/32", "fd00::1/128"]}
+    },
+    "a network policy of Cilium": {"networkPolicy": {"enabled": True, "flavor": "cilium"}},
+    "a network policy of ports only": {
+        "networkPolicy": {"enabled": True, "apiServerPortsOnly": True}
     },
     "a certificate of cert-manager": {
         "tls": {
@@ -126,6 +130,15 @@ VALUES: Final[Mapping[str, Values]] = {
                 {"names": ["urgent", "high"], "namespaces": ["research"]},
                 {"names": ["top"], "namespaceLabels": {"tier": "production"}},
             ],
+        },
+    },
+    "pods of some namespaces get the scheduler": {
+        "schedulerNameFor": {
+            "namespaceSelector": {
+                "matchLabels": {"team": "batch"},
+                "matchExpressions": [{"key": "quiet", "operator": "DoesNotExist"}],
+            },
+            "failurePolicy": "Fail",
         },
     },
     "the definition as an object of the release": {"crds": {"enabled": True}},
@@ -179,7 +192,7 @@ VALUES: Final[Mapping[str, Values]] = {
             },
         ],
         "priorityClassName": "",
-        "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+        "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": 2**31}},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
     },
     "labels and names of one's own": {
@@ -314,6 +327,21 @@ def container(objects: list[Json]) -> Json:
     found, *_ = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert found["name"] == "scheduler"
     return dict(found)
+
+
+def configuration(objects: list[Json]) -> str:
+    """Return the configuration file that the pods of the Deployment see."""
+    spec = one(objects, "Deployment")["spec"]["template"]["spec"]
+    (volume,) = (each for each in spec["volumes"] if each["name"] == "config")
+    (item,) = volume["downwardAPI"]["items"]
+    assert item["path"] == "config.yaml"
+    annotations = one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"]
+    (text,) = (
+        text
+        for key, text in annotations.items()
+        if item["fieldRef"]["fieldPath"] == f"metadata.annotations['{key}']"
+    )
+    return str(text)
 
 
 def expressions(objects: list[Json]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import yaml
 
 from scheduler.cli import main
 from scheduler.config import load
-from tests.charts.rendering import CHART, VALUES, Helm, container, one
+from tests.charts.rendering import CHART, VALUES, Helm, configuration, container, one
 
 pytestmark = pytest.mark.chart
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.chart
 def written(helm: Helm, values: dict, folder: Path) -> Path:
     """Write the configuration of a release to a file, as the pod sees it."""
     path = folder / "config.yaml"
-    path.write_text(one(helm.template(values), "ConfigMap", "second")["data"]["config.yaml"])
+    path.write_text(configuration(helm.template(values)))
     return path
 
 
@@ -66,6 +66,20 @@ def test_the_configuration_is_mounted_where_the_flag_says(helm: Helm):
 
     (mount,) = (each for each in found["volumeMounts"] if each["name"] == "config")
     assert f"--config={mount['mountPath']}/config.yaml" in found["args"]
+
+
+def test_pods_of_each_version_have_a_configuration_of_their_own(helm: Helm):
+    old, new = (
+        helm.template({"config": {"profiles": [{"schedulerName": name}]}}) for name in ("a", "b")
+    )
+
+    assert [yaml.safe_load(configuration(each))["profiles"] for each in (old, new)] == [
+        [{"schedulerName": "a"}],
+        [{"schedulerName": "b"}],
+    ]
+    # Nothing else is mounted by a name that a new version of the release could fill otherwise.
+    volumes = one(old, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert {kind for each in volumes for kind in each} == {"name", "downwardAPI", "emptyDir"}
 
 
 def test_the_chart_knows_every_flag_of_the_scheduler():

@@ -18,6 +18,7 @@ from tests.charts.rendering import (
     VALUES,
     Helm,
     Json,
+    configuration,
     container,
     of_kind,
     one,
@@ -27,8 +28,8 @@ from tests.integration import test_policy_admission
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
 QUERY = {"dryRun": "All", "fieldManager": "chart", "fieldValidation": "Strict", "force": "true"}
-#: Kinds of the Prometheus operator and cert-manager, which no API server knows by itself.
-FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate")
+#: Kinds of the Prometheus operator, cert-manager and Cilium, which no API server knows by itself.
+FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate", "CiliumNetworkPolicy")
 #: Of policies.
 DEFINITION = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
@@ -107,11 +108,11 @@ def scheduler(
     helm: Helm, control_plane: ControlPlane, installed: str, tmp_path: Path
 ) -> Iterator[str]:
     """Run the installed scheduler on this machine: its account, its configuration, its flags."""
-    folder = f"/api/v1/namespaces/{installed}/configmaps/{RELEASE}"
-    config = tmp_path / "config.yaml"
-    config.write_text(control_plane.api.get(folder)["data"]["config.yaml"])
     path = f"/apis/apps/v1/namespaces/{installed}/deployments/{RELEASE}"
-    flags = container([control_plane.api.get(path) | {"kind": "Deployment"}])["args"]
+    objects = [control_plane.api.get(path) | {"kind": "Deployment"}]
+    config = tmp_path / "config.yaml"
+    config.write_text(configuration(objects))
+    flags = container(objects)["args"]
     mounted = "--config=/etc/preemptive-scheduler/config.yaml"
     assert mounted in flags
     kubeconfig = control_plane.service_account_kubeconfig(installed, RELEASE)

@@ -8,14 +8,14 @@ import re
 import pytest
 import yaml
 
-from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind, one
+from tests.charts.rendering import CHART, NAME, VALUES, Helm, configuration, container, of_kind, one
 
 pytestmark = pytest.mark.chart
 
 DEFAULT_KINDS = {
     "ClusterRole": 4,
     "ClusterRoleBinding": 1,
-    "ConfigMap": 2,
+    "ConfigMap": 1,
     "Deployment": 1,
     "FlowSchema": 2,
     "Lease": 1,
@@ -66,6 +66,10 @@ def test_everything_selects_the_pods(helm: Helm, case: str):
             for each in of_kind(objects, kind)
         ),
         *(each["spec"]["podSelector"]["matchLabels"] for each in of_kind(objects, "NetworkPolicy")),
+        *(
+            each["spec"]["endpointSelector"]["matchLabels"]
+            for each in of_kind(objects, "CiliumNetworkPolicy")
+        ),
     ]
 
     for selector in selectors:
@@ -166,7 +170,7 @@ def test_two_without_a_lease_never_run_together(helm: Helm, case: str, want: obj
     [
         ("nothing", {"maxUnavailable": 1}),
         ("three replicas, slow lease", {"minAvailable": "50%"}),
-        ("a budget by number", {"maxUnavailable": 0}),
+        ("a budget by number", {"maxUnavailable": 2}),
     ],
 )
 def test_the_budget_is_what_was_asked_for(helm: Helm, case: str, want: dict[str, object]):
@@ -216,7 +220,7 @@ def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
 def test_another_name_is_that_of_lease_and_right_as_well(helm: Helm):
     objects = helm.template({"fullnameOverride": "second"})
 
-    assert "resourceName: second" in one(objects, "ConfigMap", "second")["data"]["config.yaml"]
+    assert "resourceName: second" in configuration(objects)
     assert one(objects, "Role")["rules"][1]["resourceNames"] == ["second"]
 
 
@@ -263,6 +267,7 @@ def test_the_recorder_has_a_bounded_volume(helm: Helm, size: str, volume: str):
         f"--recording-size={size}",
         "--recording-retention=30m",
     } <= set(container(objects)["args"])
+    assert container(objects)["resources"]["requests"]["ephemeral-storage"] == volume
     # The cluster autoscaler may still remove the node.
     local = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
     assert found["metadata"]["annotations"][local] == "recording"
@@ -272,6 +277,7 @@ def test_the_recorder_can_be_switched_off(helm: Helm):
     objects = helm.template({"recorder": {"enabled": False}})
 
     assert not [each for each in container(objects)["args"] if "recording" in each]
+    assert "ephemeral-storage" not in container(objects)["resources"]["requests"]
     assert "recording" not in {each["name"] for each in pod(objects)["spec"]["volumes"]}
     assert "recording" not in str(pod(objects)["metadata"]["annotations"])
 
@@ -289,7 +295,14 @@ def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
 def test_the_notes_name_the_next_commands(helm: Helm):
     notes = (CHART / "templates" / "NOTES.txt").read_text()
 
-    for wanted in ("rollout status", "get lease", "schedulerName", "logs", "port-forward"):
+    for wanted in (
+        "rollout status",
+        "get lease",
+        "schedulerName",
+        "logs",
+        "port-forward",
+        "No other release",
+    ):
         assert wanted in notes
 
 
@@ -364,28 +377,6 @@ def test_a_certificate_of_cert_manager_is_used_and_verified(helm: Helm):
         "serverName": "preemptive-scheduler.there.svc",
     }
     assert endpoint["tlsConfig"]["serverName"] in made["dnsNames"]
-
-
-def test_a_network_policy_allows_the_named_peers_in_and_only_the_api_server_out(helm: Helm):
-    spec = one(helm.template(VALUES["a network policy"]), "NetworkPolicy")["spec"]
-
-    assert spec["policyTypes"] == ["Ingress", "Egress"]
-    assert spec["ingress"] == []
-    (rule,) = spec["egress"]
-    assert rule["to"] == [{"ipBlock": {"cidr": each}} for each in ("10.0.0.1/32", "fd00::1/128")]
-    assert [each["port"] for each in rule["ports"]] == [443, 6443]
-
-
-def test_names_are_resolved_where_extenders_need_it(helm: Helm):
-    policy = VALUES["a network policy"]
-    extenders = helm.template({**VALUES["profiles and extenders"], **policy})
-    asked = {"networkPolicy": {**policy["networkPolicy"], "dns": {"enabled": True}}}
-
-    for objects in (extenders, helm.template(asked)):
-        _, names = one(objects, "NetworkPolicy")["spec"]["egress"]
-        assert {each["port"] for each in names["ports"]} == {53}
-        (resolver,) = names["to"]
-        assert resolver["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
 
 
 def test_more_objects_are_made_as_they_are(helm: Helm):

@@ -1,4 +1,7 @@
-"""Wrong values are refused, in words that say what is wrong; right ones are explained."""
+"""Wrong values are refused, in words that say what is wrong; right ones are explained.
+
+The file is longer than others because each value that is refused is a row of one table.
+"""
 
 import json
 import re
@@ -129,6 +132,132 @@ WRONG = {
     "a budget of all replicas": (
         {"podDisruptionBudget": {"minAvailable": "100%"}},
         "podDisruptionBudget.minAvailable 100% of 2 replicas allows no eviction",
+    ),
+    "a configuration that no annotation holds": (
+        {
+            "config": {"profiles": [{"schedulerName": "ä" * 61_500}]},
+            "podAnnotations": {"note": "a" * 123_000},
+        },
+        "the annotations of a pod hold 245760 (240 KiB)",
+    ),
+    "a key that everybody could read": (
+        {
+            "config": {
+                "profiles": [{"schedulerName": "a"}],
+                "extenders": [{"urlPrefix": "https://e", "tlsConfig": {"keyData": "LS0="}}],
+            }
+        },
+        "config.extenders: the key of https://e would be readable for everybody",
+    ),
+    "a budget of a share that is rounded up to all replicas": (
+        {"podDisruptionBudget": {"minAvailable": "51%"}},
+        "podDisruptionBudget.minAvailable 51% of 2 replicas allows no eviction",
+    ),
+    "a budget that lets no replica go": (
+        {"podDisruptionBudget": {"maxUnavailable": 0}},
+        "podDisruptionBudget.maxUnavailable 0 allows no eviction",
+    ),
+    "a budget that lets a share of nothing go": (
+        {"podDisruptionBudget": {"maxUnavailable": "0%"}},
+        "podDisruptionBudget.maxUnavailable 0% allows no eviction",
+    ),
+    "two pods without a lease during an update": (
+        {
+            "replicaCount": 1,
+            "leaderElection": {"enabled": False},
+            "strategy": {"type": "RollingUpdate"},
+        },
+        "strategy.type must be Recreate if leaderElection.enabled is false",
+    ),
+    "a profile that is there twice": (
+        {"config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]}},
+        "config.profiles: a is there twice",
+    ),
+    "a PriorityClass that is there twice": (
+        {"priorityClasses": [{"name": "a", "value": 1}, {"name": "a", "value": 2}]},
+        "priorityClasses: a is there twice",
+    ),
+    "a policy that is there twice": (
+        {"preemptionPolicies": [{"name": "a", "spec": {}}, {"name": "a", "spec": {}}]},
+        "preemptionPolicies: a is there twice",
+    ),
+    "a PriorityClass of Kubernetes": (
+        {"priorityClasses": [{"name": "system-a", "value": 1}]},
+        "priorityClasses: system-a: names that begin with system- belong to Kubernetes",
+    ),
+    "two defaults for the priority": (
+        {
+            "priorityClasses": [
+                {"name": "a", "value": 1, "globalDefault": True},
+                {"name": "b", "value": 2, "globalDefault": True},
+            ]
+        },
+        "priorityClasses: a, b: only one of them can be the globalDefault",
+    ),
+    "a quantity in a unit that there is not": (
+        {"resources": {"requests": {"memory": "256MB"}}},
+        "resources.requests.memory: 256MB is no quantity; write it as 500m or 256Mi",
+    ),
+    "a limit below the request": (
+        {"resources": {"limits": {"cpu": 0.05}}},
+        "resources.limits.cpu (0.05) must not be less than the request (100m)",
+    ),
+    "a limit below the request, in another unit": (
+        {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1000M"}}},
+        "resources.limits.memory (1000M) must not be less than the request (1Gi)",
+    ),
+    "a limit in which no replica starts": (
+        {"resources": {"requests": {"memory": "32Mi"}, "limits": {"memory": "64Mi"}}},
+        "resources.limits.memory (64Mi) must be at least 128Mi",
+    ),
+    "no probe": ({"startupProbe": None}, "startupProbe cannot be left out"),
+    "root that must not be root": (
+        {"podSecurityContext": {"runAsUser": 0}},
+        "podSecurityContext: the kubelet starts no container with runAsUser 0 and runAsNonRoot",
+    ),
+    "no time to give the lease back": (
+        {"terminationGracePeriodSeconds": 0},
+        "at '/terminationGracePeriodSeconds': minimum: got 0, want 1",
+    ),
+    "a quota that stops every update": (
+        {"resourceQuota": {"create": True, "pods": 2}},
+        "resourceQuota.pods must be at least 3",
+    ),
+    "a viewer of no namespace": (
+        {"api": {"viewers": [{"kind": "ServiceAccount", "name": "portal"}]}},
+        'api.viewers: the ServiceAccount "portal" needs a namespace',
+    ),
+    "a certificate that is renewed before it is made": (
+        {
+            "tls": {
+                "certManager": {
+                    "enabled": True,
+                    "issuerRef": {"name": "a"},
+                    "renewBefore": "2160h",
+                }
+            }
+        },
+        "tls.certManager.renewBefore (2160h) must be shorter than duration (2160h)",
+    ),
+    "addresses that Cilium does not need": (
+        {"networkPolicy": {"flavor": "cilium", "apiServerCIDRs": ["10.0.0.1/32"]}},
+        "networkPolicy.flavor cilium knows where the API server is",
+    ),
+    "addresses, and every address": (
+        {"networkPolicy": {"apiServerPortsOnly": True, "apiServerCIDRs": ["10.0.0.1/32"]}},
+        "networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both",
+    ),
+    "a profile that there is not": (
+        {"schedulerNameFor": {"schedulerName": "other"}},
+        "schedulerNameFor.schedulerName: other is none of config.profiles (preemptive-scheduler)",
+    ),
+    "an address that there cannot be": (
+        {"networkPolicy": {"enabled": True, "apiServerCIDRs": ["300.0.0.1/32"]}},
+        "networkPolicy.apiServerCIDRs: 300.0.0.1/32 is no range of addresses",
+    ),
+    "a range of more bits than an address has": (
+        {"networkPolicy": {"enabled": True, "apiServerCIDRs": ["10.0.0.0/33"]}},
+        "networkPolicy.apiServerCIDRs: 10.0.0.0/33 is no range of addresses",
     ),
     "a flag for which there is a value": (
         {"extraArgs": ["--leader-elect=false"]},

@@ -8,7 +8,7 @@ import pytest
 
 from deploy.tools.controlplane.api import ApiError
 from tests.e2e.operating import CHART, Cluster, CommandError, Operator
-from tests.e2e.release import Release
+from tests.e2e.release import Release, ready
 from tests.e2e.workloads import await_pod, bound, pod
 
 Json = dict[str, Any]
@@ -53,11 +53,27 @@ def test_a_broken_configuration_is_named_and_the_old_pods_go_on(
         path = f"/api/v1/namespaces/{namespace}/pods"
         cluster.api.post(path, pod("placed", release.name, **place))
         await_pod(cluster.api, namespace, "placed", bound)
+        # One of the old pods that is restarted comes back: it has its own configuration.
+        leader = release.await_leader()
+        end = ("python3", "-c", "import os; os.kill(1, 15)")
+        release.operator.kubectl("-n", release.name, "exec", leader, "--", *end)
+        release.await_pods(lambda pods: leader in map(name, filter(restarted, pods)))
     finally:
         release.operator.helm("rollback", release.name, "-n", release.name, "--wait")
 
     # The rollback finds the old pods, as nothing has replaced them.
     assert {each["metadata"]["name"] for each in release.await_settled()} == before
+
+
+def restarted(pod: Json) -> bool:
+    """Tell whether the container of a pod was started again, and is ready."""
+    return ready(pod) and any(
+        status["restartCount"] for status in pod["status"]["containerStatuses"]
+    )
+
+
+def name(pod: Json) -> str:
+    return str(pod["metadata"]["name"])
 
 
 def crashed(pod: Json) -> bool:

@@ -43,9 +43,12 @@ def test_an_upgrade_leaves_no_gap_and_a_rollback_undoes_it(release: Release, str
 
 
 def configured(release: Release) -> int | None:
-    """Return the setting that the upgrade changes, as the configuration file has it."""
-    path = f"/api/v1/namespaces/{release.name}/configmaps/{release.name}"
-    text: str = release.api.get(path)["data"]["config.yaml"]
+    """Return the setting that the upgrade changes, as the leader's configuration file has it."""
+    file = "/etc/preemptive-scheduler/config.yaml"
+    command = ("python3", "-c", f"print(open({file!r}).read())")
+    text = release.operator.kubectl(
+        "-n", release.name, "exec", release.await_leader(), "--", *command
+    )
     _, found, rest = text.partition("podInitialBackoffSeconds: ")
     return int(rest.split()[0]) if found else None
 

@@ -71,6 +71,21 @@ annotations:
 {{- mergeOverwrite (deepCopy .Values.config) $head | toYaml -}}
 {{- end -}}
 
+{{/* The annotation of the pods that holds the configuration file. */}}
+{{- define "preemptive-scheduler.configAnnotation" -}}
+preemptive-scheduler.io/config
+{{- end -}}
+
+{{/* Annotations of the pods. */}}
+{{- define "preemptive-scheduler.podAnnotations" -}}
+{{- $own := dict (include "preemptive-scheduler.configAnnotation" .) (include "preemptive-scheduler.config" .) -}}
+{{- /* Otherwise the cluster autoscaler keeps a node for the sake of the recording. */ -}}
+{{- if .Values.recorder.enabled -}}
+{{- $_ := set $own "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "recording" -}}
+{{- end -}}
+{{- mergeOverwrite (deepCopy .Values.commonAnnotations) .Values.podAnnotations $own | toYaml -}}
+{{- end -}}
+
 {{/* Secret with the serving certificate. If empty, the scheduler uses a self-signed one. */}}
 {{- define "preemptive-scheduler.tlsSecret" -}}
 {{- if .Values.tls.certManager.enabled -}}
@@ -121,6 +136,17 @@ insecureSkipVerify: true
 {{- $parts = append $parts (printf "(%s)" (join " && " $labels)) -}}
 {{- end -}}
 ({{ join " || " $parts }})
+{{- end -}}
+
+{{/* Version of the API of mutating admission policies: stable since Kubernetes 1.36, before off by default. */}}
+{{- define "preemptive-scheduler.mutationApi" -}}
+{{- if semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version -}}
+admissionregistration.k8s.io/v1
+{{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
+admissionregistration.k8s.io/v1beta1
+{{- else -}}
+{{- fail "schedulerNameFor needs Kubernetes 1.36, or API servers with the feature gate MutatingAdmissionPolicy and the API admissionregistration.k8s.io/v1beta1" -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Converts a duration such as 1m30s to milliseconds, by adding it to a fixed date. */}}

@@ -2,6 +2,7 @@
 {{- define "preemptive-scheduler.validate" -}}
 {{- include "preemptive-scheduler.validateElection" . -}}
 {{- include "preemptive-scheduler.validateProfiles" . -}}
+{{- include "preemptive-scheduler.validateConfig" . -}}
 {{- include "preemptive-scheduler.validateArgs" . -}}
 {{- include "preemptive-scheduler.validateRecorder" . -}}
 {{- include "preemptive-scheduler.validateMonitors" . -}}
@@ -9,9 +10,100 @@
 {{- include "preemptive-scheduler.validateTls" . -}}
 {{- include "preemptive-scheduler.validateNetworkPolicy" . -}}
 {{- include "preemptive-scheduler.validatePodAdmission" . -}}
-{{- range .Values.metrics.readers -}}
+{{- include "preemptive-scheduler.validateSchedulerName" . -}}
+{{- include "preemptive-scheduler.validatePods" . -}}
+{{- include "preemptive-scheduler.validateResources" . -}}
+{{- include "preemptive-scheduler.validateNames" . -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateNames" -}}
+{{- $names := dict "config.profiles" list "priorityClasses" list "preemptionPolicies" list -}}
+{{- range .Values.config.profiles -}}
+{{- $_ := set $names "config.profiles" (append (get $names "config.profiles") .schedulerName) -}}
+{{- end -}}
+{{- range $list := list "priorityClasses" "preemptionPolicies" -}}
+{{- range get $.Values $list -}}
+{{- $_ := set $names $list (append (get $names $list) .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $list, $given := $names -}}
+{{- range $index, $name := $given -}}
+{{- if has $name (slice $given 0 $index) -}}
+{{- fail (printf "%s: %s is there twice; every name must be given once" $list $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $defaults := list -}}
+{{- range .Values.priorityClasses -}}
+{{- if hasPrefix "system-" .name -}}
+{{- fail (printf "priorityClasses: %s: names that begin with system- belong to Kubernetes; choose another" .name) -}}
+{{- end -}}
+{{- if .globalDefault -}}
+{{- $defaults = append $defaults .name -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (len $defaults) 1 -}}
+{{- fail (printf "priorityClasses: %s: only one of them can be the globalDefault" (join ", " $defaults)) -}}
+{{- end -}}
+{{- range $list, $subjects := dict "metrics.readers" .Values.metrics.readers "api.viewers" .Values.api.viewers -}}
+{{- range $subjects -}}
 {{- if and (eq .kind "ServiceAccount") (not .namespace) -}}
-{{- fail (printf "metrics.readers: the ServiceAccount %q needs a namespace" .name) -}}
+{{- fail (printf "%s: the ServiceAccount %q needs a namespace" $list .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validatePods" -}}
+{{- range $probe := list "startupProbe" "livenessProbe" "readinessProbe" -}}
+{{- if not (get $.Values $probe) -}}
+{{- fail (printf "%s cannot be left out; raise its failureThreshold to be more patient" $probe) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.podSecurityContext -}}
+{{- if and .runAsNonRoot (eq (toString .runAsUser) "0") -}}
+{{- fail "podSecurityContext: the kubelet starts no container with runAsUser 0 and runAsNonRoot; set another user" -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.resourceQuota.create -}}
+{{- $least := add1 .Values.replicaCount -}}
+{{- if and .Values.resourceQuota.pods (lt (int64 .Values.resourceQuota.pods) $least) -}}
+{{- fail (printf "resourceQuota.pods must be at least %d: a rolling update needs one pod more than replicaCount" $least) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A quantity of CPU or memory in thousandths. Takes a list: name of the value, quantity. */}}
+{{- define "preemptive-scheduler.milli" -}}
+{{- $name := index . 0 -}}
+{{- $text := index . 1 -}}
+{{- if not (kindIs "string" $text) -}}
+{{- $text = printf "%f" (float64 $text) -}}
+{{- end -}}
+{{- $units := dict "m" 1 "" 1e3 "k" 1e6 "M" 1e9 "G" 1e12 "T" 1e15 "Ki" 1024e3 "Mi" 1048576e3 "Gi" 1073741824e3 "Ti" 1099511627776e3 -}}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?([eE][0-9]+)?" $text -}}
+{{- $unit := trimPrefix $number $text -}}
+{{- if not (and $number (hasKey $units $unit)) -}}
+{{- fail (printf "%s: %s is no quantity; write it as 500m or 256Mi" $name $text) -}}
+{{- end -}}
+{{- mulf (float64 $number) (get $units $unit) | int64 -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateResources" -}}
+{{- $requests := .Values.resources.requests | default dict -}}
+{{- $limits := .Values.resources.limits | default dict -}}
+{{- range $name := list "cpu" "memory" -}}
+{{- $request := get $requests $name | default "0" -}}
+{{- $asked := include "preemptive-scheduler.milli" (list (printf "resources.requests.%s" $name) $request) | int64 -}}
+{{- if hasKey $limits $name -}}
+{{- $limit := get $limits $name -}}
+{{- $allowed := include "preemptive-scheduler.milli" (list (printf "resources.limits.%s" $name) $limit) | int64 -}}
+{{- if gt $asked $allowed -}}
+{{- fail (printf "resources.limits.%s (%v) must not be less than the request (%v)" $name $limit $request) -}}
+{{- end -}}
+{{- if and (eq $name "memory") (lt $allowed (int64 134217728000)) -}}
+{{- fail (printf "resources.limits.memory (%v) must be at least 128Mi: with less, a replica is killed before it has listed a small cluster" $limit) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -21,6 +113,9 @@
 {{- $election := .Values.leaderElection -}}
 {{- if and (not $election.enabled) (gt (int .Values.replicaCount) 1) -}}
 {{- fail "replicaCount must be 1 if leaderElection.enabled is false: several replicas would all schedule" -}}
+{{- end -}}
+{{- if and (not $election.enabled) (eq (toString .Values.strategy.type) "RollingUpdate") -}}
+{{- fail "strategy.type must be Recreate if leaderElection.enabled is false: old and new pod would both schedule" -}}
 {{- end -}}
 {{- $lease := include "preemptive-scheduler.milliseconds" $election.leaseDuration | int64 -}}
 {{- $renew := include "preemptive-scheduler.milliseconds" $election.renewDeadline | int64 -}}
@@ -37,6 +132,23 @@
 {{- range .Values.config.profiles -}}
 {{- if eq .schedulerName "default-scheduler" -}}
 {{- fail "config.profiles: schedulerName default-scheduler belongs to kube-scheduler; both would schedule every pod of the cluster" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The configuration is an annotation of the pods. An object holds 256 KiB of annotations, of which some
+are left for those that admission and network plugins add. */}}
+{{- define "preemptive-scheduler.validateConfig" -}}
+{{- $size := 0 -}}
+{{- range $key, $text := include "preemptive-scheduler.podAnnotations" . | fromYaml -}}
+{{- $size = add $size (len $key) (len $text) -}}
+{{- end -}}
+{{- if gt $size 245760 -}}
+{{- fail (printf "config has %d bytes together with commonAnnotations and podAnnotations; the annotations of a pod hold 245760 (240 KiB): shorten the longest" $size) -}}
+{{- end -}}
+{{- range .Values.config.extenders -}}
+{{- if (.tlsConfig | default dict).keyData -}}
+{{- fail (printf "config.extenders: the key of %s would be readable for everybody who may read pods; mount a Secret with extraVolumes and extraVolumeMounts, and set tlsConfig.keyFile" .urlPrefix) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -128,10 +240,14 @@ write-config-to: nothing, as the scheduler would end
 {{- fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" -}}
 {{- end -}}
 {{- if and .create (gt $replicas 1) (ne $least "") -}}
-{{- $whole := ternary (eq (trimSuffix "%" $least | int) 100) (ge (int $least) $replicas) (hasSuffix "%" $least) -}}
-{{- if $whole -}}
-{{- fail (printf "podDisruptionBudget.minAvailable %s of %d replicas allows no eviction: draining a node would never end" $least $replicas) -}}
+{{- /* Kubernetes rounds shares up. */ -}}
+{{- $share := div (add (mul (trimSuffix "%" $least | int) $replicas) 99) 100 -}}
+{{- if ge (ternary $share (int64 $least) (hasSuffix "%" $least)) (int64 $replicas) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable %s of %d replicas allows no eviction, so draining a node would never end: give a number below %d" $least $replicas $replicas) -}}
 {{- end -}}
+{{- end -}}
+{{- if and .create (gt $replicas 1) (has (toString .maxUnavailable) (list "0" "0%")) -}}
+{{- fail (printf "podDisruptionBudget.maxUnavailable %v allows no eviction, so draining a node would never end: give at least 1" .maxUnavailable) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -144,12 +260,47 @@ write-config-to: nothing, as the scheduler would end
 {{- if and .certManager.enabled (not .certManager.issuerRef.name) -}}
 {{- fail "tls.certManager needs issuerRef.name" -}}
 {{- end -}}
+{{- with .certManager -}}
+{{- /* 90 days are the default of cert-manager. */ -}}
+{{- $duration := default "2160h" .duration -}}
+{{- if and .enabled .renewBefore (ge (include "preemptive-scheduler.milliseconds" .renewBefore | int64) (include "preemptive-scheduler.milliseconds" $duration | int64)) -}}
+{{- fail (printf "tls.certManager.renewBefore (%s) must be shorter than duration (%s)" .renewBefore $duration) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateSchedulerName" -}}
+{{- with .Values.schedulerNameFor.schedulerName -}}
+{{- $profiles := list -}}
+{{- range $.Values.config.profiles -}}
+{{- $profiles = append $profiles .schedulerName -}}
+{{- end -}}
+{{- if not (has . $profiles) -}}
+{{- fail (printf "schedulerNameFor.schedulerName: %s is none of config.profiles (%s)" . (join ", " $profiles)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateNetworkPolicy" -}}
-{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.apiServerCIDRs) -}}
-{{- fail "networkPolicy needs apiServerCIDRs: `kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes` and `kubectl get service kubernetes -n default` show the addresses; 0.0.0.0/0 allows any" -}}
+{{- with .Values.networkPolicy -}}
+{{- if and (eq .flavor "cilium") (or .apiServerCIDRs .apiServerPortsOnly) -}}
+{{- fail "networkPolicy.flavor cilium knows where the API server is; remove apiServerCIDRs and apiServerPortsOnly" -}}
+{{- end -}}
+{{- if and .apiServerCIDRs .apiServerPortsOnly -}}
+{{- fail "networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both" -}}
+{{- end -}}
+{{- if and .enabled (eq .flavor "kubernetes") (not .apiServerCIDRs) (not .apiServerPortsOnly) -}}
+{{- fail "networkPolicy needs apiServerCIDRs: `kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes` and `kubectl get service kubernetes -n default` show the addresses; where they change, set flavor: cilium or apiServerPortsOnly" -}}
+{{- end -}}
+{{- end -}}
+{{- $byte := "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])" -}}
+{{- $four := printf "%s([.]%s){3}/(3[0-2]|[12]?[0-9])" $byte $byte -}}
+{{- $six := "[0-9a-fA-F:]*:[0-9a-fA-F:.]*/(12[0-8]|1[01][0-9]|[1-9]?[0-9])" -}}
+{{- range .Values.networkPolicy.apiServerCIDRs -}}
+{{- if not (regexMatch (printf "^(%s|%s)$" $four $six) .) -}}
+{{- fail (printf "networkPolicy.apiServerCIDRs: %s is no range of addresses; write it as 10.0.0.1/32 or fd00::1/128" .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

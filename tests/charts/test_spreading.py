@@ -1,0 +1,88 @@
+"""Where kube-scheduler places the replicas: not on one node, and not in one zone."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.nodes import NodeShape
+from tests.charts.rendering import Helm, Json, one
+from tests.integration.peers import COMMON, KubeScheduler
+
+pytestmark = [pytest.mark.chart, pytest.mark.cluster]
+
+#: Nodes that may run the replicas.
+PLACE = {"spreading": "here"}
+ZONE = "topology.kubernetes.io/zone"
+HOSTNAME = "kubernetes.io/hostname"
+#: At the same time. Spread over nodes alone, every fourth update left both replicas in one zone.
+RELEASES, ROLLOUTS = 6, 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kube_scheduler(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """The scheduler of other pods, with its defaults; it places ours."""
+    scheduler = KubeScheduler(control_plane, tmp_path_factory.mktemp("peer"), COMMON)
+    yield
+    scheduler.close()
+
+
+@pytest.fixture(params=[("a", "b", "c"), ()], ids=["three zones", "no zones"])
+def nodes(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[dict[str, Json]]:
+    """Six nodes, with or without zones: their labels by name."""
+    shape = NodeShape(labels=PLACE, zones=request.param)
+    names = control_plane.create_nodes(6, shape, prefix="spread")
+    found = control_plane.api.items("/api/v1/nodes")
+    yield {
+        each["metadata"]["name"]: each["metadata"]["labels"]
+        for each in found
+        if each["metadata"]["name"] in names
+    }
+    for name in names:
+        control_plane.api.delete(f"/api/v1/nodes/{name}")
+
+
+def test_no_rolling_update_leaves_both_replicas_in_one_zone_or_on_one_node(
+    helm: Helm, control_plane: ControlPlane, namespace: str, nodes: dict[str, Json]
+):
+    deployments = [deployment(helm, namespace, f"release-{n}") for n in range(RELEASES)]
+    domains = [key for key in (HOSTNAME, ZONE) if key in next(iter(nodes.values()))]
+
+    shared = []
+    for rollout in map(str, range(ROLLOUTS)):
+        for each in deployments:
+            each["spec"]["template"]["metadata"]["labels"]["rollout"] = rollout
+        control_plane.api.apply(deployments)
+        for pods in settled(control_plane, namespace, rollout):
+            first, second = (nodes[each["spec"]["nodeName"]] for each in pods)
+            shared += [key for key in domains if first[key] == second[key]]
+
+    assert shared == []
+
+
+def deployment(helm: Helm, namespace: str, release: str) -> Json:
+    """Return the Deployment of a release, on the nodes of this test."""
+    found = one(helm.template(release=release), "Deployment")
+    found["metadata"]["namespace"] = namespace
+    found["spec"]["template"]["spec"] |= {"nodeSelector": PLACE, "serviceAccountName": "default"}
+    return found
+
+
+def settled(cluster: ControlPlane, namespace: str, rollout: str) -> list[list[Json]]:
+    """Wait until the pods of a rollout alone are there, all placed; return them by release."""
+
+    def alone(pods: list[Json]) -> bool:
+        labels = [each["metadata"]["labels"]["rollout"] for each in pods]
+        placed = all("nodeName" in each["spec"] for each in pods)
+        return placed and labels == [rollout] * (2 * RELEASES)
+
+    found = cluster.api.wait_for_list(f"/api/v1/namespaces/{namespace}/pods", alone)
+
+    def release(pod: Json) -> str:
+        return str(pod["metadata"]["labels"]["app.kubernetes.io/instance"])
+
+    groups = itertools.groupby(sorted(found, key=release), release)
+    return [list(pods) for _, pods in groups]
