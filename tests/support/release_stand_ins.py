@@ -101,19 +101,20 @@ def _kind(words: Sequence[str], _state: dict[str, Any]) -> None:
 def _make(words: Sequence[str], state: dict[str, Any]) -> None:
     """`make release`, with files that have no more than their names, and the real notes."""
     from deploy.tools.release import build
+    from deploy.tools.release.commands import ReleaseError
 
-    again = words[0] == "-C"
-    root = Path(words[1]) if again else Path()
     version = next(word for word in words if word.startswith("TAG=")).removeprefix("TAG=v")
-    target = root / "build" / "release"
+    target = Path("build") / "release"
     target.mkdir(parents=True)
     try:
-        notes = build.notes((root / "CHANGELOG.md").read_text(), version, tagged=True)
-    except build.ReleaseError as error:
+        notes = build.notes(Path("CHANGELOG.md").read_text(), version, tagged=True)
+    except ReleaseError as error:
         raise LookupError(str(error)) from error
     (target / "notes.md").write_text(notes)
     for chart in ("preemptive-scheduler", "preemptive-scheduler-crds"):
-        (target / f"{chart}-{version}.tgz").write_text(str(again and not state["reproducible"]))
+        (target / f"{chart}-{version}.tgz").write_text(
+            "" if state["reproducible"] else str(Path.cwd())
+        )
     build.checksums(target)
 
 

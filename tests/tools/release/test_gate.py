@@ -42,6 +42,28 @@ def test_the_newest_release_is_that_with_the_highest_version():
     assert gate.newest(["v0.9.0", "v0.10.0", "v0.9.1"]) == "v0.10.0"
 
 
+@pytest.mark.parametrize(
+    ("published", "scanned", "want"),
+    [
+        ([], "r/i:0.2.0", "0.2.0-1"),
+        (["r/i:0.2.0-1"], "r/i:0.2.0-1", "0.2.0-2"),
+        (["r/i:0.2.0-1", "r/i:0.2.0-2"], "r/i:0.2.0-2", "0.2.0-3"),
+    ],
+)
+def test_the_last_rebuild_is_scanned_and_the_next_one_has_the_next_number(
+    published: list[str], scanned: str, want: str, monkeypatch: pytest.MonkeyPatch
+):
+    known = {"tag": "v0.2.0", "revision": REVISION, "version": "0.2.0"}
+    monkeypatch.setattr(gate, "_releases", lambda repository: ["v0.2.0", "v0.1.0"])
+    monkeypatch.setattr(gate, "_allowed", lambda tag, ref, repository: known)
+    monkeypatch.setattr(gate, "published", published.__contains__)
+    monkeypatch.setattr(scan, "findings", lambda image, platform: ["x"] * (image == scanned))
+
+    found = gate.rebuild(gate.MAIN, "owner/name", "r/i")
+
+    assert found == {**known, "kind": "rebuild", "image_version": want}
+
+
 def finding(severity: str, state: str) -> dict[str, Any]:
     hole = {"id": "CVE-1", "severity": severity, "fix": {"state": state, "versions": ["2", "3"]}}
     return {"vulnerability": hole, "artifact": {"name": "openssl", "version": "1"}}

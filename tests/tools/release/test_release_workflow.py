@@ -222,15 +222,6 @@ def test_an_image_with_a_hole_is_built_again_on_the_newest_base(weekly: Project)
     assert weekly.said("cosign", "sign") > weekly.said("grype", f"registry:{IMAGE}@{DIGEST}") > 0
 
 
-def test_a_second_rebuild_has_the_next_number(weekly: Project):
-    weekly.state["registry"][f"{IMAGE}:0.1.0-1"] = DIGEST
-    weekly.state["scans"] = {f"{IMAGE}:0.1.0-1": hole()}
-
-    weekly.run()
-
-    assert weekly.state["registry"].keys() >= {f"{IMAGE}:0.1.0-2"}
-
-
 @pytest.mark.parametrize(
     "change",
     [has("releases", []), has("scans", {}), exists(f"{IMAGE}:0.1.0-1")],
@@ -245,22 +236,12 @@ def test_there_is_no_rebuild_without_need(weekly: Project, change: Callable[[Pro
     assert done.results == want
 
 
-@pytest.mark.parametrize(
-    ("change", "step"),
-    [
-        (has("scan", hole()), "Scan it"),
-        (has("runs", []), "Check the commit"),
-        (tag_elsewhere, "Check the commit"),
-    ],
-    ids=["the base has no fix yet", "no CI", "tag was moved"],
-)
-def test_a_rebuild_passes_the_same_gate(
-    weekly: Project, change: Callable[[Project], None], step: str
-):
+@pytest.mark.parametrize("change", [has("runs", []), tag_elsewhere], ids=["no CI", "moved tag"])
+def test_a_rebuild_passes_the_same_gate(weekly: Project, change: Callable[[Project], None]):
     change(weekly)
 
     done = weekly.run()
 
-    assert done.failed[0] == step, done.failed
+    assert done.failed[0] == "Check the commit", done.failed
     assert weekly.said("cosign") == -1
     assert f"{IMAGE}:0.1.0-1" not in weekly.state["registry"]
