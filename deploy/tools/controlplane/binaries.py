@@ -176,6 +176,16 @@ BINARIES: Mapping[str, Binary] = {
             {"main.version": "{version}"},
             exact=False,
         ),
+        # The scanner of images, for the release workflow.
+        Binary(
+            "grype",
+            "grype",
+            "github.com/anchore/grype",
+            "github.com/anchore/grype/cmd/grype",
+            400,
+            {"main.version": "{version}"},
+            exact=False,
+        ),
     )
 }
 

@@ -1,1 +1,1 @@
-"""Builds the parts of a release: packages, charts, bill of materials, a base for the image."""
+"""Builds the parts of a release, and says whether it may be published."""

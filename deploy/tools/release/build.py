@@ -6,8 +6,9 @@ at any time: archives are built from a copy of the tracked files, and rewritten 
 the time of the commit. The bill of materials describes the environment that it runs in, so it also
 needs the same Python.
 
-The image needs a container engine and the digest of its base; `.github/workflows/release.yaml`
-builds it.
+With `--sums FOLDER` it only writes the checksums of that folder anew, for files that were added;
+those of before must be as they were built. The image needs a container engine;
+`.github/workflows/release.yaml` builds it.
 """
 
 import argparse
@@ -15,12 +16,10 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,8 +28,9 @@ from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.building import BuildError
 from deploy.tools.release import krew
 from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
+from deploy.tools.release.commands import ReleaseError, tell
 
-__all__ = ["ReleaseError", "Sources", "build", "check_version", "main", "notes"]
+__all__ = ["Sources", "build", "check_version", "checksums", "main", "notes"]
 
 ROOT: Final = Path(__file__).parents[3]
 CHECKSUMS: Final = "SHA256SUMS"
@@ -39,10 +39,6 @@ NOTES: Final = "notes.md"
 _IMAGE: Final = "preemptive-scheduler"
 #: A sentence of the chart that is removed when the image is published.
 _UNPUBLISHED: Final = " There is no published image yet: `make image` builds one."
-
-
-class ReleaseError(RuntimeError):
-    """The release cannot be built; the message is for the user."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,14 @@ class Sources:
         return sorted(path.parent for path in self.folder.glob("charts/*/Chart.yaml"))
 
 
-def build(sources: Sources, target: Path, registry: str = "", repository: str = "") -> list[Path]:
+def build(
+    sources: Sources,
+    target: Path,
+    registry: str = "",
+    repository: str = "",
+    *,
+    tagged: bool = False,
+) -> list[Path]:
     """Build everything into an empty folder, and return the files, the checksums last.
 
     Args:
@@ -74,6 +77,7 @@ def build(sources: Sources, target: Path, registry: str = "", repository: str = 
             from there by default. Empty: the charts stay as they are.
         repository: The address of the repository, as `https://git.example/owner/name`, whose
             releases have the files. Empty: there is no manifest for krew, which needs an address.
+        tagged: Whether this is to be published, so that unreleased changes are no notes.
     """
     target.mkdir(parents=True, exist_ok=True)
     _python_packages(sources, target)
@@ -83,13 +87,9 @@ def build(sources: Sources, target: Path, registry: str = "", repository: str = 
             _publish_to(chart, registry)
         _package(chart, target, sources.epoch)
     _bill_of_materials(sources, target)
-    (target / NOTES).write_text(
-        notes((sources.folder / "CHANGELOG.md").read_text(), sources.version)
-    )
-    files = sorted(path for path in target.iterdir() if path.name != CHECKSUMS)
-    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
-    (target / CHECKSUMS).write_text("".join(lines))
-    return [*files, target / CHECKSUMS]
+    changelog = (sources.folder / "CHANGELOG.md").read_text()
+    (target / NOTES).write_text(notes(changelog, sources.version, tagged=tagged))
+    return checksums(target)
 
 
 def check_version(sources: Sources, tag: str) -> None:
@@ -112,13 +112,39 @@ def check_version(sources: Sources, tag: str) -> None:
         raise ReleaseError(f"the tag {tag} is not the version of {', '.join(wrong)}")
 
 
-def notes(changelog: str, version: str) -> str:
-    """Return the section of the changelog for a version, or else for unreleased changes."""
+def checksums(folder: Path) -> list[Path]:
+    """Write the checksums of all files in a folder, and return the files, the checksums last.
+
+    Raises:
+        ReleaseError: A file is not what earlier checksums of the folder say.
+    """
+    file = folder / CHECKSUMS
+    earlier = file.read_text().splitlines() if file.exists() else []
+    paths = sorted(path for path in folder.iterdir() if path != file)
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in paths]
+    changed = [line.partition("  ")[2] for line in earlier if line not in lines]
+    if changed:
+        raise ReleaseError(f"not as they were built: {', '.join(changed)}")
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return [*paths, file]
+
+
+def notes(changelog: str, version: str, *, tagged: bool) -> str:
+    """Return the section of the changelog for a version.
+
+    Args:
+        changelog: The text of the changelog.
+        version: As `0.1.0`.
+        tagged: Whether it is released. If not, the section on unreleased changes will do.
+
+    Raises:
+        ReleaseError: There is no such section, or nothing in it.
+    """
     sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
-    for wanted in (version, "Unreleased"):
+    for wanted in (version,) if tagged else (version, "Unreleased"):
         for section in sections:
             heading, _, text = section.partition("\n")
-            if heading.strip(" []").startswith(wanted):
+            if re.split(r"[\s\]]", heading.lstrip("["))[0] == wanted and text.strip():
                 return text.strip() + "\n"
     raise ReleaseError(f"CHANGELOG.md has no section on {version}")
 
@@ -142,15 +168,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tag", default="", help="fail unless everything has this version")
     parser.add_argument("--registry", default="", help="where the charts pull from by default")
     parser.add_argument("--repository", default="", help="whose releases have the files, for krew")
+    parser.add_argument("--sums", type=Path, help="only write the checksums of this folder")
     options = parser.parse_args(argv)
     try:
+        if options.sums is not None:
+            checksums(options.sums)
+            return 0
         with tempfile.TemporaryDirectory() as folder:
             sources = copy_tracked(ROOT, Path(folder))
             if options.tag:
                 check_version(sources, options.tag)
             shutil.rmtree(options.target, ignore_errors=True)
             addresses = options.registry.rstrip("/"), options.repository.rstrip("/")
-            build(sources, options.target, *addresses)
+            build(sources, options.target, *addresses, tagged=bool(options.tag))
     except (ReleaseError, BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -168,7 +198,7 @@ def _python_packages(sources: Sources, target: Path) -> None:
             tree = Path(folder) / "tree"
             shutil.copytree(sources.folder, tree)
             call = f"from setuptools import build_meta; build_meta.build_{kind}({str(target)!r})"
-            _run([sys.executable, "-c", call], tree, environ)
+            tell([sys.executable, "-c", call], cwd=tree, env=environ)
     for path in target.glob("*.tar.gz"):
         normalize_tar_gz(path, sources.epoch)
     for path in target.glob("*.whl"):
@@ -186,7 +216,7 @@ def _plugin(sources: Sources, target: Path, repository: str) -> None:
 
 def _package(chart: Path, target: Path, epoch: int) -> None:
     helm = binaries.find("helm")
-    output = _run([str(helm), "package", str(chart), "--destination", str(target)], chart)
+    output = tell([helm, "package", chart, "--destination", target], cwd=chart)
     normalize_tar_gz(Path(output.rpartition(": ")[2].strip()), epoch)
 
 
@@ -202,7 +232,7 @@ def _publish_to(chart: Path, registry: str) -> None:
     text = text.replace(f"\n  repository: {_IMAGE}\n", f"\n  repository: {repository}\n", 1)
     values.write_text(text.replace(_UNPUBLISHED, ""))
     pages = ["--sort-values-order=file", "--log-level=warning"]
-    _run([str(binaries.find("helm-docs")), *pages], chart)
+    tell([binaries.find("helm-docs"), *pages], cwd=chart)
     version = _match(r"^appVersion: (\S+)$", description.read_text())
     image = f"{host}/{repository}:{version}"
     entry = (
@@ -230,8 +260,8 @@ def _bill_of_materials(sources: Sources, target: Path) -> None:
         }
         program = sources.folder / "deploy" / "tools" / "release" / "sbom.py"
         lock = sources.folder / "requirements" / "runtime.txt"
-        text = _run([sys.executable, str(program), "--lock", str(lock)], sources.folder, environ)
-        (target / SBOM).write_text(text)
+        command: list[str | Path] = [sys.executable, program, "--lock", lock]
+        (target / SBOM).write_text(tell(command, cwd=sources.folder, env=environ))
 
 
 def _match(pattern: str, text: str) -> str:
@@ -242,21 +272,7 @@ def _match(pattern: str, text: str) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    return _run(["git", *arguments], root)
-
-
-def _run(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> str:
-    """Return the output of a command."""
-    try:
-        result = subprocess.run(
-            command, cwd=folder, env=environ, capture_output=True, text=True, check=False
-        )
-    except OSError as error:
-        raise ReleaseError(str(error)) from error
-    if result.returncode != 0:
-        lines = result.stderr.strip().splitlines() or ["no output"]
-        raise ReleaseError(f"{Path(command[0]).name} failed: {lines[-1]}")
-    return result.stdout
+    return tell(["git", *arguments], cwd=root)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The archive of the kubectl plugin for krew, and the manifest that points to it.
 
 krew unpacks an archive, compares its checksum with that of the manifest, and links to one file in
-it. It knows neither Python nor wheels, so that file is a script, which runs the wheel next to it.
+it. It knows neither Python nor wheels, so that file is a script, which installs the wheel next to
+it, and the packages of `requirements/client.txt`.
 """
 
 import hashlib
@@ -13,9 +14,11 @@ from typing import Final
 
 from deploy.tools.release.archives import normalize_tar_gz
 
-__all__ = ["MANIFEST", "archive", "manifest"]
+__all__ = ["LOCK", "MANIFEST", "archive", "manifest"]
 
 MANIFEST: Final = "preemptive.yaml"
+#: What the script installs, by hash.
+LOCK: Final = "client.txt"
 _SCRIPT: Final = "kubectl-preemptive"
 _FOLDER: Final = Path("deploy") / "manifests" / "krew"
 
@@ -33,6 +36,7 @@ def archive(folder: Path, wheel: Path, version: str, epoch: int) -> Path:
     with tarfile.open(path, "w:gz") as target:
         _add(target, _SCRIPT, folder / _FOLDER / _SCRIPT, 0o755)
         _add(target, wheel.name, wheel, 0o644)
+        _add(target, LOCK, folder / "requirements" / LOCK, 0o644)
         _add(target, "LICENSE", folder / "LICENSE", 0o644)
     normalize_tar_gz(path, epoch)
     return path

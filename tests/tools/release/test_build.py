@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.tools.release import build, krew, pin
+from deploy.tools.release import build, gate, krew
 from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
-from deploy.tools.release.build import ReleaseError, Sources
+from deploy.tools.release.build import Sources
+from deploy.tools.release.commands import ReleaseError
 from tests.support.archives import unpack
 
 ROOT = Path(__file__).parents[3]
@@ -108,38 +110,23 @@ def test_the_wheel_holds_the_package_and_its_record_is_right(released: Path):
     assert names[-1] == record
 
 
-#: In place of uvx: it runs the command of the wheel, which need not be unpacked for that.
-UVX = f"""\
-#!/bin/sh
-test "$1 $2 $4" = '--quiet --from kubectl-preemptive' || exit 9
-export PYTHONPATH="$3"
-shift 4
-exec {sys.executable} -c '
-import sys
-import scheduler
-from scheduler.kubectl.main import main
-assert ".whl" in scheduler.__file__
-sys.exit(main())' "$@"
-"""
-
-
 @pytest.mark.chart
 def test_what_the_manifest_for_krew_points_to_runs(released: Path, tmp_path: Path):
+    """With the packages of the index, by hash; `tests/kubectl/test_krew.py` refuses others."""
     (platform,) = yaml.safe_load((released / krew.MANIFEST).read_text())["spec"]["platforms"]
     packed = released / platform["uri"].rpartition("/")[2]
     assert hashlib.sha256(packed.read_bytes()).hexdigest() == platform["sha256"]
     names = unpack(packed, tmp_path / "store")
     assert {each["from"] for each in platform["files"]} == set(names)
-    (tmp_path / "uvx").write_text(UVX)
-    (tmp_path / "uvx").chmod(0o755)
+    (tmp_path / "python3.14").symlink_to(sys.executable)
 
     ended = subprocess.run(
         [tmp_path / "store" / platform["bin"], "--help"],
-        cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        cwd=tmp_path, env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("usage: kubectl preemptive")
 
 
@@ -260,20 +247,52 @@ New.
 ## 0.1.0
 
 - One.
+
+## 1.0.0
+
 """
 
 
 @pytest.mark.parametrize(
-    ("version", "want"),
-    [("0.2.0", "### Added\n\n- Two.\n"), ("0.1.0", "- One.\n"), ("0.3.0", "New.\n")],
+    ("version", "tagged", "want"),
+    [
+        ("0.2.0", True, "### Added\n\n- Two.\n"),
+        ("0.1.0", True, "- One.\n"),
+        ("0.3.0", False, "New.\n"),
+        ("0.3.0", True, None),
+        ("0.1", True, None),
+        ("1.0.0", True, None),
+    ],
 )
-def test_the_notes_are_the_section_of_the_changelog(version: str, want: str):
-    assert build.notes(CHANGELOG, version) == want
+def test_the_notes_are_the_section_of_the_changelog(version: str, tagged: bool, want: str | None):
+    if want is None:
+        with pytest.raises(ReleaseError, match=f"no section on {re.escape(version)}$"):
+            build.notes(CHANGELOG, version, tagged=tagged)
+    else:
+        assert build.notes(CHANGELOG, version, tagged=tagged) == want
 
 
-def test_a_changelog_without_a_fitting_section_has_no_notes():
-    with pytest.raises(ReleaseError, match=r"no section on 1\.0\.0"):
-        build.notes("# Changelog\n\n## 0.9.0\n", "1.0.0")
+def test_checksums_are_of_all_files_and_keep_those_of_before(tmp_path: Path):
+    (tmp_path / "a").write_text("a")
+    build.checksums(tmp_path)
+    (tmp_path / "sbom.json").write_text("b")
+
+    assert build.main(["--sums", str(tmp_path)]) == 0
+
+    lines = (tmp_path / build.CHECKSUMS).read_text().splitlines()
+    assert [line.partition("  ")[2] for line in lines] == ["a", "sbom.json"]
+
+
+@pytest.mark.parametrize("change", [lambda file: file.write_text("b"), Path.unlink])
+def test_a_file_that_is_not_as_it_was_built_gets_no_checksum(tmp_path: Path, change, capsys):
+    (tmp_path / "a").write_text("a")
+    before = build.checksums(tmp_path)[-1].read_text()
+    change(tmp_path / "a")
+
+    assert build.main(["--sums", str(tmp_path)]) == 1
+
+    assert capsys.readouterr().err == "error: not as they were built: a\n"
+    assert (tmp_path / build.CHECKSUMS).read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -288,8 +307,8 @@ def test_a_changelog_without_a_fitting_section_has_no_notes():
     ],
     ids=["tag and digest", "digest", "nothing", "tag", "short digest", "placeholder"],
 )
-def test_a_base_image_has_to_be_named_by_digest(image: str, want: str | None, capsys):
-    code = pin.main([image])
+def test_a_base_image_has_to_be_named_by_digest(image: str, want: str | None):
+    found = gate.base_problem(image)
 
-    assert code == (0 if want is None else 1)
-    assert (want or "") in capsys.readouterr().err
+    assert (found is None) == (want is None)
+    assert (want or "") in (found or "")

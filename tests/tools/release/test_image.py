@@ -4,13 +4,14 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 import scheduler
 from deploy.tools.nodes import images
-from deploy.tools.release import image_base
+from deploy.tools.release import gate, image_base, rootfs
 from deploy.tools.release.image_base import ImageError
 
 ROOT = Path(__file__).parents[3]
@@ -77,6 +78,7 @@ print("all imported")
 BUILD, FINAL = (
     instructions(f"FROM{stage}") for stage in re.split(r"^FROM", DOCKERFILE, flags=re.M)[1:]
 )
+(BASE,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
 
 
 def test_the_first_engine_that_works_is_taken(machine: Machine):
@@ -136,7 +138,7 @@ def test_what_the_network_needs_is_a_secret_of_the_build():
 
 
 def test_arguments_are_those_of_the_dockerfile():
-    asked = commanded("BASE=b")
+    asked = commanded("BASE=b", "REPOSITORY=r")
 
     named = {each.split("=")[1] for each in asked if each.startswith("--build-arg")}
     assert named == set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
@@ -169,7 +171,8 @@ def test_nothing_in_the_image_needs_a_shell():
 def test_the_image_takes_only_what_was_installed_from_the_build():
     copied = [arguments for name, arguments in FINAL if name == "COPY"]
 
-    assert copied == ["--from=build /opt/app /opt/app"]
+    assert copied == ["--from=build /rootfs /", "--from=build /opt/app /opt/app"]
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[-1] == "scratch"
     assert "--without-pip /opt/app" in DOCKERFILE
 
 
@@ -188,8 +191,9 @@ def test_nothing_that_runs_needs_what_the_image_leaves_out():
     dropped = re.findall(r"rm -rf \S+/site-packages/(\S+)", given)
     assert dropped
 
+    names = [*(each.replace("/", ".") for each in dropped), *rootfs.UNUSED]
     answer = subprocess.run(
-        [sys.executable, "-c", WITHOUT, *(each.replace("/", ".") for each in dropped)],
+        [sys.executable, "-c", WITHOUT, *names],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -216,6 +220,7 @@ def test_what_is_in_it_is_told_in_it():
 
     (file,) = re.findall(r"> (\S+\.cdx\.json)", given)
     assert f'"{file}"' in labels
+    assert "--dpkg-status /rootfs/var/lib/dpkg/status " in given
 
 
 def test_the_context_holds_what_is_copied_and_no_more():
@@ -248,7 +253,7 @@ def test_packages_of_the_base_come_from_where_those_of_this_machine_come():
 
 
 def test_the_base_has_the_python_that_the_dockerfile_names(tmp_path: Path):
-    (wanted,) = re.findall(r"^ARG PYTHON_IMAGE=python:(\S+)$", DOCKERFILE, re.MULTILINE)
+    wanted = BASE.partition("@")[0].removeprefix("python:")
 
     asked = image_base.bootstrap(tmp_path / "base.tar")
 
@@ -270,3 +275,72 @@ def test_the_image_names_its_base():
     (labels,) = (arguments for name, arguments in FINAL if name == "LABEL")
 
     assert 'org.opencontainers.image.base.name="${PYTHON_IMAGE}"' in labels
+    assert gate.base_problem(BASE) is None
+
+
+def test_the_image_has_the_time_of_the_content_and_the_address_of_the_sources():
+    asked = commanded("REPOSITORY=https://git.example/owner/name")
+
+    epoch, created = (
+        next(each.partition(f"{name}=")[2] for each in asked if f"={name}=" in each)
+        for name in ("SOURCE_DATE_EPOCH", "CREATED")
+    )
+    assert datetime.fromisoformat(created).timestamp() == int(epoch)
+    assert "--build-arg=SOURCE=https://git.example/owner/name" in asked
+
+
+def test_the_root_has_files_and_the_links_on_the_way_to_them(tmp_path: Path):
+    here, target = tmp_path / "here", tmp_path / "root"
+    (here / "usr" / "lib").mkdir(parents=True)
+    (here / "usr" / "lib" / "libx.so.1.2").write_text("x")
+    (here / "usr" / "lib" / "libx.so.1").symlink_to("libx.so.1.2")
+    (here / "lib").symlink_to("usr/lib")
+    root = rootfs.Root(target)
+
+    real = root.take(here / "lib" / "libx.so.1")
+
+    copy = target / here.relative_to("/")
+    assert real == here / "usr" / "lib" / "libx.so.1.2"
+    assert (copy / "lib").readlink() == Path("usr/lib")
+    assert (copy / "lib" / "libx.so.1").readlink() == Path("libx.so.1.2")
+    assert (copy / "lib" / "libx.so.1").read_text() == "x"
+    assert real in root.taken
+
+
+def test_the_root_has_the_modules_that_run(tmp_path: Path):
+    names = ("os.py", "test/a.py", "json/__pycache__/a.pyc", "json/decoder.py",
+             "site-packages/p.py", "lib-dynload/_ssl.cpython-313-x86_64-linux-gnu.so",
+             "lib-dynload/readline.cpython-313-x86_64-linux-gnu.so")  # fmt: skip
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    found = {each.relative_to(tmp_path).as_posix() for each in rootfs.modules(tmp_path)}
+
+    assert found == {"os.py", "json/decoder.py", "lib-dynload/_ssl.cpython-313-x86_64-linux-gnu.so"}
+
+
+LDD = """\
+\tlinux-vdso.so.1 (0x00007ffd1)
+\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f1)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f2)
+"""
+
+
+def test_the_libraries_that_a_program_loads_are_needed():
+    found = rootfs.needed(LDD, Path("x"))
+
+    assert found == [Path("/lib/x86_64-linux-gnu/libz.so.1"), Path("/lib64/ld-linux-x86-64.so.2")]
+
+
+def test_a_library_that_is_missing_is_an_error():
+    with pytest.raises(rootfs.RootError, match=r"^/p needs libq\.so$"):
+        rootfs.needed("\tlibq.so => not found\n", Path("/p"))
+
+
+def test_the_root_tells_only_of_the_packages_in_it():
+    status = "Package: a\nStatus: x\n\nPackage: ab\nStatus: y\n\nPackage: c\nStatus: z\n"
+
+    assert rootfs.status_of(status, {"a", "c"}) == (
+        "Package: a\nStatus: x\n\nPackage: c\nStatus: z\n\n"
+    )

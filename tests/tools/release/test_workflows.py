@@ -1,5 +1,6 @@
 """Workflows and hooks run what `.ci/run` runs, and nothing that can change under them."""
 
+import json
 import re
 import subprocess
 import tomllib
@@ -110,11 +111,24 @@ def test_hooks_run_the_checks_of_ci():
     assert "make lint type imports" in ci
 
 
-def test_the_base_of_a_published_image_is_checked_before_anything_is_built():
-    jobs = document(ROOT / ".github" / "workflows" / "release.yaml")["jobs"]
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_what_can_write_waits_for_the_protected_environment(path: Path):
+    for job in document(path)["jobs"].values():
+        if "write" in job.get("permissions", {}).values() or "secrets." in json.dumps(job):
+            assert job["environment"] == "release"
 
-    scripts = [step.get("run", "") for step in jobs["build"]["steps"]]
-    checked = next(n for n, run in enumerate(scripts) if "deploy.tools.release.pin" in run)
-    built = next(n for n, run in enumerate(scripts) if "make release" in run)
-    assert checked < built
-    assert jobs["image"]["needs"] == "build"
+
+def test_a_release_is_started_from_the_main_branch_and_by_no_tag():
+    # YAML reads the key `on` as a boolean.
+    started = document(ROOT / ".github" / "workflows" / "release.yaml")[True]
+
+    assert set(started) == {"workflow_dispatch", "schedule"}
+
+
+def test_what_the_makefile_installs_is_locked():
+    text = re.sub(r"\\\n\s*", "", (ROOT / "Makefile").read_text())
+    installs = re.findall(r"pip .*install .*", text)
+
+    assert installs
+    for each in installs:
+        assert "--require-hashes" in each or "--no-deps --no-build-isolation --editable" in each
