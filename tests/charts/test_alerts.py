@@ -110,9 +110,14 @@ HEALTH: Final[Cluster] = {
     f'{ATTEMPTS}{{le="16.384",pod="a",profile="p",result="scheduled"}}': growing(60),
     f'{ATTEMPTS}{{le="+Inf",pod="a",profile="p",result="scheduled"}}': growing(60),
     'scheduler_schedule_attempts_total{pod="a",profile="p",result="scheduled"}': growing(60),
-    'scheduler_schedule_attempts_total{pod="a",profile="p",result="error"}': growing(0.5),
+    'scheduler_schedule_attempts_total{pod="a",profile="p",result="error"}': growing(5.5),
     effects("Bind", "done"): growing(60),
     effects("Bind", "conflict"): growing(0.5),
+    # Namespaces of CI jobs are deleted while their pods wait, and a webhook refuses Events.
+    effects("Bind", "gone"): growing(5),
+    effects("RecordEvent", "done"): growing(60),
+    effects("RecordEvent", "gone"): growing(5),
+    effects("RecordEvent", "refused"): growing(5),
     effects("Evict", "done"): growing(6),
     effects("Evict", "refused"): growing(0.1),
     effects("SaveLedger", "done"): growing(3),
@@ -190,17 +195,23 @@ CASES: Final[Mapping[str, Case]] = {
         20, 11, "1% of the attempts take longer than 14.8s from the queue to the binding.",
     ),
     "AttemptErrors": Case(
-        {'scheduler_schedule_attempts_total{pod="a",profile="p",result="error"}': Counter(0.5, 60)},
-        20, 11, "50% of the attempts end with an error instead of a decision.",
+        {'scheduler_schedule_attempts_total{pod="a",profile="p",result="error"}': Counter(5.5, 60)},
+        20, 11, "45.83% of the attempts end with an error instead of a decision.",
     ),
     "BindErrors": Case(
         {effects("Bind", "conflict"): Counter(0.5, 60)},
-        20, 11, "50% of the bindings fail; their pods are scheduled again.",
+        20, 11, "48% of the bindings fail; their pods are scheduled again.",
     ),
     "Forbidden": Case(
         {effects("Evict", "forbidden"): Counter(0, 0, appears=True)},
-        1, 20, "The API server rejects Evict requests of the scheduler with 403 Forbidden.",
+        5, 20, "The scheduler has no right to the requests of Evict, so its decisions are not"
+        " carried out.",
         "critical", {"effect": "Evict"},
+    ),
+    "EventsForbidden": Case(
+        {effects("RecordEvent", "forbidden"): Counter(0, 0, appears=True)},
+        5, 20, "About 1 Events in 15 minutes were not written. Pods are scheduled, but nobody sees"
+        " why.",
     ),
     "EvictionsFail": Case(
         {effects("Evict", "refused"): Counter(0.1, 6)},

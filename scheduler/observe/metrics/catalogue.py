@@ -313,7 +313,9 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("effect", "outcome"),
         note="`effect`: `Bind`, `Nominate`, `SaveLedger`, `Evict`, `SetCondition`, "
         "`ClearNomination`, `RecordEvent`. `outcome`: `done`, or the cause of the failure: "
-        "`gone`, `conflict`, `forbidden`, `refused`, `unavailable`, `abandoned`.",
+        "`gone` (the object, or its namespace is being deleted), `conflict` (it has changed), "
+        "`forbidden` (the scheduler lacks the right), `refused` (a quota, an admission webhook or "
+        "policy, validation), `unavailable`, `abandoned`.",
     ),
     Row(
         "scheduler_effect_queue_length", _GAUGE, _ALPHA, _OURS,
