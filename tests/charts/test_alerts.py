@@ -59,7 +59,7 @@ class Rules:
         file.write_text(json.dumps(wanted))
         answer = subprocess.run(
             [self.promtool, "test", "rules", file],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
