@@ -8,6 +8,9 @@
     └── ApiError                  the server answered, and refused
         ├── Unauthorized          401
         ├── Forbidden             403
+        │   ├── MissingRight      the authorizer: this user lacks the right
+        │   └── NamespaceTerminating  the namespace of the object is being deleted
+        ├── Denied                an admission webhook or policy, with any status
         ├── NotFound              404
         ├── Conflict              409
         ├── Gone                  410
@@ -21,9 +24,15 @@ An API server refuses with a `Status` object. A response without one comes from 
 between, such as a proxy, and means nothing for the object: the request may have been executed.
 There are three exceptions, because API servers also respond in plain text when they are busy (429),
 fail (500 and above) or do not know a path (404).
+
+A 403 has many causes: RBAC, a quota, a namespace that is being deleted, admission control. They are
+told apart by what the API server itself writes. A webhook and a policy choose status, reason,
+causes and the end of the message, but not its beginning, so they cannot pass for RBAC.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -31,10 +40,13 @@ __all__ = [
     "ApiError",
     "Conflict",
     "ConnectionSettingsError",
+    "Denied",
     "Forbidden",
     "Gone",
     "HistoryReplaced",
     "KubeError",
+    "MissingRight",
+    "NamespaceTerminating",
     "NotFound",
     "NotServed",
     "ServerUnavailable",
@@ -42,6 +54,7 @@ __all__ = [
     "Unauthorized",
     "Unreachable",
     "classified",
+    "prefixed",
     "refusal",
 ]
 
@@ -49,6 +62,23 @@ __all__ = [
 QUOTED_BYTES = 200
 #: The longest `Retry-After` that is obeyed.
 MAX_RETRY_AFTER_SECONDS = 60.0
+
+#: How the message of an authorizer begins; what follows is verb and resource, and perhaps a reason.
+#: Source: apiserver v0.37.2 endpoints/handlers/responsewriters.ForbiddenStatusError,
+#: apimachinery v0.37.2 api/errors.NewForbidden.
+_BY_AUTHORIZER: Final = re.compile(r'(?:\S+(?: "[^"]*")? is )?forbidden: User "')
+#: How the messages of admission webhooks and policies begin.
+#: Source: apiserver v0.37.2 admission/plugin/webhook/errors.ToStatusErr,
+#: admission/plugin/policy/validating.dispatcher.Dispatch.
+_BY_ADMISSION: Final = re.compile(
+    r"""admission webhook "|\S+(?: "[^"]*")? is forbidden: ValidatingAdmissionPolicy '"""
+)
+#: How the message of an API server ends whose admission plugins have not read the cluster yet.
+#: Source: apiserver v0.37.2 admission/plugin/namespace/lifecycle.Admit.
+_NOT_READY: Final = "is forbidden: not yet ready to handle request"
+#: The cause of a 403 in a namespace that is being deleted; that never ends otherwise.
+#: Source: api v0.37.2 core/v1.NamespaceTerminatingCause.
+_TERMINATING: Final = "NamespaceTerminating"
 
 
 class KubeError(Exception):
@@ -104,7 +134,19 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
+    """The server does not allow it: a missing right, a quota, a namespace that is deleted."""
+
+
+class MissingRight(Forbidden):
     """We lack the right; the message names verb and resource."""
+
+
+class NamespaceTerminating(Forbidden):
+    """The namespace is being deleted, so nothing is created in it any more."""
+
+
+class Denied(ApiError):
+    """An admission webhook or policy denies it; its status says nothing about the object."""
 
 
 class NotFound(ApiError):
@@ -120,7 +162,7 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The server did not execute the request because it is busy."""
+    """The server did not execute the request because it is busy, or has just started."""
 
 
 class ServerUnavailable(ApiError):
@@ -143,14 +185,21 @@ class _Status(msgspec.Struct):
     kind: str = ""
     reason: str = ""
     message: str = ""
-    #: Read only for `retryAfterSeconds`; it may hold anything.
+    #: Read for `retryAfterSeconds` and `causes`; it may hold anything.
     details: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Cause(msgspec.Struct):
+    """One of the causes of a refusal."""
+
+    reason: str = ""
 
 
 class _Details(msgspec.Struct, rename="camel"):
     """The details of a refusal."""
 
     retry_after_seconds: float = 0.0
+    causes: tuple[_Cause, ...] = ()
 
 
 _DETAILS = msgspec.json.Decoder(_Details)
@@ -165,6 +214,11 @@ def classified(
     return kind(status, reason, message, retry_after)
 
 
+def prefixed(error: ApiError, text: str) -> ApiError:
+    """Return an error of the same kind whose message begins with a text."""
+    return type(error)(error.status, error.reason, f"{text}: {error.message}")
+
+
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, verb: str, resource: str
 ) -> KubeError:
@@ -177,10 +231,30 @@ def refusal(
     is_status = answer.kind == "Status"
     message = f"cannot {verb} {resource}: {answer.message or f'HTTP status {status}'}"
     if is_status or status == 429 or status >= 500:
+        kind = _read_kind(status, answer) if is_status else None
+        if kind is not None:
+            return kind(status, answer.reason, message)
         return classified(status, answer.reason, message, _retry_after(headers, answer))
     if status == 404:
         return NotServed(message)
     return Unreachable(f"{message} (HTTP status {status} without a Status object)")
+
+
+def _read_kind(status: int, answer: _Status) -> type[ApiError] | None:
+    """Return the error that a Status itself tells; `None` leaves it to the HTTP status.
+
+    A webhook that answers 429 or 500 asks for a retry, which is the HTTP status as well.
+    """
+    if _BY_ADMISSION.match(answer.message):
+        return None if status == 429 or status >= 500 else Denied
+    if status != 403:
+        return None
+    if answer.message.endswith(_NOT_READY):
+        return TooManyRequests
+    causes = _details(answer).causes
+    if any(cause.reason == _TERMINATING for cause in causes):
+        return NamespaceTerminating
+    return MissingRight if not causes and _BY_AUTHORIZER.match(answer.message) else None
 
 
 def _status(body: bytes) -> _Status:
@@ -207,7 +281,12 @@ def _retry_after(headers: Mapping[str, str], answer: _Status) -> float | None:
 
 def _delay_of(answer: _Status) -> float:
     """Return the seconds that a Status asks for; -1 where it does not."""
+    return _details(answer).retry_after_seconds or -1.0
+
+
+def _details(answer: _Status) -> _Details:
+    """Return the details of a Status; none where they cannot be read."""
     try:
-        return _DETAILS.decode(answer.details).retry_after_seconds or -1.0
+        return _DETAILS.decode(answer.details)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return -1.0
+        return _Details()

@@ -214,13 +214,13 @@ class ClockAhead(Record, frozen=True):
 class FailureKind(StrEnum):
     """The cause of the failure of an effect, as far as it matters to the machine."""
 
-    #: The object is gone, or is another one of the same name.
+    #: The object is gone, or is another one of the same name, or its namespace is being deleted.
     GONE = "gone"
     #: The API server refused: the object is no longer in the state that the effect assumed.
     CONFLICT = "conflict"
-    #: The scheduler lacks permission.
+    #: The scheduler lacks the right.
     FORBIDDEN = "forbidden"
-    #: The API server refused for another reason; the same request would be refused again.
+    #: A quota, admission control or validation refused it, and would refuse it again.
     REFUSED = "refused"
     #: No reliable response, after all retries; or none to an earlier request of an eviction.
     UNAVAILABLE = "unavailable"

@@ -48,6 +48,7 @@ from scheduler.service.telemetry import (
     ApiTelemetry,
     Telemetry,
     provide,
+    provide_certificate,
     provide_leadership,
     provide_recording,
 )
@@ -177,6 +178,11 @@ class Composition:
         age_gauges.provide(self._metrics, self.machine, clock.now)
         provide_recording(self._metrics, surroundings.recording)
         provide_leadership(self._metrics, self.elector, settings.leader_election.resource_name)
+
+    def served(self, validity: Callable[[], tuple[Seconds, Seconds] | None]) -> None:
+        """Have metrics tell whether this process is ready, and its certificate valid."""
+        self._metrics.provide("scheduler_ready", lambda: {(): int(self.serving.is_ready())})
+        provide_certificate(self._metrics, validity)
 
     def client_ca(self, sink: Callable[[str], object]) -> ClientCaReader | None:
         """Return what keeps the client CA up to date; `None` where callers need no credentials."""

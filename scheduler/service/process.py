@@ -160,6 +160,7 @@ class _Scheduler:
                 self._log.error("cannot_serve", problem=str(error))
                 return UNUSABLE
             self._log.info("serving", port=web.port)
+            self._parts.served(web.certificate_validity)
             if web.port:
                 tasks.append(asyncio.create_task(web.ended()))
                 client_ca = self._parts.client_ca(web.clients.set)

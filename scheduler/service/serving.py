@@ -149,6 +149,10 @@ class Serving:
         parts = self._parts
         return [*(informer.health() for informer in parts.informers), parts.policies.health()]
 
+    def is_ready(self) -> bool:
+        """Return whether `/readyz` succeeds."""
+        return all(check() is None for check in self.pages.readyz.values())
+
     def _unsynced(self) -> str | None:
         waiting = [
             f"{health.resource}{f' ({health.problem})' if health.problem else ''}"

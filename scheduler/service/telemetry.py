@@ -1,8 +1,9 @@
 """Reports the live scheduler's work to metrics and to the log."""
 
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scheduler.core.binding import DeviceWait
@@ -27,7 +28,14 @@ from scheduler.observe.recorder.recorder import GAP_REASONS, Gap
 from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.service.recording import Recording
 
-__all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership", "provide_recording"]
+__all__ = [
+    "ApiTelemetry",
+    "Telemetry",
+    "provide",
+    "provide_certificate",
+    "provide_leadership",
+    "provide_recording",
+]
 
 _METHODS: Final[Mapping[str, str]] = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
@@ -249,6 +257,22 @@ def provide_leadership(metrics: Metrics, elector: LeaderElector | None, name: st
         "leader_election_master_status",
         lambda: {name: int(elector is None or elector.is_leader)},
     )
+
+
+def provide_certificate(
+    metrics: Metrics, validity: Callable[[], tuple[Seconds, Seconds] | None]
+) -> None:
+    """Connect the gauges of the serving certificate with what it is valid from and to."""
+
+    def read(which: int) -> dict[tuple[()], Seconds]:
+        times = validity()
+        return {} if times is None else {(): times[which]}
+
+    for which, name in enumerate(("start", "expiration")):
+        metrics.provide(
+            f"scheduler_serving_certificate_{name}_timestamp_seconds",
+            functools.partial(read, which),
+        )
 
 
 def provide_recording(metrics: Metrics, recording: Recording | None) -> None:

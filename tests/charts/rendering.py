@@ -50,6 +50,7 @@ VALUES: Final[Mapping[str, Values]] = {
         "prometheusRule": {
             "enabled": True,
             "alertLabels": {"team": "platform"},
+            "clusterLabel": "cluster",
             "disabled": ["PreemptiveSchedulerBudgetsViolated"],
         },
     },

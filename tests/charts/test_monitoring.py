@@ -17,10 +17,13 @@ _PREFIXES: Final = (
 METRIC: Final = re.compile(rf"\b(?:{'|'.join(_PREFIXES)})_[a-z_]+")
 SELECTOR: Final = re.compile(r"\b([a-z_]+)\{([^}]*)\}")
 #: Prometheus adds them.
-ADDED: Final = {"namespace", "pod", "job"}
-PROCESS: Final = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+ADDED: Final = {"namespace", "pod", "job", "cluster"}
+PROCESS: Final = {
+    "process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds",
+}  # fmt: skip
 RUNBOOKS: Final = (ROOT / "docs" / "operations.md").read_text()
 DASHBOARD: Final = json.loads((CHART / "dashboards" / "preemptive-scheduler.json").read_text())
+ALERTS: Final = (CHART / "alerts" / "alerts.yaml").read_text()
 ROWS: Final = {row.name: row for row in CATALOGUE}
 
 #: Each series that is exposed, with its labels.
@@ -78,8 +81,7 @@ def test_every_alert_queries_metrics_that_exist(helm: Helm):
 
     assert len(alerts) > 10
     for name, expression in alerts.items():
-        assert "$S" not in expression
-        assert "$LEADER" not in expression, name
+        assert "$" not in expression, name
         check(expression)
 
 
@@ -151,6 +153,47 @@ def test_prometheus_shows_a_token_where_one_is_asked_for(
     (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
     shown = endpoint.keys() & {"bearerTokenFile", "authorization"}
     assert {key: endpoint[key] for key in shown} == want
+
+
+@pytest.mark.chart
+@pytest.mark.parametrize(
+    ("values", "left_out"),
+    [
+        ({}, set()),
+        ({"replicaCount": 1}, {"ReplicasMissing"}),
+        ({"recorder": {"enabled": False}}, {"NotRecording"}),
+    ],
+)
+def test_alerts_about_what_a_release_does_not_have_are_left_out(
+    helm: Helm, values: dict[str, object], left_out: set[str]
+):
+    shipped = re.findall(r"^- alert: PreemptiveScheduler(\w+)$", ALERTS, re.MULTILINE)
+
+    found = {name for name, _ in expressions(helm.template({**MONITORED, **values}))}
+
+    assert found == {f"PreemptiveScheduler{name}" for name in {*shipped} - left_out}
+
+
+@pytest.mark.chart
+def test_alerts_keep_clusters_apart_by_any_label(helm: Helm):
+    rule = {**MONITORED["prometheusRule"], "clusterLabel": "k8s_cluster"}
+
+    for name, expression in expressions(helm.template({**MONITORED, "prometheusRule": rule})):
+        aggregations = re.findall(r"\b(?:sum|max|min|group)\b([^(]*\([^)]*\))", expression)
+        apart = [text for text in aggregations if "k8s_cluster" in text]
+        assert aggregations == apart or name.endswith("Down"), name
+        assert all("k8s_cluster" in each for each in re.findall(r"\bon \([^)]*\)", expression))
+
+
+@pytest.mark.chart
+def test_the_dashboard_tells_clusters_apart_by_that_label_too(helm: Helm):
+    rule = {"clusterLabel": "k8s_cluster"}
+    objects = helm.template({"grafanaDashboard": {"enabled": True}, "prometheusRule": rule})
+
+    text = one(objects, "ConfigMap", "preemptive-scheduler-dashboard")["data"]
+    board = text["preemptive-scheduler.json"]
+    assert "label_values(scheduler_build_info, k8s_cluster)" in board
+    assert re.findall(r"[{(]cluster\b", board) == []
 
 
 @pytest.mark.chart

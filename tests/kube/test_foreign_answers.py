@@ -8,8 +8,11 @@ import pytest
 from scheduler.kube.client.client import Client
 from scheduler.kube.errors import (
     Conflict,
+    Denied,
     Forbidden,
     KubeError,
+    MissingRight,
+    NamespaceTerminating,
     NotFound,
     NotServed,
     ServerUnavailable,
@@ -62,6 +65,74 @@ def test_a_refusal_without_a_status_says_nothing_about_the_object(
     assert type(error) is want
     if isinstance(error, Unreachable):
         assert error.sent
+
+
+BINDS = 'User "system:serviceaccount:s:s" cannot create resource "pods/binding" in API group ""'
+TERMINATING = [{"reason": "NamespaceTerminating", "message": "namespace ns is being terminated"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "causes", "want"),
+    [
+        pytest.param(
+            403, f'pods "p" is forbidden: {BINDS} in the namespace "ns"', [], MissingRight,
+            id="RBAC",
+        ),
+        pytest.param(
+            403, f"poddisruptionbudgets.policy is forbidden: {BINDS}: no opinion", [],
+            MissingRight, id="an authorizer with a reason, for a list",
+        ),
+        pytest.param(
+            403, 'forbidden: User "x" cannot get path "/version"', [], MissingRight, id="a path"
+        ),
+        pytest.param(
+            403, 'pods "p" is forbidden: unable to create new content in namespace ns because it is'
+            " being terminated", TERMINATING, NamespaceTerminating, id="a namespace that goes",
+        ),
+        pytest.param(
+            403, 'events "e" is forbidden: exceeded quota: q, requested: count/events=1, used:'
+            " count/events=1, limited: count/events=1", [], Forbidden, id="a quota",
+        ),
+        pytest.param(
+            403, 'pods "p" is forbidden: not yet ready to handle request', [], TooManyRequests,
+            id="a server that has just started",
+        ),
+        *(
+            pytest.param(
+                status, f'admission webhook "w" denied the request: {said}', causes, want,
+                id=f"a webhook that says {status} {said[:12]}",
+            )
+            for status, said, causes, want in (
+                (403, "no", [], Denied),
+                (403, f'pods "p" is forbidden: {BINDS}', [], Denied),
+                (403, "no", TERMINATING, Denied),
+                (404, 'pods "p" not found', [], Denied),
+                (409, "UID in precondition", [], Denied),
+                (429, "later", [], TooManyRequests),
+                (500, "broken", [], ServerUnavailable),
+            )
+        ),
+        *(
+            pytest.param(
+                status, "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'v' with binding 'b'"
+                f" denied request: {said}", [], Denied, id=f"a policy that says {status}",
+            )
+            for status, said in ((403, BINDS), (422, "failed expression: object.metadata.uid"))
+        ),
+        pytest.param(
+            403, f'pods "p" is forbidden: it is said that {BINDS}', [], Forbidden,
+            id="the words of RBAC in another place",
+        ),
+        pytest.param(403, "", "causes that are no list", Forbidden, id="unreadable causes"),
+    ],
+)  # fmt: skip
+async def test_a_refusal_is_told_by_what_the_api_server_itself_writes(
+    status: int, message: str, causes: object, want: type[KubeError]
+):
+    answer = {"kind": "Status", "message": message, "details": {"kind": "pods", "causes": causes}}
+    error = refusal(status, {}, json.dumps(answer).encode(), "create", "pods/binding")
+
+    assert type(error) is want
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from deploy.tools.controlplane import binaries, building
 from scheduler.model.releases import REFERENCES
-from scheduler.observe.metrics.catalogue import ABSENT, CATALOGUE
+from scheduler.observe.metrics.absent import ABSENT
+from scheduler.observe.metrics.catalogue import CATALOGUE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.fidelity]
 

@@ -8,7 +8,8 @@ A test fails if the page is out of date.
 import sys
 from collections.abc import Iterable
 
-from scheduler.observe.metrics.catalogue import ABSENT, CATALOGUE, Kind, Origin, Row
+from scheduler.observe.metrics.absent import ABSENT
+from scheduler.observe.metrics.catalogue import CATALOGUE, Kind, Origin, Row
 
 __all__ = ["page"]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
 from scheduler.kube.client.client import MERGE_PATCH, Client, Request
-from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unreachable
+from scheduler.kube.errors import Conflict, KubeError, MissingRight, NotFound, Unreachable
 from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.state.preemption.ledger import Ledger, LedgerError
 
@@ -70,7 +70,7 @@ class LedgerStore:
         while True:
             try:
                 return await self.load(client)
-            except Forbidden as error:
+            except MissingRight as error:
                 client.observer.ledger_forbidden(str(error))
                 return ""
             except KubeError as error:

@@ -19,7 +19,7 @@ import msgspec
 
 from scheduler.kube.client import claim_requests, requests
 from scheduler.kube.client.client import Client, Request
-from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, Unreachable, classified
+from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, Unreachable, prefixed
 from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.kube.write.retry import (
     TRANSIENT,
@@ -165,7 +165,7 @@ class Claims:
         except (Conflict, NotFound, *TRANSIENT):
             raise
         except ApiError as error:
-            raise classified(error.status, error.reason, f"{text}: {error.message}") from error
+            raise prefixed(error, text) from error
 
     async def _reserve(
         self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
@@ -306,7 +306,7 @@ class Claims:
             except ApiError as error:
                 # Without a version API servers say that the uid of an object cannot be changed.
                 raise_permanent(error)
-                raise classified(error.status, error.reason, f"{text}: {error.message}") from error
+                raise prefixed(error, text) from error
 
     def _answered(
         self, answer: bytes, attempt: RetryAttempt, *, created: bool = False

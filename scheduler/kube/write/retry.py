@@ -17,8 +17,10 @@ from scheduler.kube.errors import (
     ApiError,
     Conflict,
     ConnectionSettingsError,
-    Forbidden,
+    Denied,
     KubeError,
+    MissingRight,
+    NamespaceTerminating,
     NotFound,
     ServerUnavailable,
     TooManyRequests,
@@ -282,7 +284,10 @@ def raise_permanent(error: ApiError) -> None:
     Raises:
         Replaced: There is another pod of that name.
         Protected: A disruption budget refuses the eviction.
+        Denied: Admission denies it, perhaps with a message that has one of these phrases.
     """
+    if isinstance(error, Denied):
+        raise error
     if any(phrase in error.message for phrase in OTHER_IDENTITY):
         raise Replaced(str(error)) from error
     if any(phrase in error.message for phrase in PROTECTED):
@@ -294,11 +299,11 @@ def failure_kind(error: KubeError) -> FailureKind:
     match error:
         case Abandoned():
             return FailureKind.ABANDONED
-        case NotFound() | Replaced():
+        case NotFound() | Replaced() | NamespaceTerminating():
             return FailureKind.GONE
         case Conflict():
             return FailureKind.CONFLICT
-        case Forbidden():
+        case MissingRight():
             return FailureKind.FORBIDDEN
         case ApiError() if not isinstance(error, TRANSIENT):
             return FailureKind.REFUSED

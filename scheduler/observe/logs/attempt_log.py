@@ -100,7 +100,8 @@ class AttemptLog:
 
     def bind_failed(self, attempt: Attempt, node: str, failure: Failure) -> None:
         """Log an attempt that failed because the pod could not be bound."""
-        self._log.warning(
+        log = self._log.debug if failure.kind is FailureKind.GONE else self._log.warning
+        log(
             "bind_failed",
             pod=attempt.pod.key,
             node=node,

@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from scheduler.model.times import Seconds
 
-__all__ = ["Certificate", "CertificateFiles", "SelfSigned"]
+__all__ = ["Certificate", "CertificateFiles", "SelfSigned", "validity"]
 
 _LIFETIME: Final = timedelta(days=365)
 #: A self-signed certificate is replaced at this age, so that a clock that is wrong by weeks does
@@ -142,6 +142,17 @@ class SelfSigned:
             self.context.load_cert_chain(f"/dev/fd/{file.fileno()}")
         self.pem = pem
         self._made_at = now
+
+
+def validity(pem: bytes) -> tuple[Seconds, Seconds]:
+    """Return from when to when all certificates of a chain are valid, in seconds since the epoch.
+
+    Args:
+        pem: The certificates; a key among them is ignored.
+    """
+    chain = x509.load_pem_x509_certificates(pem)
+    start = max(each.not_valid_before_utc for each in chain)
+    return start.timestamp(), min(each.not_valid_after_utc for each in chain).timestamp()
 
 
 def _nameless_file() -> IO[bytes]:

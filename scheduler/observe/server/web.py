@@ -37,7 +37,7 @@ from scheduler.observe.server.client_certificates import ClientAuthority, TlsCon
 from scheduler.observe.server.connections import ConnectionTable, bounded
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner
-from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned
+from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned, validity
 from scheduler.observe.server.web_app import WebApp
 
 __all__ = ["Web"]
@@ -67,6 +67,7 @@ class Web:
         self._authorize = authorize
         self._socket: socket.socket | None = None
         self._thread: _Thread | None = None
+        self._certificate: Certificate | None = None
 
     @property
     def port(self) -> int:
@@ -77,6 +78,13 @@ class Web:
     def connections(self) -> int:
         """How many connections are open."""
         return 0 if self._thread is None else len(self._thread.table)
+
+    def certificate_validity(self) -> tuple[Seconds, Seconds] | None:
+        """Return from when to when the certificate is valid; `None` if nothing is served with TLS.
+
+        Both are seconds since the epoch.
+        """
+        return None if self._certificate is None else validity(self._certificate.pem)
 
     async def start(
         self, listen: Listen, wall: Callable[[], Seconds], bound: socket.socket | None = None
@@ -93,7 +101,7 @@ class Web:
         """
         if listen.port == 0 and bound is None:
             return
-        certificate = None if listen.plain else _certificate(listen, wall())
+        certificate = self._certificate = None if listen.plain else _certificate(listen, wall())
         self._socket = bound or _listening(listen.address, listen.port)
         self._socket.setblocking(False)
         self._thread = _Thread(self._socket, self._pages, self._authorize, listen, self._log)

@@ -177,7 +177,7 @@ async def test_a_busy_server_is_asked_again(server, status):
     assert server.requests.count(("PATCH", VOLUME)) == 3
 
 
-@pytest.mark.parametrize(("status", "kind"), [(403, "forbidden"), (404, "gone"), (422, "refused")])
+@pytest.mark.parametrize(("status", "kind"), [(403, "refused"), (404, "gone"), (422, "refused")])
 async def test_a_refusal_ends_it(server, status, kind):
     server.faults[VOLUME] = [status]
 

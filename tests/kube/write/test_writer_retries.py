@@ -1,5 +1,8 @@
 """What the writer asks again, and what it takes for an answer."""
 
+import json
+from typing import Any
+
 import pytest
 
 from scheduler.model.effects import ClearNomination
@@ -10,7 +13,7 @@ from tests.support.fake_api import FakeApi, Fault, pod
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param(403, "forbidden", id="403"),
+        pytest.param(403, "refused", id="403"),
         pytest.param(422, "refused", id="422"),
         pytest.param(400, "refused", id="400"),
     ],
@@ -33,7 +36,47 @@ async def test_a_missing_right_is_named(api: FakeApi, write: Write, outcomes: Ou
 
     await write(bind(api))
 
+    assert outcomes.kinds() == ["forbidden"]
     assert outcomes[0].failure.message.startswith("cannot create pods/binding: pods is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "want"),
+    [
+        pytest.param(
+            403,
+            {
+                "message": 'pods "a" is forbidden: unable to create new content',
+                "details": {"causes": [{"reason": "NamespaceTerminating"}]},
+            },
+            "gone",
+            id="its namespace is being deleted",
+        ),
+        pytest.param(
+            409,
+            {"message": 'admission webhook "w" denied the request: no'},
+            "refused",
+            id="a webhook with the status of a conflict",
+        ),
+        pytest.param(
+            404,
+            {"message": 'admission webhook "w" denied the request: no'},
+            "refused",
+            id="a webhook with the status of a pod that is gone",
+        ),
+    ],
+)
+async def test_what_denies_a_binding_is_told_apart(
+    api: FakeApi, write: Write, outcomes: Outcomes, status: int, said: dict[str, Any], want: str
+):
+    api.store.put("pods", pod("a"))
+    body = json.dumps({"kind": "Status", **said}).encode()
+    api.inject(Fault("POST", "/binding", status=status, body=body))
+
+    await write(bind(api))
+
+    assert outcomes.kinds() == [want]
+    assert len(api.requests) == 1
 
 
 async def test_a_busy_server_is_retried_after_the_time_it_requests(

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from deploy.tools.pages import metrics
-from scheduler.observe.metrics.catalogue import ABSENT, CATALOGUE, Kind, Origin, Row, Stability
+from scheduler.observe.metrics.absent import ABSENT
+from scheduler.observe.metrics.catalogue import CATALOGUE, Kind, Origin, Row, Stability
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 

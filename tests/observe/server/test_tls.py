@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from scheduler.observe.server.tls import CertificateFiles, SelfSigned
+from scheduler.observe.server.tls import CertificateFiles, SelfSigned, validity
 from scheduler.service.clock import Clock
 
 NOW = Clock().wall()
@@ -156,3 +156,14 @@ def test_the_old_pair_is_kept_until_the_key_of_a_new_certificate_exists(tmp_path
 def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(FileNotFoundError):
         CertificateFiles(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+
+
+def test_a_chain_is_valid_as_long_as_all_of_it():
+    day = timedelta(days=1).total_seconds()
+    short = SelfSigned(("localhost",), NOW - 300 * day).pem
+    long = SelfSigned(("localhost",), NOW).pem
+
+    start, end = validity(short + b"\n" + long)
+
+    assert start == pytest.approx(NOW - 3600, abs=1)
+    assert end == pytest.approx(NOW + 65 * day, abs=1)
