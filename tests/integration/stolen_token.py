@@ -271,10 +271,10 @@ ATTACKS: Final[Mapping[str, Request]] = {
         "writes Events of its own profiles only",
     ),
     "create the lease of another controller": named(
-        LEASES, "other", f"creates one lease only, {US}"
+        LEASES, "other", "creates no other leases than its own"
     ),
     "create a configmap that others read": named(
-        CONFIG_MAPS, "other", f"creates one configmap only, {US}-ledger"
+        CONFIG_MAPS, "other", "creates no other configmaps than its own"
     ),
 }
 
