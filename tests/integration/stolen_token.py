@@ -186,6 +186,11 @@ ATTACKS: Final[Mapping[str, Request]] = {
         "{volumes}/taken", TAKES, spec={"claimRef": {"uid": "uid-mine"}}
     ),
     "free the volume of a claim": patched("{volumes}/taken", TAKES, spec={"claimRef": None}),
+    "have a volume freed by its controller": patched(
+        "{volumes}/taken",
+        "marks a volume only when it reserves it",
+        metadata={"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+    ),
     "have a volume deleted": patched(
         "{volumes}/free",
         "does not write these fields of the spec: persistentVolumeReclaimPolicy",
