@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import parse_qs, urlsplit
 
@@ -62,6 +63,7 @@ from tests.support.fake_api import FakeApi
 
 NAME = installation.NAME
 USER = f"system:serviceaccount:{NAME}:{NAME}"
+SECURITY: Final = Path(__file__).parents[1] / "docs" / "security.md"
 AUTHENTICATION_READER: Final = "extension-apiserver-authentication-reader"
 VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 METHODS: Final = {"list": "GET", "watch": "GET", "patch": "PATCH"}
@@ -365,6 +367,30 @@ async def test_the_cluster_role_grants_what_the_scheduler_reads_and_writes():
 
 async def test_the_role_grants_the_one_lease_and_the_one_ledger():
     assert set(granted("Role")) == await elected() | await remembered()
+
+
+def explained() -> set[tuple[str, str, str]]:
+    """Return verb, resource and name of the rights in the table of the page on security."""
+    section = SECURITY.read_text().partition("\n## What it may do\n")[2].partition("\n## ")[0]
+    found = set()
+    for cell in re.findall(r"^\| (`[a-z]+`.*?) \|", section, re.MULTILINE):
+        verbs, resources, name, elsewhere = re.fullmatch(
+            r"((?:`\w+`,? )+)([\w/, ]+?)(?: named `([\w-]+)`)?(?: in (?:its own namespace|(.+)))?",
+            cell,
+        ).groups()
+        if elsewhere is None:  # otherwise a Role of the API server grants it
+            found |= {
+                (verb, resource, name or "")
+                for verb in re.findall(r"\w+", verbs)
+                for resource in resources.split(", ")
+            }
+    return found
+
+
+def test_the_page_on_security_explains_every_right():
+    rights = [*granted("ClusterRole"), *granted("Role")]
+
+    assert explained() == {(right.verb, right.resource, right.name) for right in rights}
 
 
 def test_nothing_is_granted_twice_or_by_wildcard():

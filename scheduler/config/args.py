@@ -304,6 +304,13 @@ class PreemptiveSchedulerArgs:
     #: started last; and whether on a node, of pods of one priority, it spares those that fit on no
     #: other node first. Off: a hash decides between nodes, and the start on a node, at no cost.
     prefer_victims_that_fit_elsewhere: bool = wire("preferVictimsThatFitElsewhere", BOOLEAN, False)
+    #: Whether claims that wait for their first consumer get volumes. If not, pods with such claims
+    #: stay pending, and their condition says so; the permission to write volumes is not needed.
+    bind_volumes: bool = wire("bindVolumes", BOOLEAN, True)
+    #: Whether pods get devices by resource claims, or by extended resources of device classes. If
+    #: not, such pods stay pending, and their condition says so; the permission to write resource
+    #: claims is not needed.
+    allocate_devices: bool = wire("allocateDevices", BOOLEAN, True)
     #: The release of kube-scheduler whose decisions are reproduced: `v1.36`, `v1.37`, or `auto` for
     #: that of the API server. It holds for all profiles; those that name a release must agree.
     #: By default it follows the cluster, as kube-scheduler is upgraded with it.

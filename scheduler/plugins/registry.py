@@ -85,7 +85,12 @@ def _balanced(settings: ProfileSettings, _: Reference) -> NodeResourcesBalancedA
 
 def _devices(settings: ProfileSettings, reference: Reference) -> DynamicResources:
     args = settings.arguments(DynamicResourcesArgs)
-    return DynamicResources(args.filter_timeout_seconds, args.binding_timeout_seconds, reference)
+    return DynamicResources(
+        args.filter_timeout_seconds,
+        args.binding_timeout_seconds,
+        reference,
+        may_allocate=settings.arguments(PreemptiveSchedulerArgs).allocate_devices,
+    )
 
 
 def _affinity(settings: ProfileSettings, reference: Reference) -> InterPodAffinity:
@@ -104,10 +109,11 @@ def _spread(settings: ProfileSettings, _: Reference) -> PodTopologySpread:
 
 def _volume_binding(settings: ProfileSettings, _: Reference) -> VolumeBinding:
     args = settings.arguments(VolumeBindingArgs)
+    may_bind = settings.arguments(PreemptiveSchedulerArgs).bind_volumes
     if not args.shape:
-        return VolumeBinding(args.bind_timeout_seconds)
+        return VolumeBinding(args.bind_timeout_seconds, may_bind=may_bind)
     shape = [(point.utilization, point.score) for point in args.shape]
-    return VolumeBinding(args.bind_timeout_seconds, shape)
+    return VolumeBinding(args.bind_timeout_seconds, shape, may_bind=may_bind)
 
 
 #: Creates each plugin from the settings of its profile, with the rules of a release.

@@ -78,6 +78,7 @@ VALUES: Final[Mapping[str, Values]] = {
     "everything given by others": {
         "serviceAccount": {"create": False, "name": "given"},
         "rbac": {"create": False},
+        "admission": {"enabled": False},
         "flowSchemas": {"create": False},
         "podDisruptionBudget": {"create": False},
         "service": {"create": False},
@@ -142,6 +143,29 @@ VALUES: Final[Mapping[str, Values]] = {
             "failurePolicy": "Fail",
         },
     },
+    "neither volumes nor devices": {
+        "rbac": {"volumes": False, "devices": False},
+        "config": {
+            "profiles": [
+                {
+                    "schedulerName": "packing",
+                    "pluginConfig": [
+                        {"name": "PreemptiveScheduler", "args": {"reference": "v1.37"}},
+                        {"name": "DefaultPreemption", "args": {"minCandidateNodesAbsolute": 10}},
+                    ],
+                },
+                {"schedulerName": "spreading"},
+            ]
+        },
+    },
+    "writes limited further": {
+        "admission": {
+            "maxVictimPriority": 1000,
+            "protectedNamespaces": ["kube-system", "storage"],
+            "webhookKeys": ["example.com/zone"],
+        }
+    },
+    "writes not limited": {"admission": {"enabled": False}},
     "the definition as an object of the release": {"crds": {"enabled": True}},
     "the definition goes with the release": {"crds": {"enabled": True, "keep": False}},
     "administrators write policies": {"rbac": {"aggregatePolicyEdit": ["admin"]}},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.tools.controlplane.api import ApiError
+from deploy.tools.controlplane.api import ApiClient, ApiError
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.manifests import ResourcePaths
 from deploy.tools.controlplane.nodes import NodeShape
@@ -148,6 +148,30 @@ def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlan
     control_plane.api.delete(f"/api/v1/nodes/{node}")
 
 
+def test_the_token_of_a_release_writes_only_what_the_scheduler_writes(
+    control_plane: ControlPlane, installed: str
+):
+    path = f"/api/v1/namespaces/{installed}/pods"
+    spec = {"schedulerName": RELEASE, "containers": [{"name": "c", "image": "i"}]}
+    control_plane.api.post(path, {"metadata": {"name": "p"}, "spec": spec})
+    kubeconfig = control_plane.service_account_kubeconfig(installed, RELEASE)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pause = threading.Event()
+    denied = ""
+    with ApiClient.from_kubeconfig(kubeconfig) as thief:
+        for _ in range(150):
+            try:
+                change = {"metadata": {"labels": {"a": "b"}}}
+                thief.patch(f"{path}/p/status", change, dryRun="All")
+            except ApiError as error:
+                denied = error.message
+                break
+            pause.wait(0.1)
+        thief.patch(f"{path}/p/status", {"status": {"conditions": [condition]}}, "strategic")
+
+    assert f"ValidatingAdmissionPolicy '{RELEASE}-own-writes'" in denied
+
+
 def test_uninstalling_removes_everything_but_the_definition_of_policies(
     helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str
 ):
@@ -172,16 +196,23 @@ def exists(cluster: ControlPlane, path: str) -> Json | None:
     return next(iter(cluster.api.items(collection, fieldSelector=f"metadata.name={name}")), None)
 
 
+def admission(helm: Helm, values: dict[str, object], suffix: str) -> list[Json]:
+    """Return an admission policy of a release, and its binding."""
+    policies = (
+        each
+        for each in helm.template(values)
+        if each["kind"].startswith("ValidatingAdmissionPolicy")
+    )
+    found = [each for each in policies if each["metadata"]["name"] == f"{RELEASE}-{suffix}"]
+    assert len(found) == 2
+    return found
+
+
 @pytest.fixture
 def judged(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Iterator[None]:
     """The API server validates policies as the chart configures it."""
     values = {"fullnameOverride": RELEASE, "policyAdmission": {"enabled": True}}
-    objects = [
-        each
-        for each in helm.template(values)
-        if each["kind"].startswith("ValidatingAdmissionPolicy")
-    ]
-    assert len(objects) == 2
+    objects = admission(helm, values, "policies")
     for each in objects:
         control_plane.api.apply(each)
     wrong = next(iter(test_policy_admission.BEYOND))
@@ -232,11 +263,7 @@ def admitted(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> I
             "priorityClasses": [{"names": ["system-node-critical"], "namespaces": ["no-such"]}],
         },
     }
-    objects = [
-        each
-        for each in helm.template(values)
-        if each["kind"].startswith("ValidatingAdmissionPolicy")
-    ]
+    objects = admission(helm, values, "pods")
     for name, labels in ADMISSION.items():
         control_plane.create_namespace(name, labels)
     for each in objects:

@@ -41,7 +41,8 @@ def pod(changes: dict[str, Json]) -> Json:
 def test_an_overlay_has_the_rights_of_the_base(folder: Path):
     ours, base = built(folder), built(installation.BASE)
 
-    for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"):
+    rights = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount")
+    for kind in (*rights, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         assert of_kind(ours, kind) == of_kind(base, kind)
 
 

@@ -24,6 +24,8 @@ DEFAULT_KINDS = {
     "RoleBinding": 2,
     "Service": 1,
     "ServiceAccount": 1,
+    "ValidatingAdmissionPolicy": 1,
+    "ValidatingAdmissionPolicyBinding": 1,
 }
 DIGEST = f"sha256:{'0' * 64}"
 
@@ -453,7 +455,9 @@ def test_pods_are_admitted_by_namespace_and_priority_class(helm: Helm):
 def test_without_namespaces_priority_classes_alone_are_restricted(helm: Helm):
     values = {"enabled": True, "priorityClasses": [{"names": ["top"], "namespaces": ["x"]}]}
 
-    policy = one(helm.template({"podAdmission": values}), "ValidatingAdmissionPolicy")["spec"]
+    policy = one(
+        helm.template({"podAdmission": values}), "ValidatingAdmissionPolicy", f"{NAME}-pods"
+    )["spec"]
 
     (rule,) = policy["validations"]
     assert "PriorityClass" in rule["messageExpression"]

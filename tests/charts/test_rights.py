@@ -12,6 +12,7 @@ from tests.charts.rendering import (
     MONITORED,
     NAME,
     PROMETHEUS,
+    VALUES,
     Helm,
     Json,
     container,
@@ -29,8 +30,12 @@ SAME = (
     "RoleBinding",
     "FlowSchema",
     "PodDisruptionBudget",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 )
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+#: What a cluster serves; `helm template` without one knows no kinds.
+ADMISSION = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 
 
 def base() -> list[Json]:
@@ -120,6 +125,74 @@ def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
     wanted_args, args = wanted.pop("args"), container(chart)["args"]
     assert args[: len(wanted_args)] == wanted_args
     assert {key: container(chart)[key] for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("served", "enabled", "created"),
+    [
+        pytest.param((), True, True, id="without a cluster"),
+        pytest.param(("v1/Pod", ADMISSION), True, True, id="the cluster has it"),
+        pytest.param(("v1/Pod",), True, False, id="the cluster has it not"),
+        pytest.param(("v1/Pod", ADMISSION), False, False, id="it is off"),
+    ],
+)
+def test_the_own_writes_are_limited_where_the_api_server_can(
+    helm: Helm, served: tuple[str, ...], enabled: bool, created: bool
+):
+    flags = [flag for each in served for flag in ("--api-versions", each)]
+    values = {"admission": {"enabled": enabled}}
+
+    text = helm.run("template", NAME, str(CHART), *flags, values=values)
+
+    assert ("kind: ValidatingAdmissionPolicy\n" in text) is created
+
+
+def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(helm: Helm):
+    values = {
+        "fullnameOverride": "second",
+        "serviceAccount": {"create": False, "name": "given"},
+        "config": {"profiles": [{"schedulerName": "packing"}, {"schedulerName": "spreading"}]},
+        "admission": {
+            "maxVictimPriority": 1_000_000,
+            "protectedNamespaces": ["storage"],
+            "webhookKeys": ["example.com/zone"],
+        },
+    }
+
+    spec = one(helm.template(values, namespace="there"), "ValidatingAdmissionPolicy")["spec"]
+
+    (condition,) = spec["matchConditions"]
+    assert condition["expression"].endswith("== 'system:serviceaccount:there:given'")
+    found = {each["name"]: each["expression"] for each in spec["variables"]}
+    assert found["profiles"] == '["packing","spreading"]'
+    assert found["maxVictimPriority"] == "1000000"
+    assert found["protectedNamespaces"] == '["storage","there"]'
+    assert found["webhookKeys"] == '["example.com/zone"]'
+    checks = " ".join(found.values())
+    for part in ("'leases': 'second'", "'second-ledger'", "== 'there'", "== 'given'"):
+        assert part in checks
+    assert NAME not in checks.replace("preemptive-scheduler.io/Preemption", "")
+
+
+def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
+    objects = helm.template(VALUES["neither volumes nor devices"])
+
+    rights = [
+        (verb, resource)
+        for rule in one(objects, "ClusterRole", NAME)["rules"]
+        for resource in rule.get("resources", ())
+        for verb in rule["verbs"]
+        if resource.startswith(("resourceclaims", "persistentvolume"))
+    ]
+    claims = [(verb, "resourceclaims") for verb in ("get", "list", "watch")]
+    volumes = ("persistentvolumes", "persistentvolumeclaims")
+    assert rights == claims + [(verb, each) for each in volumes for verb in ("list", "watch")]
+    config = yaml.safe_load(one(objects, "ConfigMap", NAME)["data"]["config.yaml"])
+    off = {"bindVolumes": False, "allocateDevices": False}
+    assert [profile["pluginConfig"][-1] for profile in config["profiles"]] == [
+        {"name": "PreemptiveScheduler", "args": {"reference": "v1.37", **off}},
+        {"name": "PreemptiveScheduler", "args": off},
+    ]
 
 
 def test_more_rights_are_only_those_that_were_asked_for(helm: Helm):

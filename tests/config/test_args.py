@@ -171,6 +171,12 @@ def _entry(plugin: str, args: str) -> str:
             PreemptiveSchedulerArgs(prefer_victims_that_fit_elsewhere=True),
             id="cheaper victims",
         ),
+        pytest.param(
+            "PreemptiveScheduler",
+            "{bindVolumes: false, allocateDevices: false}",
+            PreemptiveSchedulerArgs(bind_volumes=False, allocate_devices=False),
+            id="neither volumes nor devices",
+        ),
         pytest.param("DefaultPreemption", "null", DefaultPreemptionArgs(), id="null"),
         pytest.param(
             "DefaultPreemption",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from deploy.tools.controlplane.api import ApiClient
+from deploy.tools.controlplane.manifests import documents
 from tests.support.control_plane import followed
 
 Json: TypeAlias = dict[str, Any]
@@ -37,7 +38,23 @@ def prepare(api: ApiClient) -> None:
     """Create what the tests share: our ServiceAccount with its rights, and PriorityClasses."""
     for name in SHIPPED:
         api.apply(BASE / name)
+    api.apply(own_writes())
     api.apply([priority_class(name) for name in PRIORITIES])
+
+
+def own_writes() -> list[Json]:
+    """Return the admission policy that we ship, for every profile but that of kube-scheduler.
+
+    Each test has a profile of its own, and all share the ServiceAccount.
+    """
+    policy, binding = documents(BASE / "admission.yaml")
+    named = "[dyn(oldObject), dyn(object)].filter(o, o != null).map(o, "
+    named += "o.?spec.?schedulerName.orValue(o.?reportingController.orValue('')))"
+    first, *others = policy["spec"]["variables"]
+    assert first["name"] == "profiles"
+    every = {"name": "profiles", "expression": f"{named}.filter(n, n != 'default-scheduler')"}
+    policy["spec"]["variables"] = [every, *others]
+    return [policy, binding]
 
 
 def priority_class(name: str) -> Json:

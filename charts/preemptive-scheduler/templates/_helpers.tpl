@@ -53,6 +53,26 @@ annotations:
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}
 
+{{/* The profiles, without the writes for which rbac.volumes and rbac.devices grant no permission. */}}
+{{- define "preemptive-scheduler.profiles" -}}
+{{- $rbac := .Values.rbac -}}
+{{- $profiles := list -}}
+{{- range deepCopy .Values.config.profiles -}}
+{{- $entry := dict "name" "PreemptiveScheduler" "args" dict -}}
+{{- $others := list -}}
+{{- range .pluginConfig -}}
+{{- if eq .name $entry.name }}{{ $entry = . }}{{ else }}{{ $others = append $others . }}{{ end -}}
+{{- end -}}
+{{- $args := default dict $entry.args -}}
+{{- if not $rbac.volumes }}{{ $_ := set $args "bindVolumes" false }}{{ end -}}
+{{- if not $rbac.devices }}{{ $_ := set $args "allocateDevices" false }}{{ end -}}
+{{- $_ := set $entry "args" $args -}}
+{{- $_ := set . "pluginConfig" (append $others $entry) -}}
+{{- $profiles = append $profiles . -}}
+{{- end -}}
+{{- toYaml $profiles -}}
+{{- end -}}
+
 {{/* The configuration file: the value `config`, and the lease that the role names. */}}
 {{- define "preemptive-scheduler.config" -}}
 {{- $election := .Values.leaderElection -}}
@@ -68,6 +88,9 @@ annotations:
       "apiVersion" "kubescheduler.config.k8s.io/v1"
       "kind" "KubeSchedulerConfiguration"
       "leaderElection" $lease -}}
+{{- if not (and .Values.rbac.volumes .Values.rbac.devices) -}}
+{{- $_ := set $head "profiles" (include "preemptive-scheduler.profiles" . | fromYamlArray) -}}
+{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.config) $head | toYaml -}}
 {{- end -}}
 
@@ -84,6 +107,16 @@ preemptive-scheduler.io/config
 {{- $_ := set $own "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "recording" -}}
 {{- end -}}
 {{- mergeOverwrite (deepCopy .Values.commonAnnotations) .Values.podAnnotations $own | toYaml -}}
+{{- end -}}
+
+{{/*
+"true" if the API server is to limit the scheduler's own writes. `helm template` without a cluster
+knows no kinds, not even v1/Pod: then the API server counts as one of a supported version, which has it.
+*/}}
+{{- define "preemptive-scheduler.limitsOwnWrites" -}}
+{{- $served := .Capabilities.APIVersions -}}
+{{- $serves := or (not ($served.Has "v1/Pod")) ($served.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") -}}
+{{- and .Values.admission.enabled $serves -}}
 {{- end -}}
 
 {{/* Secret with the serving certificate. If empty, the scheduler uses a self-signed one. */}}

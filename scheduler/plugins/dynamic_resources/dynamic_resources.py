@@ -51,6 +51,8 @@ class DynamicResources:
         filter_timeout_seconds: Seconds = 10.0,
         binding_timeout_seconds: Seconds = 600.0,
         reference: Reference = OLDEST,
+        *,
+        may_allocate: bool = True,
     ) -> None:
         """Create the rule.
 
@@ -58,7 +60,9 @@ class DynamicResources:
             filter_timeout_seconds: How long a search on one node may take; 0 for no limit.
             binding_timeout_seconds: How long devices may take to become ready.
             reference: The release whose messages a pod without claims gets.
+            may_allocate: Whether devices are allocated, and claims reserved.
         """
+        self._may_allocate = may_allocate
         self._reference: Final = reference
         self._filter_timeout_seconds = filter_timeout_seconds
         self._binding_timeout_seconds = binding_timeout_seconds
@@ -122,7 +126,10 @@ class DynamicResources:
     def _of(self, cluster: Cluster) -> Attempts:
         if self._attempts is None or self._attempts.cluster is not cluster:
             self._attempts = Attempts(
-                cluster, self._filter_timeout_seconds, self._binding_timeout_seconds
+                cluster,
+                self._filter_timeout_seconds,
+                self._binding_timeout_seconds,
+                may_allocate=self._may_allocate,
             )
         return self._attempts
 

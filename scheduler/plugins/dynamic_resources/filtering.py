@@ -49,6 +49,7 @@ STALE: Final = "cannot schedule extended resource claim"
 #: The feature of nodes that can leave out operations for a device.
 OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
 NO_RESOURCE: Final = "cannot fit resource"
+DISABLED: Final = "pod needs devices, and this scheduler is configured with allocateDevices: false"
 
 
 class Attempts:
@@ -58,9 +59,15 @@ class Attempts:
     """
 
     def __init__(
-        self, cluster: Cluster, filter_timeout_seconds: Seconds, binding_timeout_seconds: Seconds
+        self,
+        cluster: Cluster,
+        filter_timeout_seconds: Seconds,
+        binding_timeout_seconds: Seconds,
+        *,
+        may_allocate: bool = True,
     ) -> None:
         self.cluster: Final = cluster
+        self._may_allocate = may_allocate
         self.allocation_cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
         self.binding_timeout_seconds: Final = binding_timeout_seconds
         #: The claims of the pod that is being scheduled; `None` where it needs no devices.
@@ -70,12 +77,15 @@ class Attempts:
         """Resolve the claims of a pod.
 
         Raises:
-            UnusableClaimError: A claim rejects the pod on all nodes.
+            UnusableClaimError: A claim rejects the pod on all nodes, or no devices are allocated.
         """
         self.claims = None
         self.allocation_cache.begin()
-        self.claims = resolve(pod, self.cluster.devices)
-        return self.claims
+        claims = resolve(pod, self.cluster.devices)
+        if claims is not None and not self._may_allocate:
+            raise UnusableClaimError(DISABLED)
+        self.claims = claims
+        return claims
 
     def of(self, pod: Pod) -> ClaimsOfPod | None:
         """Return the claims of the last attempt, if it was for this pod."""

@@ -48,6 +48,10 @@ REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to b
 REASON_NO_ROOM: Final = "node(s) did not have enough free storage"
 REASON_NO_SUCH: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
+REASON_DISABLED: Final = (
+    "pod has PersistentVolumeClaims that wait for their first consumer, and this scheduler is"
+    " configured with bindVolumes: false"
+)
 
 #: In the order in which they are reported when several apply; one bit each.
 _REASONS: Final = (REASON_UNREACHABLE, REASON_NO_VOLUME, REASON_NO_ROOM, REASON_NO_SUCH)
@@ -64,20 +68,26 @@ class VolumeBinding:
         self,
         bind_timeout_seconds: Seconds = 600,
         shape: Sequence[tuple[int, int]] = DEFAULT_SHAPE,
+        *,
+        may_bind: bool = True,
     ) -> None:
         """Make the rule.
 
         Args:
             bind_timeout_seconds: How long a pod may wait for its volumes.
             shape: Points (utilisation in percent, score from 0 to 10), utilisation rising.
+            may_bind: Whether claims that wait for their first consumer get volumes.
         """
         self._timeout_seconds = bind_timeout_seconds
         self._shape = tuple(shape)
+        self._may_bind = may_bind
 
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        return _Bindable(pod, cluster, verdicts) if claims_of(pod) else None
+        if not claims_of(pod):
+            return None
+        return _Bindable(pod, cluster, verdicts, may_bind=self._may_bind)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if not cluster.reference.scores_storage_capacity or not claims_of(pod):
@@ -113,9 +123,10 @@ class VolumeBinding:
 class _Bindable(PodIndependentFilter):
     """Rejects nodes by storage. What `prepare` finds is valid for the whole attempt."""
 
-    def __init__(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
+    def __init__(self, pod: Pod, cluster: Cluster, verdicts: Verdicts, *, may_bind: bool) -> None:
         super().__init__(cluster)
         self._pod = pod
+        self._may_bind = may_bind
         self._volumes = cluster.volumes
         self._verdicts = verdicts
         self._bound: list[PersistentVolumeClaim] = []
@@ -139,6 +150,8 @@ class _Bindable(PodIndependentFilter):
                 immediate = True
         if immediate:
             return Rejected(_verdict(REASON_IMMEDIATE))
+        if waiting and not self._may_bind:
+            return Rejected(_verdict(REASON_DISABLED))
         self._matching = VolumeMatcher(waiting, self._volumes) if waiting else None
         return PASS
 

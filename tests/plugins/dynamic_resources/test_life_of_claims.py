@@ -353,3 +353,28 @@ def test_a_node_whose_devices_provide_an_extended_resource_wakes_pods_that_lack_
 
     assert isinstance(lacking, Unschedulable)
     assert cluster.drain()[-1].decision == Placed("n2")
+
+
+NO_WRITES = """
+profiles:
+- schedulerName: preemptive-scheduler
+  pluginConfig: [{name: PreemptiveScheduler, args: {allocateDevices: false}}]
+"""
+
+
+@pytest.mark.parametrize("needs", ["a claim", "a claim that has devices", "an extended resource"])
+def test_a_pod_that_needs_devices_is_refused_where_none_are_allocated(needs: str):
+    elsewhere = "has devices" in needs
+    made = allocated("c", "n2/a", on="n2") if elsewhere else claim("c", wants())
+    objects = (node("n1"), device_class(resource=GPU), gpus("n1", "a", "b"), made)
+    cluster = Cluster(*objects, config=NO_WRITES)
+    waiting = pod("p").requests({GPU: "1"}) if "extended" in needs else claiming("p", "c")
+
+    decision = cluster.schedule(waiting)
+
+    assert isinstance(decision, Unschedulable)
+    assert "pod needs devices, and this scheduler is configured with allocateDevices: false" in (
+        decision.message
+    )
+    assert cluster.asked(BindClaims, DeallocateClaim, DeleteClaim, ReleaseClaims) == []
+    assert cluster.schedule(pod("other")) == Placed("n1")

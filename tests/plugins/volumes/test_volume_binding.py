@@ -30,6 +30,12 @@ profiles:
 - schedulerName: preemptive-scheduler
   plugins: {multiPoint: {disabled: [{name: VolumeZone}]}}
 """
+#: For installations without the permission to write volumes.
+NO_WRITES = """
+profiles:
+- schedulerName: preemptive-scheduler
+  pluginConfig: [{name: PreemptiveScheduler, args: {bindVolumes: false}}]
+"""
 
 LOCAL = storage_class("local").waits()
 MADE = storage_class("made").waits().made_by("csi.example.com")
@@ -357,3 +363,25 @@ def test_capacity_does_not_matter_to_drivers_that_do_not_report_it():
     cluster = StorageCluster(A, MADE, csi_driver("csi.example.com"), room, wanted)
 
     assert cluster.schedule(using(pod("p"), "c")) == Placed("a")
+
+
+# Without writes ----------------------------------------------------------------------------------
+
+
+def test_a_claim_that_waits_for_its_first_consumer_is_refused_where_no_volumes_are_bound():
+    free = volume("v").of_class("local").reached_by(zone="a")
+    cluster = StorageCluster(A, LOCAL, free, claim("c").of_class("local"), config=NO_WRITES)
+    cluster.add(using(pod("p"), "c"))
+
+    assert said(cluster) == (
+        "pod has PersistentVolumeClaims that wait for their first consumer, and this scheduler is"
+        " configured with bindVolumes: false"
+    )
+    assert cluster.asked(BindVolumes) == []
+
+
+def test_bound_claims_are_used_where_no_volumes_are_bound():
+    bound = volume("v").reached_by(zone="b")
+    cluster = StorageCluster(A, B, bound, claim("c").bound_to("v"), config=NO_WRITES)
+
+    assert cluster.schedule(using(pod("p"), "c")) == Placed("b")
