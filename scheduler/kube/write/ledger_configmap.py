@@ -167,6 +167,8 @@ class LedgerStore:
             return
         try:
             await self.save(client, self._sound)
+        except (Conflict, NotFound):
+            pass  # someone was faster; the next look finds out
         except KubeError as error:
             client.observer.ledger_not_restored(str(error))
 
@@ -207,9 +209,10 @@ class LedgerStore:
         except (Conflict, NotFound):
             self._state = await self._read(client)
             if self._state.text != merged:  # else an earlier attempt wrote it
-                self._foreign = self._state.text
-                if self._foreign:
-                    self._on_loaded(self._foreign)
+                if self._state.text != self._sound:  # else nothing but its metadata was changed
+                    self._foreign = self._state.text
+                    if self._foreign:
+                        self._on_loaded(self._foreign)
                 raise
         else:
             self._observe(answer)
@@ -227,6 +230,8 @@ class LedgerStore:
 
     def _merged(self, text: str) -> str:
         """Return a text merged with what another instance has written."""
+        if not self._foreign:
+            return text
         both, readable = Ledger(), []
         for each in filter(None, (text, self._foreign)):
             with contextlib.suppress(LedgerError):

@@ -211,7 +211,8 @@ async def test_a_leader_writes_again_what_something_else_has_changed(
     assert stored(api) == counted
     assert [kind for kind, _ in heard.ledger] == told
     change(api, data)
-    assert isinstance(await leader.remember("a", "b", "d"), EffectDone)
+    known = ("a", "b", "c")[:counted]
+    assert isinstance(await leader.remember(*known, "d"), EffectDone)
     assert stored(api) == counted + 1
     before = len(api.requests)
     await leader.look()
@@ -237,6 +238,31 @@ async def test_a_standby_remembers_the_last_sound_text(
 
     assert len(loaded.victims("gold", BudgetScope.CLUSTER, "", 0.0)) == 2
     assert stored(api) == 2
+
+
+async def test_labels_of_others_do_not_bring_back_what_was_taken_back(
+    api: FakeApi, leader: Instance
+):
+    change(api, {KEY: text("a", "b")})  # the same text, in another version
+
+    assert isinstance(await leader.remember("a"), EffectDone)
+
+    assert stored(api) == 1
+    assert leader.recalled == []
+
+
+async def test_a_write_that_is_faster_than_the_restoration_wins(
+    api: FakeApi, leader: Instance, heard: Heard
+):
+    change(api, {})
+    api.inject(Fault("PATCH", "configmaps", status=409))
+
+    await leader.look()
+    await leader.remember("a", "b", "c")
+    await leader.look()
+
+    assert stored(api) == 3
+    assert [kind for kind, _ in heard.ledger] == ["changed"]
 
 
 async def test_an_instance_that_does_not_lead_writes_nothing(api: FakeApi, leader: Instance):
