@@ -28,6 +28,7 @@ from scheduler.kube.client.transport import HttpTransport, Reply, Stream
 from scheduler.kube.client_ca import ClientCaReader
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
+from scheduler.kube.release_owner import ReleaseOwner
 from scheduler.kube.token_review import Reviewer
 from scheduler.kube.watch.cache_comparer import CacheComparer
 from scheduler.kube.watch.informer import Informer
@@ -306,7 +307,8 @@ async def elected() -> set[Right]:
     missing = Reply(404, {}, b'{"kind":"Status","reason":"NotFound"}')
     recorder = Recorder(answers=[missing])
     settings = LeaderElectionConfig(NAME, NAME, "me", retry_seconds=0.01)
-    lease = LeaderElector(Client(recorder), settings, lambda: 0.0, pauses())
+    owner = ReleaseOwner(NAME, NAME, lambda: 0.0)
+    lease = LeaderElector(Client(recorder), settings, lambda: 0.0, pauses(), owner=owner)
     await lease.acquire()
     holding = asyncio.create_task(lease.keep_renewing())
     await until(lambda: any(method == "PUT" for method, _ in recorder.requests))
@@ -322,12 +324,13 @@ async def remembered() -> set[Right]:
     missing = Reply(404, {}, b'{"kind":"Status","reason":"NotFound"}')
     recorder = Recorder(answers=[missing])
     client = Client(recorder)
-    ledger = LedgerStore(NAME, f"{NAME}-ledger", lambda _: None)
+    owner = ReleaseOwner(NAME, NAME, lambda: 0.0)
+    ledger = LedgerStore(NAME, f"{NAME}-ledger", lambda _: None, owner)
     assert await ledger.load(client) == ""
-    await ledger.save(client, ledger.request("{}"), "{}")
+    await ledger.save(client, "{}")
     recorder.answers.append(Reply(200, {}, b'{"metadata":{"resourceVersion":"2"}}'))
     await ledger.load(client)
-    await ledger.save(client, ledger.request("{}"), "{}")
+    await ledger.save(client, "{}")
     assert {f"/namespaces/{NAME}/" in path for _, path in recorder.requests} == {True}
     return recorder.rights
 

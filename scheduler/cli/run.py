@@ -135,6 +135,11 @@ def _add_election(group: Any) -> None:
         group.add_argument(f"--leader-elect-{name}", type=_duration, metavar="DURATION")
     for name in ("resource-lock", "resource-name", "resource-namespace"):
         group.add_argument(f"--leader-elect-{name}", metavar="NAME")
+    group.add_argument(
+        "--owner-deployment", default="", metavar="NAME",
+        help="Deployment in the namespace of the lease; lease and ledger are deleted with it"
+        " (default: none)",
+    )  # fmt: skip
 
 
 def _boolean(text: str) -> bool:
@@ -269,6 +274,7 @@ def options(
         allowed_cache_seconds=arguments.authorization_webhook_cache_authorized_ttl,
         denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
         evict_only=arguments.evict_only,
+        owner_deployment=arguments.owner_deployment,
         compare_seconds=arguments.compare_cache_period,
     )
 

@@ -40,6 +40,15 @@ class Instrumentation:
     def ledger_unreadable(self, problem: str) -> None:
         """Report a ledger that could not be read and will be read again."""
 
+    def ledger_changed(self, problem: str) -> None:
+        """Report that something else has changed the ledger, which is written again."""
+
+    def ledger_not_restored(self, problem: str) -> None:
+        """Report why that failed; it will be tried again."""
+
+    def unowned(self, problem: str) -> None:
+        """Report why lease and ledger do not get the Deployment as their owner."""
+
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Report an extender that gave no usable answer."""
 

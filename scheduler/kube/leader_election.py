@@ -6,6 +6,16 @@ clocks that differ have no effect. Trust is one-sided: the holder trusts its lea
 deadline after it *sent* the last successful renewal, and others wait for the longer lease duration
 after they *saw* it.
 
+What says nothing of a holder does not say that there is none: the content may have been replaced or
+deleted while the holder trusts its last renewal.
+
+| a candidate sees | it takes the lease |
+|---|---|
+| none, and has seen none before | at once |
+| one that its holder has released | at once |
+| another holder | the lease duration after that one's last renewal |
+| no holder, damaged, or none where there was one | the lease duration after it saw that first |
+
 There is no fencing: a write that is being sent when the lease expires cannot be cancelled.
 Therefore `is_leader` is read before each write. It also notices a pause of the whole process, and
 with the clock of `scheduler.service.clock` a suspension of the host.
@@ -14,7 +24,9 @@ Source: client-go v0.36.3 tools/leaderelection, LeaderElector.
 Differs: the renew deadline counts from the last success, not from the attempt after it; another
 holder that is seen ends the leadership at once, not at the deadline; a candidate tries again before
 the retry period is over, and not up to 2.2 times later, so that a released lease is taken within
-it.
+it; only a lease that its holder has released is taken without waiting (there, one without a holder
+or that is gone); a duration that is shorter than our own counts as our own, and one that is longer
+than ten minutes as ten minutes.
 """
 
 import asyncio
@@ -30,6 +42,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.requests import micro_stamp
 from scheduler.kube.errors import KubeError, NotFound, Unreachable
+from scheduler.kube.release_owner import ReleaseOwner
 from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.model.times import Seconds
 
@@ -37,6 +50,14 @@ __all__ = ["LeaderElectionConfig", "LeaderElector", "unique_identity"]
 
 #: A candidate waits for this part of the retry period, or a random time down to half of that.
 PATIENCE: Final = 0.8
+#: A holder is waited for no longer than this, or than our own lease duration: whoever can write the
+#: lease once must not stop the election for years.
+LONGEST_SECONDS: Final = 600.0
+#: The duration in a lease that its holder has released.
+#: Source: client-go v0.36.3 tools/leaderelection, LeaderElector.release.
+RELEASED_SECONDS: Final = 1
+#: `leaseTransitions` is an int32.
+_MAX_TRANSITIONS: Final = 2**31 - 1
 
 
 def unique_identity() -> str:
@@ -73,6 +94,7 @@ class LeaderElector:
         clock: Callable[[], Seconds],
         sleeper: Sleeper,
         elapsed: Callable[[], Seconds] = _loop_time,
+        owner: ReleaseOwner | None = None,
     ) -> None:
         """Create an elector that does not hold the lease.
 
@@ -82,6 +104,7 @@ class LeaderElector:
             clock: Seconds since the epoch, for the time stamps that are written.
             sleeper: Waits between attempts.
             elapsed: Seconds that never stop nor go backwards; only differences mean something.
+            owner: Becomes an owner of the lease; `None` for none.
         """
         #: Why the last attempt failed; empty after a success.
         self.problem = ""
@@ -90,9 +113,13 @@ class LeaderElector:
         self._clock = clock
         self._sleeper = sleeper
         self._elapsed = elapsed
-        #: The lease as last seen, and when its content was last seen to change.
+        self._owner = owner or ReleaseOwner(settings.namespace, "", elapsed)
+        #: The lease as last seen, empty where there is none; and when that was last seen to change,
+        #: `None` while no lease was ever seen.
         self._lease: dict[str, Any] = {}
-        self._changed_at = 0.0
+        self._changed_at: float | None = None
+        #: How long the last known holder may trust its last renewal.
+        self._seconds = settings.duration_seconds
         #: By `elapsed`; `None` while we do not hold the lease.
         self._held_until: float | None = None
 
@@ -139,10 +166,10 @@ class LeaderElector:
                 await self._write(
                     {
                         "holderIdentity": "",
-                        "leaseDurationSeconds": 1,
+                        "leaseDurationSeconds": RELEASED_SECONDS,
                         "acquireTime": now,
                         "renewTime": now,
-                        "leaseTransitions": self._spec().get("leaseTransitions") or 0,
+                        "leaseTransitions": self._transitions(),
                     }
                 )
         except KubeError as error:
@@ -168,7 +195,7 @@ class LeaderElector:
         try:
             if not known:
                 await self._read()
-                if self._is_held_by_other():
+                if self._may_be_held_by_other():
                     self.problem = ""
                     return False
             await self._write(self._new_spec())
@@ -181,19 +208,32 @@ class LeaderElector:
         self.problem = ""
         return True
 
-    def _is_held_by_other(self) -> bool:
-        """Return whether another instance holds the lease and has renewed it lately enough."""
-        if self.holder in {"", self._settings.identity}:
+    def _may_be_held_by_other(self) -> bool:
+        """Return whether another instance may trust the lease; for the rules see the module."""
+        if self.holder == self._settings.identity or self._changed_at is None:
             return False
-        seconds = self._spec().get("leaseDurationSeconds") or 0
-        return self._elapsed() < self._changed_at + seconds
+        if self.is_leader:
+            return self.holder != ""  # what was emptied or deleted is still ours
+        return not self._is_released() and self._elapsed() < self._changed_at + self._seconds
+
+    def _is_released(self) -> bool:
+        """Return whether the content is what a holder writes that releases the lease."""
+        spec = self._spec()
+        return (
+            spec.get("holderIdentity") == ""
+            and spec.get("leaseDurationSeconds") == RELEASED_SECONDS
+            and bool(spec.get("renewTime"))
+        )
+
+    def _transitions(self) -> int:
+        number = self._spec().get("leaseTransitions")
+        return number if isinstance(number, int) and 0 <= number < _MAX_TRANSITIONS else 0
 
     def _new_spec(self) -> dict[str, Any]:
         """Return the content of the lease with us as its holder."""
         now = micro_stamp(self._clock())
-        spec = self._spec()
-        transitions = spec.get("leaseTransitions") or 0
-        acquired = spec.get("acquireTime") or now
+        transitions = self._transitions()
+        acquired = self._spec().get("acquireTime") or now
         if self.holder != self._settings.identity:
             transitions = transitions + 1 if self._lease else 0
             acquired = now
@@ -209,25 +249,25 @@ class LeaderElector:
         try:
             self._observe(await self._call("get", "GET", self._path(self._settings.name), None))
         except NotFound:
-            self._lease = {}
+            if self._lease:
+                self._observe({})
 
     async def _write(self, spec: dict[str, Any]) -> None:
         """Replace the content; refused when another instance was faster."""
-        if self._lease:
-            path = self._path(self._settings.name)
-            lease = {**self._lease, "spec": spec}
-            self._observe(await self._call("update", "PUT", path, lease))
-        else:
-            lease = {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {
-                    "namespace": self._settings.namespace,
-                    "name": self._settings.name,
-                },
-                "spec": spec,
-            }
-            self._observe(await self._call("create", "POST", self._path(), lease))
+        lease: dict[str, Any] = self._lease or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._settings.namespace, "name": self._settings.name},
+        }
+        metadata = _object(lease, "metadata")
+
+        async def send(changes: dict[str, Any]) -> dict[str, Any]:
+            written = {**lease, "metadata": {**metadata, **changes}, "spec": spec}
+            if self._lease:
+                return await self._call("update", "PUT", self._path(self._settings.name), written)
+            return await self._call("create", "POST", self._path(), written)
+
+        self._observe(await self._owner.write(self._client, metadata, send))
 
     async def _call(
         self, verb: str, method: str, path: str, lease: dict[str, Any] | None
@@ -246,14 +286,26 @@ class LeaderElector:
             raise Unreachable(f"cannot {request}: {error}") from error
 
     def _observe(self, lease: dict[str, Any]) -> None:
-        if lease.get("spec") != self._lease.get("spec"):
+        """Note the lease as it is now, empty where there is none."""
+        known, self._lease = self._lease, lease
+        # What has no holder may have had one in between.
+        changed = lease != known if not self.holder else lease.get("spec") != known.get("spec")
+        if changed or self._changed_at is None:
             self._changed_at = self._elapsed()
-        self._lease = lease
+        seconds = self._spec().get("leaseDurationSeconds")
+        if self.holder and isinstance(seconds, int | float) and not isinstance(seconds, bool):
+            longest = max(LONGEST_SECONDS, self._settings.duration_seconds)
+            self._seconds = max(self._settings.duration_seconds, min(seconds, longest))
 
     def _spec(self) -> dict[str, Any]:
-        spec = self._lease.get("spec")
-        return spec if isinstance(spec, dict) else {}
+        return _object(self._lease, "spec")
 
     def _path(self, name: str = "") -> str:
         folder = f"/apis/coordination.k8s.io/v1/namespaces/{self._settings.namespace}/leases"
         return f"{folder}/{name}" if name else folder
+
+
+def _object(document: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return an object in a document, empty where it is missing or something else."""
+    found = document.get(field)
+    return found if isinstance(found, dict) else {}

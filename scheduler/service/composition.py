@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from scheduler.kube.client_ca import ClientCaReader
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
+from scheduler.kube.release_owner import ReleaseOwner
 from scheduler.kube.watch.cache_comparer import CacheComparer, ComparerSettings
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.raw_objects import RawNodes, RawPods
@@ -90,21 +90,21 @@ class Composition:
             compares=True,
         )
         self.history = History(self.machine, clock.now())
-        sleeper = new_sleeper()
+        sleeper = self._sleeper = new_sleeper()
         api_telemetry = self._api_telemetry = ApiTelemetry(
             self._metrics, logs, surroundings.where.host
         )
         client = Client(surroundings.transport, api_telemetry, _limiter(options))
+        owner = ReleaseOwner(_state_place(options), options.owner_deployment, clock.elapsed)
         # The lease must not wait behind bindings: its requests are never rate limited, and use a
         # connection of their own.
         self.elector = _elector(
-            options, Client(surroundings.renewals, api_telemetry), clock, sleeper
+            options, Client(surroundings.renewals, api_telemetry), clock, sleeper, owner
         )
         nodes = RawNodes()
         self.extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
-        ledger = LedgerStore(*_ledger_place(options), self.load_ledger)
+        ledger = self._ledger = LedgerStore(*_ledger_place(options), self.load_ledger, owner)
         unlimited = self._unlimited = Client(surroundings.transport, api_telemetry)
-        self.read_ledger = functools.partial(ledger.load_with_retries, unlimited, sleeper)
         self.writer = Writer(
             client,
             self._outcome,
@@ -191,6 +191,18 @@ class Composition:
         telemetry = self._api_telemetry
         return ClientCaReader(self._unlimited, sink, telemetry.client_ca_unavailable, new_sleeper())
 
+    async def read_ledger(self) -> str:
+        """Return the ledger of earlier leaders, as soon as it can be read."""
+        return await self._ledger.load_with_retries(self._unlimited, self._sleeper)
+
+    async def keep_ledger(self) -> None:
+        """Keep what is written of the ledger, or remember it while standing by; never return."""
+        await self._ledger.keep(self._unlimited, self._may_write, self._sleeper)
+
+    async def leave_ledger(self) -> None:
+        """Have the ledger written for the next leader."""
+        await self._ledger.look_last(self._unlimited, self._may_write)
+
     def load_ledger(self, text: str) -> None:
         """Hand the ledger of earlier leaders, or of another instance, to the machine."""
         if text:
@@ -218,27 +230,31 @@ def _limiter(options: ProcessOptions) -> RateLimiter | None:
 
 
 def _elector(
-    options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper
+    options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper, owner: ReleaseOwner
 ) -> LeaderElector | None:
     """Return the leader elector; `None` without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
         return None
     settings = LeaderElectionConfig(
-        namespace=election.resource_namespace or _own_namespace(),
+        namespace=_state_place(options),
         name=election.resource_name,
         identity=unique_identity(),
         duration_seconds=election.lease_duration_seconds,
         renew_deadline_seconds=election.renew_deadline_seconds,
         retry_seconds=election.retry_period_seconds,
     )
-    return LeaderElector(client, settings, clock.wall, sleeper, clock.elapsed)
+    return LeaderElector(client, settings, clock.wall, sleeper, clock.elapsed, owner)
 
 
 def _ledger_place(options: ProcessOptions) -> tuple[str, str]:
     """Return namespace and name of the ConfigMap beside the lease."""
-    election = options.settings.leader_election
-    return election.resource_namespace or _own_namespace(), f"{election.resource_name}-ledger"
+    return _state_place(options), f"{options.settings.leader_election.resource_name}-ledger"
+
+
+def _state_place(options: ProcessOptions) -> str:
+    """Return the namespace of lease and ledger."""
+    return options.settings.leader_election.resource_namespace or _own_namespace()
 
 
 def _own_namespace() -> str:

@@ -45,6 +45,8 @@ class ProcessOptions:
     compare_seconds: float = 900.0
     #: Evict all victims through the eviction API, so that no right to delete pods is needed.
     evict_only: bool = False
+    #: Name of the Deployment that is to own lease and ledger; empty for none.
+    owner_deployment: str = ""
     #: All flags with the values in force, by name, as Go writes them.
     flags: Mapping[str, str] = field(default_factory=dict)
     #: Folder of the flight recorder; empty for no recording.

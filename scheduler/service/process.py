@@ -147,6 +147,7 @@ class _Scheduler:
             await stack.enter_async_context(self._parts.extenders)
             tasks = [asyncio.create_task(informer.run()) for informer in self._parts.informers]
             tasks.append(asyncio.create_task(self._parts.policies.run()))
+            tasks.append(asyncio.create_task(self._parts.keep_ledger()))
             tasks.append(asyncio.create_task(self._loop.run()))
             if self._options.compare_seconds > 0:
                 tasks.append(asyncio.create_task(self._parts.comparer.run()))
@@ -198,6 +199,7 @@ class _Scheduler:
             return LOST_LEASE
         self._log.info("stopping")
         await self._writer.drain(DRAIN_SECONDS)
+        await self._parts.leave_ledger()
         await _cancel([leading])
         if self._elector is not None:
             await self._elector.release()

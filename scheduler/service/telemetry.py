@@ -191,6 +191,18 @@ class ApiTelemetry(Instrumentation):
         """Log that the ledger could not be read."""
         self._log.warning("ledger_unreadable", problem=problem)
 
+    def ledger_changed(self, problem: str) -> None:
+        """Log that something else has changed the ledger."""
+        self._log.warning("ledger_changed", problem=problem)
+
+    def ledger_not_restored(self, problem: str) -> None:
+        """Log that the ledger could not be written again."""
+        self._log.warning("ledger_not_restored", problem=problem)
+
+    def unowned(self, problem: str) -> None:
+        """Log that lease and ledger do not get an owner."""
+        self._log.warning("owner_not_set", problem=problem)
+
     def authorization_unavailable(self, problem: str) -> None:
         """Log that callers of the pages cannot be reviewed, so that access is refused."""
         self._log.warning("authorization_unavailable", problem=problem)

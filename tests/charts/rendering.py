@@ -303,8 +303,9 @@ class Helm:
         Raises:
             ValueError: helm says no; the message is what it says.
         """
-        versions = () if command in ("upgrade", "uninstall") else ("--kube-version", KUBERNETES)
-        given = () if command == "uninstall" else ("--values=-",)
+        installs = command in ("upgrade", "uninstall", "rollback")
+        versions = () if installs else ("--kube-version", KUBERNETES)
+        given = () if command in ("uninstall", "rollback") else ("--values=-",)
         answer = subprocess.run(
             [self.path, command, *arguments, *versions, *given],
             input=yaml.safe_dump(dict(values or {})),

@@ -107,23 +107,28 @@ def installed(helm: Helm, control_plane: ControlPlane, namespace: str) -> Iterat
 def scheduler(
     helm: Helm, control_plane: ControlPlane, installed: str, tmp_path: Path
 ) -> Iterator[str]:
-    """Run the installed scheduler on this machine: its account, its configuration, its flags."""
-    path = f"/apis/apps/v1/namespaces/{installed}/deployments/{RELEASE}"
-    objects = [control_plane.api.get(path) | {"kind": "Deployment"}]
-    config = tmp_path / "config.yaml"
+    """Run the installed scheduler on this machine."""
+    start(control_plane, installed, tmp_path, RELEASE)
+    yield installed
+    control_plane.stop(RELEASE)
+
+
+def start(cluster: ControlPlane, namespace: str, folder: Path, process: str) -> None:
+    """Start a replica of what is installed: its account, its configuration, its flags."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{RELEASE}"
+    objects = [cluster.api.get(path) | {"kind": "Deployment"}]
+    config = folder / "config.yaml"
     config.write_text(configuration(objects))
     flags = container(objects)["args"]
     mounted = "--config=/etc/preemptive-scheduler/config.yaml"
     assert mounted in flags
-    kubeconfig = control_plane.service_account_kubeconfig(installed, RELEASE)
+    kubeconfig = cluster.service_account_kubeconfig(namespace, RELEASE)
     argv = [
         sys.executable, "-m", "scheduler.cli.main",
         *(flag for flag in flags if flag != mounted),
         f"--config={config}", f"--kubeconfig={kubeconfig}", "--secure-port=0",
     ]  # fmt: skip
-    control_plane.run(RELEASE, argv, {**os.environ, "PYTHONPATH": str(ROOT)})
-    yield installed
-    control_plane.stop(RELEASE)
+    cluster.run(process, argv, {**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlane, scheduler: str):

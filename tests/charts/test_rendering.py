@@ -15,10 +15,8 @@ pytestmark = pytest.mark.chart
 DEFAULT_KINDS = {
     "ClusterRole": 4,
     "ClusterRoleBinding": 1,
-    "ConfigMap": 1,
     "Deployment": 1,
     "FlowSchema": 2,
-    "Lease": 1,
     "PodDisruptionBudget": 1,
     "Role": 1,
     "RoleBinding": 2,
@@ -101,7 +99,7 @@ def test_without_values_there_is_what_an_installation_needs_and_nothing_else(hel
 def test_objects_that_the_user_provides_are_not_rendered(helm: Helm):
     objects = helm.template(VALUES["everything given by others"])
 
-    assert {each["kind"] for each in objects} == {"ConfigMap", "Deployment", "Lease"}
+    assert {each["kind"] for each in objects} == {"Deployment"}
     assert pod(objects)["spec"]["serviceAccountName"] == "given"
 
 
@@ -230,7 +228,17 @@ def test_without_a_lease_there_is_no_right_to_one(helm: Helm):
     objects = helm.template(VALUES["one replica without a lease"])
 
     resources = [each["resources"] for each in one(objects, "Role")["rules"]]
-    assert resources == [["configmaps"], ["configmaps"]]
+    assert resources == [["configmaps"], ["configmaps"], ["deployments"]]
+
+
+def test_no_state_of_the_process_is_part_of_the_release(helm: Helm):
+    for values in VALUES.values():
+        objects = helm.template(values)
+
+        assert of_kind(objects, "Lease") == []
+        assert [each for each in of_kind(objects, "ConfigMap") if not each.get("data")] == []
+        name = one(objects, "Deployment")["metadata"]["name"]
+        assert f"--owner-deployment={name}" in container(objects)["args"]
 
 
 def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: Helm):

@@ -300,6 +300,7 @@ def test_run_logs_its_flags_with_their_effective_values(tmp_path: Path):
         "leader-elect-resource-namespace": "",
         "leader-elect-retry-period": "2s",
         "logging-format": "json",
+        "owner-deployment": "",
         "recording-dir": "",
         "recording-retention": "2h0m0s",
         "recording-size": "67108864",

@@ -68,6 +68,8 @@ def test_uninstalling_leaves_nothing_but_definitions(
 
     release.uninstall()
 
+    # The garbage collector deletes it after its owner.
+    cluster.api.wait_for(release.lease_path, lambda lease: lease is None)
     left = {each for each in everything(operator) - before if is_ours(each, release.name)}
     assert {each for each in left if "customresourcedefinitions/" not in each} == set()
     await_pod(cluster.api, namespace, "placed")

@@ -26,6 +26,7 @@ class Heard(Instrumentation):
     interruptions: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     ledger: list[tuple[str, str]] = field(default_factory=list)
+    unowned_because: list[str] = field(default_factory=list)
     dropped: int = 0
     restarts: int = 0
 
@@ -49,6 +50,15 @@ class Heard(Instrumentation):
 
     def ledger_unreadable(self, problem: str) -> None:
         self.ledger.append(("unreadable", problem))
+
+    def ledger_changed(self, problem: str) -> None:
+        self.ledger.append(("changed", problem))
+
+    def ledger_not_restored(self, problem: str) -> None:
+        self.ledger.append(("not restored", problem))
+
+    def unowned(self, problem: str) -> None:
+        self.unowned_because.append(problem)
 
     def event_dropped(self) -> None:
         self.dropped += 1

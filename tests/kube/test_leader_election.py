@@ -83,14 +83,11 @@ async def test_the_second_candidate_waits(api: FakeApi, candidate: Candidate, wa
 
 
 async def test_a_lease_that_is_not_renewed_is_taken_over(api: FakeApi, candidate: Candidate):
-    hold(api, "dead", leaseDurationSeconds=0.1)
+    hold(api, "dead", leaseDurationSeconds=1)
     lease = candidate("b", **SHORT)
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
 
     assert await lease.acquire(), "it was held before"
 
-    assert loop.time() - begun >= 0.1
     assert spec(api)["holderIdentity"] == "b"
     assert spec(api)["leaseTransitions"] == 5
     assert spec(api)["acquireTime"] == "2026-01-01T00:00:00.250000Z"
@@ -98,13 +95,13 @@ async def test_a_lease_that_is_not_renewed_is_taken_over(api: FakeApi, candidate
 
 
 async def test_a_lease_that_is_renewed_is_not_taken_over(api: FakeApi, candidate: Candidate):
-    hold(api, "other", leaseDurationSeconds=0.1)
-    lease = candidate("b")
+    hold(api, "other", leaseDurationSeconds=1)
+    lease = candidate("b", duration_seconds=0.1)
     task = asyncio.create_task(lease.acquire())
 
     for number in range(13):
-        await asyncio.sleep(0.02)
-        hold(api, "other", leaseDurationSeconds=0.1, renewTime=str(number))
+        await asyncio.sleep(0.1)
+        hold(api, "other", leaseDurationSeconds=1, renewTime=str(number))
 
     assert not task.done()
     task.cancel()

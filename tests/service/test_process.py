@@ -172,6 +172,7 @@ async def test_a_standby_decides_by_what_the_former_leader_has_written_last(
     api: FakeApi, start: Any
 ):
     held = {"holderIdentity": "other", "leaseDurationSeconds": 600, "renewTime": RENEWED}
+    released = {**held, "holderIdentity": "", "leaseDurationSeconds": 1}
     api.store.put("leases", {"metadata": named(LEASE), "spec": held})
     api.store.put("nodes", node("n1"))
     api.store.put("pods", asking(pod("waiting"), "3"))
@@ -183,7 +184,7 @@ async def test_a_standby_decides_by_what_the_former_leader_has_written_last(
 
     api.store.listeners.remove(api._changed)  # watches lag from here on
     api.store.put("pods", asking(pod("bound", node="n1"), "3"))
-    api.store.put("leases", {"metadata": named(LEASE), "spec": {**held, "holderIdentity": ""}})
+    api.store.put("leases", {"metadata": named(LEASE), "spec": released})
 
     await process.logs("pod_unschedulable")
     assert ("create", "pods/binding") not in asked(api)

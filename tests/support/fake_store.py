@@ -22,9 +22,12 @@ LISTS: Final = {
     "configmaps": ("v1", "ConfigMap"),
     "leases": ("coordination.k8s.io/v1", "Lease"),
     "events": ("events.k8s.io/v1", "Event"),
+    "deployments": ("apps/v1", "Deployment"),
 }
 #: Conditions are merged by type; everything else in a status patch is replaced or removed.
 MERGED_BY_TYPE: Final = "conditions"
+#: Metadata that a patch replaces.
+OWNED: Final = ("ownerReferences", "labels")
 
 
 class Refusal(Exception):
@@ -221,6 +224,7 @@ class Store:
         for part, patch in sent.items():
             if part == "metadata":
                 new[part] = _annotated(found[part], patch.get("annotations") or {})
+                new[part] |= {key: patch[key] for key in OWNED if key in patch}
                 continue
             new[part] = {**found.get(part, {})}
             for name, value in patch.items():

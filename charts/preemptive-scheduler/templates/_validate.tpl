@@ -173,6 +173,7 @@ leader-elect-retry-period: leaderElection.retryPeriod
 leader-elect-resource-lock: leaderElection
 leader-elect-resource-name: fullnameOverride
 leader-elect-resource-namespace: the namespace of the release
+owner-deployment: fullnameOverride
 secure-port: nothing, as probes and Service need port 10259
 write-config-to: nothing, as the scheduler would end
 {{- end -}}

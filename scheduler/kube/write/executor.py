@@ -207,11 +207,10 @@ class EffectExecutor:
             raise ApiError(0, "", "there is no place to write the ledger to")
         while True:
             self._retry.check(attempt)
-            request = self._ledger.request(effect.text)
             try:
-                await self._ledger.save(self._client, request, effect.text)
+                await self._ledger.save(self._client, effect.text)
             except (Conflict, NotFound, *TRANSIENT) as error:
-                await self._retry.pause(request, error, attempt)
+                await self._retry.pause(self._ledger.request(effect.text), error, attempt)
             else:
                 return
 
