@@ -131,3 +131,9 @@ async def http(server: Server) -> AsyncIterator[Http1]:
     made = Http1(server.url, None, None, {"User-Agent": "test"})
     yield made
     await made.close()
+
+
+@pytest.fixture(params=[True, False], ids=["by a stream", "in pages"])
+def streams(request: pytest.FixtureRequest, api: FakeApi) -> None:
+    """Have lists come in either way."""
+    api.streams_lists = request.param

@@ -16,6 +16,9 @@ from tests.support.fake_api import FakeApi
 #: The wall clock of all tests: 2026-01-01T00:00:00Z and a bit.
 NOW = 1_767_225_600.25
 
+#: Patterns of the path of a watch that continues from a version, and of a list by a stream.
+WATCH, STREAM = r"resourceVersion=\d", "sendInitialEvents="
+
 
 @dataclass
 class Heard(Instrumentation):
