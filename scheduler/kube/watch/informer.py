@@ -58,10 +58,13 @@ HEALTHY_SECONDS: Final = 1.0
 #: After so many failures of a watch in a row all objects are listed. With a silent connection each
 #: time that takes five minutes, which is also when the age of the watch becomes an alert.
 FAILED_WATCHES: Final = 3
-#: Seconds until a server that does not have an optional resource is asked again. Where there were
-#: objects before, the first answer is not trusted, and the server is asked sooner.
-ABSENT_SECONDS: Final = 30.0
+#: Seconds until a server without an optional resource is asked again, at first and later.
 ABSENT_AT_FIRST_SECONDS: Final = 5.0
+ABSENT_SECONDS: Final = 30.0
+#: For how long no answer may have an optional resource, until its objects are taken for gone. While
+#: the control plane is upgraded, servers with and without it answer in turns. A connection lives no
+#: longer than that, so more than one server is asked if there are several.
+ABSENT_AGREED_SECONDS: Final = 600.0
 
 
 class Informer(Generic[ObjectT]):
@@ -103,8 +106,9 @@ class Informer(Generic[ObjectT]):
         self._confirmed_at = 0.0
         #: Whether a failure may mean that the server's history was replaced.
         self._doubt = False
-        #: Times in a row that the server was found not to have the resource.
+        #: Times in a row that the server was found not to have the resource, and since when.
         self._absences = 0
+        self._absent_at = 0.0
         #: Set when a list that has not begun yet was handed over.
         self._listed: list[asyncio.Event] = []
         #: Ends the open watch.
@@ -191,18 +195,20 @@ class Informer(Generic[ObjectT]):
     def _record_absence(self) -> float:
         """Record that the server does not have the resource; return how long to wait.
 
-        Where there were objects, the resource must be missing twice, some seconds apart: a server
-        that starts does not have all of its resources yet.
+        Where there were objects, the resource must be missing for some minutes: a server that
+        starts does not have all of its resources yet, and one of another release never has them.
 
         Returns:
             Seconds.
         """
+        if not self._absences:
+            self._absent_at = _now()
         self._absences += 1
         self._retry.watch_worked()
         self._retry.problem = ""
         had_objects = bool(len(self._known) or self._known.undecodable)
-        if had_objects and self._absences == 1:
-            return ABSENT_AT_FIRST_SECONDS
+        if had_objects and _now() - self._absent_at < ABSENT_AGREED_SECONDS:
+            return ABSENT_AT_FIRST_SECONDS if self._absences == 1 else ABSENT_SECONDS
         if had_objects or not self.synced.is_set():
             self._complete_list(set())
         return ABSENT_SECONDS
