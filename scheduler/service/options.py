@@ -45,6 +45,8 @@ class ProcessOptions:
     compare_seconds: float = 900.0
     #: Evict all victims through the eviction API, so that no right to delete pods is needed.
     evict_only: bool = False
+    #: End the process when all API servers have another release than the one that is followed.
+    restart_on_change: bool = False
     #: All flags with the values in force, by name, as Go writes them.
     flags: Mapping[str, str] = field(default_factory=dict)
     #: Folder of the flight recorder; empty for no recording.

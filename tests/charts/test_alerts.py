@@ -3,6 +3,8 @@
 promtool evaluates the rules as the chart renders them. Every case is the healthy cluster of
 `HEALTH` with some series in trouble from minute 60 on, for an hour: so an alert that health hides,
 because other pods are bound and preempted meanwhile, fails its test.
+
+The file is longer than others because each alert has its case in one table.
 """
 
 import json
@@ -69,6 +71,19 @@ class Counter:
         return made
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Values, each from a minute on; `None` where there is no sample."""
+
+    values: Mapping[int, float | None]
+
+    def samples(self) -> Samples:
+        made: Samples = []
+        for begin, value in self.values.items():
+            made[begin:] = [NONE if value is None else f"{value:g}"] * (LAST - begin)
+        return made
+
+
 def steady(value: float) -> Gauge:
     return Gauge(value, value)
 
@@ -77,7 +92,7 @@ def growing(rate: float) -> Counter:
     return Counter(rate, rate)
 
 
-Cluster: TypeAlias = Mapping[str, Gauge | Counter]
+Cluster: TypeAlias = Mapping[str, Gauge | Counter | Steps]
 
 ATTEMPTS: Final = "scheduler_scheduling_attempt_duration_seconds_bucket"
 WASTED: Final = "scheduler_preemption_victims_wasted_total"
@@ -136,6 +151,10 @@ HEALTH: Final[Cluster] = {
     'scheduler_watch_age_seconds{pod="a",resource="pods"}': steady(20),
     'scheduler_watch_age_seconds{pod="b",resource="pods"}': steady(50),
     'scheduler_cache_drift{difference="stale",pod="a",resource="pods"}': steady(0),
+    'scheduler_reference_mismatch{pod="a"}': steady(0),
+    'scheduler_reference_mismatch{pod="b"}': steady(0),
+    'scheduler_reference_info{pod="a",reference="v1.36.3"}': steady(1),
+    'scheduler_reference_info{pod="b",reference="v1.36.3"}': steady(1),
     f'{LAG}{{le="0.008",pod="a"}}': growing(240),
     f'{LAG}{{le="1.024",pod="a"}}': growing(240),
     f'{LAG}{{le="+Inf",pod="a"}}': growing(240),
@@ -272,6 +291,18 @@ CASES: Final[Mapping[str, Case]] = {
         1, 1, "a has 2 stale objects of pods: a watch missed an event.",
         labels={"pod": "a", "resource": "pods", "difference": "stale"},
     ),
+    "ReferenceMismatch": Case(
+        {'scheduler_reference_mismatch{pod="b"}': Gauge(0, 1)},
+        46, 11, "b follows another release of kube-scheduler than an API server has.",
+        labels={"pod": "b"},
+    ),
+    "ReferencesDiffer": Case(
+        {
+            'scheduler_reference_info{pod="b",reference="v1.36.3"}': Gauge(1, None),
+            'scheduler_reference_info{pod="b",reference="v1.37.2"}': Gauge(None, 1),
+        },
+        16, 6, "Replicas follow 2 releases of kube-scheduler: a failover changes decisions.",
+    ),
     "LoopLag": Case(
         {f'{LAG}{{le="0.008",pod="a"}}': Counter(240, 120)},
         20, 11, "The loop of a is up to 1.004s late; reads and writes are delayed as much.",
@@ -385,5 +416,24 @@ def test_a_busy_healthy_cluster_has_no_alert_not_even_a_pending_one(rules: Rules
         promql_expr_test=[
             {"expr": "count by (alertname) (ALERTS)", "eval_time": f"{minute}m", "exp_samples": []}
             for minute in (1, 5, 16, 61, LAST - 1)
+        ],
+    )
+
+
+def test_the_upgrade_of_a_control_plane_raises_no_alert(rules: Rules):
+    """API servers of both releases answer from minute 60 to 80; replicas restart ten later."""
+    upgrade: dict[str, Steps] = {}
+    for pod, minute in (("a", 92), ("b", 90)):
+        info = f'scheduler_reference_info{{pod="{pod}",reference='
+        upgrade[f'scheduler_reference_mismatch{{pod="{pod}"}}'] = Steps({0: 0, 60: 1, minute: 0})
+        upgrade[f'{info}"v1.36.3"}}'] = Steps({0: 1, minute: None})
+        upgrade[f'{info}"v1.37.2"}}'] = Steps({0: None, minute: 1})
+
+    firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    rules.check(
+        {**HEALTH, **upgrade},
+        promql_expr_test=[
+            {"expr": firing, "eval_time": f"{minute}m", "exp_samples": []}
+            for minute in range(60, 150, 5)
         ],
     )
