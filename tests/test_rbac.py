@@ -119,19 +119,6 @@ class EndlessSilence(Stream):
         return b""
 
 
-class NoStream(EndlessSilence):
-    """The answer of a server that lists in pages only."""
-
-    status = 422
-
-    def __init__(self) -> None:
-        self._body = b'{"kind":"Status"}'
-
-    async def read(self) -> bytes:
-        body, self._body = self._body, b""
-        return body
-
-
 @dataclass
 class Recorder:
     """A transport that notes every request, and answers from a queue or with an empty object."""
@@ -153,7 +140,7 @@ class Recorder:
     @contextlib.asynccontextmanager
     async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
         self.requests.append(("GET", path))
-        yield NoStream() if "sendInitialEvents" in path else EndlessSilence()
+        yield EndlessSilence()
 
     @property
     def rights(self) -> set[Right]:

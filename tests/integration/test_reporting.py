@@ -229,7 +229,7 @@ def limited(plane, *, without):
     return plane.kubeconfig_for(name)
 
 
-@pytest.mark.parametrize("without", [("watch", "nodes"), ("watch", "poddisruptionbudgets")])
+@pytest.mark.parametrize("without", [("list", "nodes"), ("list", "poddisruptionbudgets")])
 def test_a_missing_right_to_read_is_named_by_the_log_and_by_readyz(plane, schedulers, without):
     verb, resource = without
 

@@ -65,7 +65,6 @@ class Life:
     def __init__(self, seed: int) -> None:
         self.dice = Dice(0xA45, seed)
         self.api = FakeApi()
-        self.api.streams_lists = self.dice.chance(0.5)
         self.told: set[str] = set()
         self.counts: Counter[str] = Counter()
         #: How often each was deleted, and how often it was reported as gone.
@@ -113,8 +112,7 @@ class Life:
 
     def spoil(self) -> None:
         """Have something go wrong with requests from now on."""
-        dice = self.dice
-        path = dice.pick((KIND, "resourceVersion=", "sendInitialEvents=", "limit=2", "/apis"))
+        dice, path = self.dice, self.dice.pick((KIND, "watch=true", "limit=2", "limit=2", "/apis"))
         fault = Fault("GET", path, times=dice.number(1, 6))
         match dice.number(0, 3):
             case 0:

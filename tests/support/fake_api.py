@@ -316,9 +316,9 @@ class FakeApi:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         with contextlib.suppress(ConnectionResetError):
-            if not self.hangs_lists:
-                await response.write(b"".join(filter(None, lines)))
-            await self._stopped.wait()
+            if self.hangs_lists:
+                await self._stopped.wait()
+            await response.write(b"".join(filter(None, lines)))
         return response
 
     def _missed(self, kind: str, version: int, selector: str) -> asyncio.Queue[bytes | None]:

@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     lists = commands.add_parser("lists", help="measure a start with many pods, while etcd compacts")
     lists.add_argument("--pods", type=int, default=150_000)
     lists.add_argument("--bytes", type=int, default=11_000, help="size of a pod as JSON")
-    lists.add_argument("--way", choices=lists_of_pods.WAYS, default="stream")
+    lists.add_argument("--way", choices=lists_of_pods.WAYS, default="pages")
     lists.add_argument("--no-compaction", action="store_true", help="leave the history alone")
     lists.set_defaults(command=_lists)
 

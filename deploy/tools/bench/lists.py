@@ -22,12 +22,12 @@ from deploy.tools.controlplane.components import Settings
 
 __all__ = ["WAYS", "measure"]
 
-#: Feature gates and flags of the API server by the way in which lists come. Without its cache the
-#: pages of a list depend on the history in etcd, which is compacted after the first ones.
+#: Feature gates and flags of the API server by what becomes of a list. Without its cache the pages
+#: of a list depend on the history in etcd, and expire.
 WAYS: Final[dict[str, tuple[dict[str, bool], dict[str, str]]]] = {
-    "stream": ({}, {}),
-    "pages": ({"WatchList": False}, {}),
-    "pages-from-etcd": ({"WatchList": False}, {"watch-cache": "false"}),
+    "pages": ({}, {}),
+    "pages-then-stream": ({}, {"watch-cache": "false"}),
+    "pages-then-pages": ({"WatchList": False}, {"watch-cache": "false"}),
 }
 PODS_PER_NODE: Final = 30
 #: Objects in a transaction of etcd: below its limit of 1.5 MiB and of 128 operations.

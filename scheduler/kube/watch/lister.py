@@ -1,23 +1,25 @@
 """Lists all objects of a resource, in parts: no list is ever in memory as a whole.
 
-There are two ways. Either can fail where the other does not, so each is tried after the other:
+There are two ways. Either can fail where the other does not, so each is tried after the other; the
+next list begins in the way that succeeded:
 
-* *By a stream*, at first: a watch that begins with all objects and says when these were all. The
-  API server sends it from its cache, so no compaction of etcd can end it, and it has no limit of
-  size or time but the ends that servers set. A server refuses it where its feature gate `WatchList`
-  is off; then the same list comes in pages.
-* *In pages*, after a stream that broke. They are one list only as long as etcd keeps the version of
-  the first one: five to ten minutes by default. Pages after that are refused (410), and a list
+* *In pages*, at first. They are one list only as long as the API server, or etcd, keeps the version
+  of the first one: at least five minutes by default. Pages after that are refused (410), and a list
   begins again, after a pause that the caller makes. A page that does not arrive, because it is too
   large or the connection is too slow, makes the pages of the next list half as long.
+* *By a stream*, after pages that broke: a watch that begins with all objects and says when these
+  were all. The API server sends it from its cache, so no compaction of etcd can end it, and it has
+  no limit of size or time but the ends that servers set. A server refuses it where its feature gate
+  `WatchList` is off; then the same list comes in pages. It costs the API server more CPU than pages
+  (docs/decisions/0005), so it is not the first way.
 
 Both are consistent: the objects are those at a version that the server had after the request, and a
 watch continues from there. What a broken list has handed over is true, but incomplete: objects that
 are gone are known after a complete one.
 
 Source: client-go v0.37.2 tools/cache/reflector.go, `watchList` and `list`; `WatchList` is on by
-default in API servers since v1.34. Differs: client-go lists in pages after any error of a stream,
-and after an expired page without pages, which needs memory for the whole list.
+default in API servers since v1.34. Differs: client-go streams at first, lists in pages after any
+error of that, and after an expired page without pages, which needs memory for the whole list.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from scheduler.kube.client.client import Client, Request
-from scheduler.kube.errors import ApiError, NotServed, Unreachable
+from scheduler.kube.errors import ApiError, Gone, NotServed, Unreachable
 from scheduler.kube.watch.decoding import Lines, ListPage, PageDecoder, WatchDecoder, ends_list
 from scheduler.kube.watch.known_objects import KnownObjects
 from scheduler.kube.watch.resources import ApiObject, ApiResource
@@ -94,7 +96,7 @@ class Lister(Generic[ObjectT]):
         self._pages = PageDecoder(resource.type, resource.kind)
         self._events = WatchDecoder(resource.type)
         #: Whether the next list is a stream.
-        self._streams = True
+        self._streams = False
 
     async def list_all(self) -> Listed:
         """Hand over all objects; those that are gone are left to the caller.
@@ -108,9 +110,8 @@ class Lister(Generic[ObjectT]):
             except ApiError as error:
                 if error.status not in NO_STREAM:
                     raise
-        listed = await self._list_in_pages()
-        self._limit = self._page_objects
-        return listed
+                self._streams = False
+        return await self._list_in_pages()
 
     # By a stream
 
@@ -123,44 +124,44 @@ class Lister(Generic[ObjectT]):
             "timeoutSeconds": str(STREAM_SECONDS),
         }
         seen: set[str] = set()
+        events: list[Event] = []
         lines = Lines()
-        async with self._client.stream(list_request(self._resource, query), LIST_SECONDS) as stream:
-            self._streams = False  # until it has come to its end
-            while chunk := await stream.read():
-                self._answered()
-                found = lines.feed(chunk)
-                for begin in range(0, len(found), self._page_objects):
-                    part = found[begin : begin + self._page_objects]
-                    if version := self._take_lines(part, seen):
-                        self._streams = True
-                        return Listed(seen, version)
-                    await asyncio.sleep(0)  # lets others run
+        request = list_request(self._resource, query)
+        try:
+            async with self._client.stream(request, LIST_SECONDS) as stream:
+                self._streams = False  # until it has come to its end
+                while chunk := await stream.read():
+                    self._answered()
+                    for line in lines.feed(chunk):
+                        if version := self._take_line(line, seen, events):
+                            self._streams = True
+                            return Listed(seen, version)
+                        if len(events) >= self._page_objects:
+                            part, events = events, []
+                            self._hand_over(part)
+                            await asyncio.sleep(0)  # lets others run
+        finally:
+            self._hand_over(events)
         raise Unreachable(f"cannot list {self._resource.name}: the server ended the list too early")
 
-    def _take_lines(self, lines: list[bytes], seen: set[str]) -> str:
-        """Hand over the objects in lines; return the version at the end of the list, else empty.
+    def _take_line(self, line: bytes, seen: set[str], events: list[Event]) -> str:
+        """Report the object in a line; return the version at the end of the list, else empty.
 
         Objects may change while they are listed; the lines are in the order of the changes.
         """
-        events: list[Event] = []
-        try:
-            for line in lines:
-                notice = self._events.decode(line)
-                if notice.type == "DELETED":
-                    seen.discard(notice.identity.key)
-                elif notice.type != "BOOKMARK":
-                    seen.add(notice.identity.key)
-                elif ends_list(line) and notice.identity.resource_version:
-                    return notice.identity.resource_version
-                self._known.take(notice, events)
-        finally:
-            self._hand_over(events)
+        notice = self._events.decode(line)
+        if notice.type == "DELETED":
+            seen.discard(notice.identity.key)
+        elif notice.type != "BOOKMARK":
+            seen.add(notice.identity.key)
+        elif ends_list(line):
+            return notice.identity.resource_version
+        self._known.take(notice, events)
         return ""
 
     # In pages
 
     async def _list_in_pages(self) -> Listed:
-        self._streams = True  # if this does not succeed
         seen: set[str] = set()
         page = await self._page("")
         while page.token:
@@ -173,6 +174,7 @@ class Lister(Generic[ObjectT]):
             finally:
                 following.cancel()
         self._take_page(page, seen)
+        self._limit = self._page_objects
         return Listed(seen, page.version)
 
     async def _page(self, token: str) -> ListPage[ObjectT]:
@@ -181,9 +183,13 @@ class Lister(Generic[ObjectT]):
             query["continue"] = token
         try:
             body = await self._client.call(list_request(self._resource, query))
+        except Gone:
+            self._streams = True
+            raise
         except NotServed:
             raise
-        except Unreachable:
+        except Unreachable as error:
+            self._streams = error.sent
             self._limit = max(1, self._limit // 2)
             raise
         page = self._pages.decode(body)

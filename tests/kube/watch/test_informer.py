@@ -13,7 +13,7 @@ from tests.kube.fixtures import Heard, Start, View, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
 
-@pytest.mark.usefixtures("streams")
+@pytest.mark.usefixtures("ways")
 async def test_lists_everything_in_parts(api: FakeApi, view: View, start: Start):
     for number in range(7):
         api.store.put("pods", pod(f"p{number}"))
@@ -28,7 +28,6 @@ async def test_lists_everything_in_parts(api: FakeApi, view: View, start: Start)
 async def test_the_next_page_is_asked_for_before_one_is_taken_over(
     api: FakeApi, view: View, start: Start, monkeypatch: pytest.MonkeyPatch
 ):
-    api.streams_lists = False
     for number in range(5):
         api.store.put("pods", pod(f"p{number}"))
     order = []
@@ -248,7 +247,6 @@ async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(
 
 
 async def test_a_list_that_has_begun_before_does_not_count(api: FakeApi, view: View, start: Start):
-    api.streams_lists = False
     for number in range(30):
         api.store.put("pods", pod(f"p{number}"))
     informer = await start(page_objects=1)

@@ -9,10 +9,9 @@ import pytest
 from scheduler.kube.http import connection
 from scheduler.kube.watch import lister
 from scheduler.model.events import PodGone, PodObserved
-from tests.kube.fixtures import STREAM, Heard, Start, View, Waits, until
+from tests.kube.fixtures import STREAM, Heard, Start, View, Waits, expired, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
-EXPIRED = b'{"kind":"Status","reason":"Expired"}'
 END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -33,9 +32,10 @@ def error(code: int, reason: str) -> bytes:
     return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
 
 
-def streamed(*lines: bytes) -> Fault:
-    """Have the next list by a stream send these lines, and end."""
-    return Fault("GET", STREAM, status=200, body=b"".join(lines))
+def stream(api: FakeApi, *lines: bytes) -> None:
+    """Have the first list come by a stream, which sends these lines, and ends."""
+    api.inject(expired("limit="))
+    api.inject(Fault("GET", STREAM, status=200, body=b"".join(lines)))
 
 
 def ways(api: FakeApi) -> list[str]:
@@ -51,19 +51,18 @@ def ways(api: FakeApi) -> list[str]:
 async def test_changes_while_objects_are_listed_count_in_their_order(
     api: FakeApi, view: View, start: Start
 ):
-    api.inject(
-        streamed(
-            line("ADDED", "deleted", 90),
-            line("ADDED", "kept", 20),  # objects do not come in the order of their versions
-            line("ADDED", "renewed", 70),
-            line("DELETED", "deleted", 102),
-            line("DELETED", "renewed", 103),
-            bookmark(104),
-            line("ADDED", "renewed", 105, uid="another"),
-            line("MODIFIED", "kept", 106),
-            bookmark(107, annotations=END),
-            line("ADDED", "later", 108),
-        )
+    stream(
+        api,
+        line("ADDED", "deleted", 90),
+        line("ADDED", "kept", 20),  # objects do not come in the order of their versions
+        line("ADDED", "renewed", 70),
+        line("DELETED", "deleted", 102),
+        line("DELETED", "renewed", 103),
+        bookmark(104),
+        line("ADDED", "renewed", 105, uid="another"),
+        line("MODIFIED", "kept", 106),
+        bookmark(107, annotations=END),
+        line("ADDED", "later", 108),
     )
 
     await start(page_objects=2)
@@ -77,14 +76,13 @@ async def test_changes_while_objects_are_listed_count_in_their_order(
 
 
 async def test_what_a_pod_says_does_not_end_a_list(api: FakeApi, view: View, start: Start):
-    api.inject(
-        streamed(
-            line("ADDED", "hostile", 20, annotations=END),
-            bookmark(30),
-            bookmark(30, annotations={"k8s.io/initial-events-end": "false"}),
-            line("ADDED", "a", 40),
-            bookmark(50, annotations=END),
-        )
+    stream(
+        api,
+        line("ADDED", "hostile", 20, annotations=END),
+        bookmark(30),
+        bookmark(30, annotations={"k8s.io/initial-events-end": "false"}),
+        line("ADDED", "a", 40),
+        bookmark(50, annotations=END),
     )
 
     await start()
@@ -94,19 +92,29 @@ async def test_what_a_pod_says_does_not_end_a_list(api: FakeApi, view: View, sta
 
 @pytest.mark.parametrize("status", [400, 422])
 async def test_a_server_that_streams_no_lists_is_asked_for_pages_at_once(
-    api: FakeApi, view: View, start: Start, waits: Waits, heard: Heard, status: int
+    api: FakeApi, view: View, start: Start, waits: Waits, status: int
 ):
     for number in range(5):
         api.store.put("pods", pod(f"p{number}"))
+    api.inject(expired("continue="))
     api.inject(Fault("GET", STREAM, status=status))
 
-    informer = await start(page_objects=2)
+    await start(page_objects=2)
+
     assert view.equals(api)
-    assert (waits.slept, heard.interruptions) == ([], [])
-    assert ways(api)[:4] == ["stream", "pages", "page", "page"]
+    assert waits.slept == [0.5]
+    assert ways(api)[:6] == ["pages", "page", "stream", "pages", "page", "page"]
+
+
+async def test_the_next_list_comes_in_the_way_that_succeeded(
+    api: FakeApi, view: View, start: Start
+):
+    api.inject(expired("limit="))
+    informer = await start()
 
     await informer.list_again()
-    assert ways(api)[-1] == "stream"  # it may have been upgraded
+
+    assert [way for way in ways(api) if way != "watch"] == ["pages", "stream", "stream"]
 
 
 @pytest.mark.parametrize(
@@ -123,14 +131,14 @@ async def test_a_stream_that_breaks_is_followed_by_pages(
 ):
     kept = api.store.put("pods", pod("kept"))["metadata"]
     old = line("ADDED", "kept", kept["resourceVersion"], uid=kept["uid"])
-    api.inject(streamed(old, line("ADDED", "gone", 30), *lines))
+    stream(api, old, line("ADDED", "gone", 30), *lines)
 
     await start()
 
     assert view.equals(api)
     assert [type(event) for event in view.events] == [PodObserved, PodObserved, PodGone]
-    assert [each.startswith(problem) for each in heard.interruptions] == [True]
-    assert ways(api)[:2] == ["stream", "pages"]
+    assert heard.interruptions[1].startswith(problem)
+    assert ways(api)[:3] == ["pages", "stream", "pages"]
 
 
 async def test_a_stream_that_is_silent_is_followed_by_pages(
@@ -138,6 +146,7 @@ async def test_a_stream_that_is_silent_is_followed_by_pages(
 ):
     monkeypatch.setattr(lister, "LIST_SECONDS", 0.1)
     api.store.put("pods", pod("a"))
+    api.inject(expired("limit="))
     api.hangs_lists = True
 
     await start()
@@ -163,14 +172,13 @@ def thousands(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 async def test_a_page_that_expires_begins_the_list_again_in_pages(
     thousands: FakeApi, view: View, start: Start
 ):
-    thousands.inject(Fault("GET", "continue=", status=410, body=EXPIRED))
+    thousands.inject(expired("continue="))
 
     await start(page_objects=100)
 
     assert view.equals(thousands)
     assert len(view.events) == 400
-    again = ["stream", "pages", "page"]
-    assert ways(thousands)[:8] == [*again, *again, "page", "page"]
+    assert ways(thousands)[:7] == ["pages", "page", "stream", "pages", "page", "page", "page"]
 
 
 async def test_pages_that_are_too_large_get_smaller(thousands: FakeApi, view: View, start: Start):
@@ -187,17 +195,27 @@ async def test_pages_that_are_too_large_get_smaller(thousands: FakeApi, view: Vi
     assert any("limit=400&" in each.path for each in thousands.requests[before:])
 
 
+async def test_pages_that_are_too_large_are_followed_by_a_stream(
+    thousands: FakeApi, view: View, start: Start
+):
+    thousands.streams_lists = True
+
+    await start(page_objects=400)
+
+    assert view.equals(thousands)
+    assert ways(thousands)[:2] == ["pages", "stream"]
+
+
 async def test_lists_that_break_again_and_again_are_at_most_one_in_half_a_minute(
     api: FakeApi, view: View, start: Start, waits: Waits
 ):
     for number in range(4):
         api.store.put("pods", pod(f"p{number}"))
-    api.inject(Fault("GET", STREAM, times=5, status=200, body=line("ADDED", "x", 30)))
-    api.inject(Fault("GET", "continue=", times=4, status=410, body=EXPIRED))
+    api.inject(Fault("GET", STREAM, times=4, status=200, body=line("ADDED", "x", 30)))
+    api.inject(expired("continue=", times=5))
 
     await start(page_objects=2)
 
     assert view.equals(api)
     assert waits.slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
-    broken = ["stream", "pages", "page"]
-    assert ways(api)[: 5 * 3] == broken * 5
+    assert ways(api)[:15] == ["pages", "page", "stream"] * 5
