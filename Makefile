@@ -305,6 +305,12 @@ bench-recorder: setup $(BENCH_VENV)/.ready ## compare with and without the recor
 	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver > /dev/null
 	@$(BENCH) recorder '$(or $(WORKLOAD),Basic)' --size '$(SIZE)' --rounds '$(or $(ROUNDS),5)'
 
+# 150,000 pods of 11 kB need some 25 GiB of memory, most of it for etcd and the API server.
+.PHONY: bench-lists
+bench-lists: setup ## measure a start with many pods while etcd compacts; PODS=150000, WAY=pages|pages-then-stream|pages-then-pages
+	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver > /dev/null
+	@$(BIN)/python -m deploy.tools.bench lists --pods '$(or $(PODS),150000)' --way '$(or $(WAY),pages)'
+
 .PHONY: bench-core
 bench-core: setup ## measure decisions without an API server; fails if one is above its budget
 	$(BIN)/python -m tests.perf.bench_core

@@ -88,6 +88,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="release of kube-scheduler whose decisions are reproduced; auto is that of the API"
         " server (default: the one in the configuration, else auto)",
     )  # fmt: skip
+    command.add_argument(
+        "--reference-change", choices=("report", "restart"), default="report",
+        help="what follows when all API servers have had another release for ten minutes: restart"
+        " ends the process with exit code 0, so that it is started again (default: report)",
+    )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))
     command.set_defaults(func=run)
@@ -275,6 +280,7 @@ def options(
         denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
         evict_only=arguments.evict_only,
         owner_deployment=arguments.owner_deployment,
+        restart_on_change=arguments.reference_change == "restart",
         compare_seconds=arguments.compare_cache_period,
     )
 

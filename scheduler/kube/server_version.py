@@ -20,6 +20,17 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
     major: str
     minor: str
     git_version: str = ""
+    #: Those that the server is told to behave as (`--emulated-version`); servers before v1.33 do
+    #: not give them.
+    emulation_major: str = ""
+    emulation_minor: str = ""
+
+    @property
+    def behaves_as(self) -> tuple[str, str]:
+        """Major and minor version of the API, as text."""
+        if self.emulation_major and self.emulation_minor:
+            return self.emulation_major, self.emulation_minor
+        return self.major, self.minor
 
 
 _DECODER: Final = msgspec.json.Decoder(ServerVersion)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler.core.machine import Machine
 from scheduler.framework.extender_protocol import whole_nodes
+from scheduler.kube import server_version
 from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
@@ -24,6 +25,7 @@ from scheduler.kube.extenders import Extenders
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
 from scheduler.kube.release_owner import ReleaseOwner
+from scheduler.kube.server_version import ServerVersion
 from scheduler.kube.watch.cache_comparer import CacheComparer, ComparerSettings
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.raw_objects import RawNodes, RawPods
@@ -31,6 +33,7 @@ from scheduler.kube.watch.resources import RESOURCES
 from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.model.events import ClockAhead, Event, LedgerLoaded
+from scheduler.model.releases import Reference
 from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
 from scheduler.observe.logs.logs import Logs
@@ -43,6 +46,7 @@ from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
 from scheduler.service.recording import Recording
 from scheduler.service.release_finder import ReleaseFinder
+from scheduler.service.release_watch import ReleaseWatch
 from scheduler.service.serving import Parts, Serving
 from scheduler.service.telemetry import (
     ApiTelemetry,
@@ -80,7 +84,7 @@ class Composition:
     def __init__(self, options: ProcessOptions, surroundings: Surroundings) -> None:
         settings, clock, logs = options.settings, surroundings.clock, surroundings.logs
         self.options, self.release, self.clock = options, surroundings.release, clock
-        self.log, self.flush = logs.logger, logs.flush
+        self.log, self.flush, self._where = logs.logger, logs.flush, surroundings.where
         self._metrics = Metrics(CollectorRegistry())
         self.stopping = asyncio.Event()
         self.machine = Machine(
@@ -183,6 +187,38 @@ class Composition:
         """Have metrics tell whether this process is ready, and its certificate valid."""
         self._metrics.provide("scheduler_ready", lambda: {(): int(self.serving.is_ready())})
         provide_certificate(self._metrics, validity)
+
+    def release_watch(self) -> ReleaseWatch | None:
+        """Return what looks at the releases of the API servers; `None` where none is followed."""
+        provide = functools.partial(self._metrics.provide, "scheduler_reference_mismatch")
+        if not self.options.settings.follows_server:
+            provide(lambda: {(): 0})
+            return None
+        watch = ReleaseWatch(
+            used=self.machine.reference,
+            read=self._read_version,
+            sleeper=new_sleeper(),
+            elapsed=self.clock.elapsed,
+            log=self.log,
+            leads=lambda: self.elector is None or self.elector.is_leader,
+            restart=self._restart_as if self.options.restart_on_change else None,
+        )
+        provide(lambda: {(): int(watch.agreement.differs)})
+        return watch
+
+    async def _read_version(self) -> ServerVersion:
+        """Return the version of an API server, over a new connection."""
+        async with HttpTransport(self._where, USER_AGENT) as transport:
+            return await server_version.read(Client(transport, self._api_telemetry))
+
+    def _restart_as(self, reference: Reference) -> None:
+        """End the process gracefully, so that it starts with another release.
+
+        Raises:
+            ConfigError: It could not, because that release does not know a setting.
+        """
+        self.options.decided_as(reference)
+        self.stopping.set()
 
     def client_ca(self, sink: Callable[[str], object]) -> ClientCaReader | None:
         """Return what keeps the client CA up to date; `None` where callers need no credentials."""

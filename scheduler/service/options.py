@@ -47,6 +47,8 @@ class ProcessOptions:
     evict_only: bool = False
     #: Name of the Deployment that is to own lease and ledger; empty for none.
     owner_deployment: str = ""
+    #: End the process when all API servers have another release than the one that is followed.
+    restart_on_change: bool = False
     #: All flags with the values in force, by name, as Go writes them.
     flags: Mapping[str, str] = field(default_factory=dict)
     #: Folder of the flight recorder; empty for no recording.

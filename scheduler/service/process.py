@@ -137,6 +137,7 @@ class _Scheduler:
         self._options, self._log = parts.options, parts.log
         self._loop, self._writer, self._serving = parts.loop, parts.writer, parts.serving
         self._elector = parts.elector
+        self._releases = parts.release_watch()
 
     async def run(self) -> int:
         """Run until stopped; return the exit code."""
@@ -151,6 +152,8 @@ class _Scheduler:
             tasks.append(asyncio.create_task(self._loop.run()))
             if self._options.compare_seconds > 0:
                 tasks.append(asyncio.create_task(self._parts.comparer.run()))
+            if self._releases is not None:
+                tasks.append(asyncio.create_task(self._releases.run()))
             stack.push_async_callback(_cancel, tasks)
             tasks.append(asyncio.create_task(self._serving.pulse.keep()))
             web = await serving.web(self._serving.pages, self._log, self._parts.authorizer)
@@ -235,6 +238,8 @@ class _Scheduler:
         stood_by = await self._elector.acquire()
         self._serving.leads = True
         self._log.info("became_leader", lease=self._options.settings.leader_election.resource_name)
+        if self._releases is not None:
+            self._releases.look_soon()
         await self._decide(asyncio.create_task(self._elector.keep_renewing()), stood_by=stood_by)
         return "lease_lost"
 

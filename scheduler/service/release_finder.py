@@ -1,5 +1,7 @@
 """Chooses the release of kube-scheduler whose decisions are reproduced, when the process starts.
 
+`release_watch` looks later whether it still is that of the API servers.
+
 A release that the configuration names is used. Otherwise that of the API server is used, from
 `GET /version`. Decisions depend on it from the first observed object on, so it is read before
 anything is listed. If the server does not respond for some seconds, or not with a version, the
@@ -79,7 +81,7 @@ class ReleaseFinder:
             version = await server_version.read(self.client)
         except KubeError:
             return False
-        found = of_server(version.major, version.minor)
+        found = of_server(*version.behaves_as)
         return found is not None and found[0] != reference
 
     async def _version(self) -> tuple[Reference, bool]:
@@ -102,9 +104,9 @@ class ReleaseFinder:
             await backoff.wait()
 
     def _released(self, version: ServerVersion) -> tuple[Reference, bool]:
-        found = of_server(version.major, version.minor)
+        found = of_server(*version.behaves_as)
         if found is None:
-            raise ValueError(f"no version: {version.major!r}.{version.minor!r}")
+            raise ValueError(f"no version: {version.behaves_as}")
         return found
 
     def _say(self, reference: Reference, source: str) -> None:

@@ -57,6 +57,19 @@ class Counter:
         return made
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Values, each from a minute on; `None` where there is no sample."""
+
+    values: Mapping[int, float | None]
+
+    def samples(self) -> Samples:
+        made: Samples = []
+        for begin, value in self.values.items():
+            made[begin:] = [NONE if value is None else f"{value:g}"] * (LAST - begin)
+        return made
+
+
 def steady(value: float) -> Gauge:
     return Gauge(value, value)
 
@@ -65,7 +78,7 @@ def growing(rate: float) -> Counter:
     return Counter(rate, rate)
 
 
-Cluster: TypeAlias = Mapping[str, Gauge | Counter]
+Cluster: TypeAlias = Mapping[str, Gauge | Counter | Steps]
 
 ATTEMPTS: Final = "scheduler_scheduling_attempt_duration_seconds_bucket"
 DECISIONS: Final = "scheduler_scheduling_algorithm_duration_seconds_bucket"
@@ -146,6 +159,10 @@ HEALTH: Final[Cluster] = {
     'scheduler_watch_age_seconds{pod="a",resource="pods"}': steady(20),
     'scheduler_watch_age_seconds{pod="b",resource="pods"}': steady(50),
     'scheduler_cache_drift{difference="stale",pod="a",resource="pods"}': steady(0),
+    'scheduler_reference_mismatch{pod="a"}': steady(0),
+    'scheduler_reference_mismatch{pod="b"}': steady(0),
+    'scheduler_reference_info{pod="a",reference="v1.36.3"}': steady(1),
+    'scheduler_reference_info{pod="b",reference="v1.36.3"}': steady(1),
     # A certificate of ten days, a day old.
     f'{VALID_SINCE}{{pod="a"}}': steady(-774_000),
     f'{EXPIRES}{{pod="a"}}': steady(954_000),
@@ -300,6 +317,18 @@ CASES: Final[Mapping[str, Case]] = {
         {'scheduler_cache_drift{difference="stale",pod="a",resource="pods"}': Gauge(0, 2)},
         1, 1, "a has 2 stale objects of pods: a watch missed an event.",
         labels={"pod": "a", "resource": "pods", "difference": "stale"},
+    ),
+    "ReferenceMismatch": Case(
+        {'scheduler_reference_mismatch{pod="b"}': Gauge(0, 1)},
+        46, 11, "b follows another release of kube-scheduler than an API server has.",
+        labels={"pod": "b"},
+    ),
+    "ReferencesDiffer": Case(
+        {
+            'scheduler_reference_info{pod="b",reference="v1.36.3"}': Gauge(1, None),
+            'scheduler_reference_info{pod="b",reference="v1.37.2"}': Gauge(None, 1),
+        },
+        16, 6, "Replicas follow 2 releases of kube-scheduler: a failover changes decisions.",
     ),
     "LoopLag": Case(
         {f'{LAG}{{le="0.008",pod="a"}}': Counter(240, 120)},

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.tools.controlplane import binaries
 from scheduler.observe.metrics.catalogue import CATALOGUE
-from tests.charts.alert_cases import BEGIN, CASES, END, HEALTH, LAST, Cluster
+from tests.charts.alert_cases import BEGIN, CASES, END, HEALTH, LAST, Cluster, Steps
 from tests.charts.rendering import MONITORED, NAME, Helm, Json, one
 from tests.charts.test_monitoring import SERIES
 
@@ -195,3 +195,24 @@ def test_a_scheduler_that_has_never_been_there_is_down(rules: Rules):
     expected = {"eval_time": "6m", "alertname": rule["alert"], "exp_alerts": [said]}
 
     rules.run({"input_series": other, "alert_rule_test": [expected]})
+
+
+def test_the_upgrade_of_a_control_plane_raises_no_alert(rules: Rules):
+    """API servers of both releases answer from minute 60 to 80; replicas restart ten later."""
+    upgrade: dict[str, Steps] = {}
+    for pod, minute in (("a", 92), ("b", 90)):
+        info = f'scheduler_reference_info{{pod="{pod}",reference='
+        upgrade[f'scheduler_reference_mismatch{{pod="{pod}"}}'] = Steps({0: 0, 60: 1, minute: 0})
+        upgrade[f'{info}"v1.36.3"}}'] = Steps({0: 1, minute: None})
+        upgrade[f'{info}"v1.37.2"}}'] = Steps({0: None, minute: 1})
+
+    firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    rules.run(
+        {
+            "input_series": series({**HEALTH, **upgrade}),
+            "promql_expr_test": [
+                {"expr": firing, "eval_time": f"{minute}m", "exp_samples": []}
+                for minute in range(60, 150, 5)
+            ],
+        }
+    )

@@ -305,6 +305,7 @@ def test_run_logs_its_flags_with_their_effective_values(tmp_path: Path):
         "recording-retention": "2h0m0s",
         "recording-size": "67108864",
         "reference": "",
+        "reference-change": "report",
         "secure-port": "10259",
         "tls-cert-file": "",
         "tls-cipher-suites": "[TLS_AES_128_GCM_SHA256]",

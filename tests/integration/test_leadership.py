@@ -148,7 +148,7 @@ def test_a_standby_whose_watch_lags_decides_by_the_last_bindings_of_the_leader(
 ):
     scene.create(pod("waits", cpu="3"))
     scene.wait_rejected("waits")
-    held = proxy.hold("GET", "/api/v1/pods.*watch=true")
+    held = proxy.hold("GET", "/api/v1/pods.*[?&]resourceVersion=")
     standby = schedulers.start(config=ELECTION, kubeconfig=proxy.kubeconfig)
     standby.wait_log("caches_synced")
     held.wait(1)

@@ -16,7 +16,7 @@ from scheduler.kube.watch.resources import PODS, ApiResource
 from scheduler.kube.write.executor import Patience
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.model.effects import Effect
-from tests.kube.fixtures import NOW, Heard, Outcomes, Start, View, Waits, Write, until
+from tests.kube.fixtures import NOW, Heard, Outcomes, Start, View, Waits, Write, expired, until
 from tests.support.fake_api import FakeApi
 from tests.support.scripted_api import Server
 
@@ -131,3 +131,10 @@ async def http(server: Server) -> AsyncIterator[Http1]:
     made = Http1(server.url, None, None, {"User-Agent": "test"})
     yield made
     await made.close()
+
+
+@pytest.fixture(params=["in pages", "by a stream"])
+def ways(request: pytest.FixtureRequest, api: FakeApi) -> None:
+    """Have the first list come in either way."""
+    if request.param == "by a stream":
+        api.inject(expired("limit="))

@@ -11,10 +11,19 @@ from scheduler.kube.watch.informer import Informer
 from scheduler.kube.write.writer import Writer
 from scheduler.model.effects import Bind, Evict, PodRef
 from scheduler.model.events import EffectDone, EffectFailed, Event, PodGone, PodObserved
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeApi, Fault
 
 #: The wall clock of all tests: 2026-01-01T00:00:00Z and a bit.
 NOW = 1_767_225_600.25
+
+#: Patterns of the path of a watch that continues from a version, and of a list by a stream.
+WATCH, STREAM = r"resourceVersion=\d", "sendInitialEvents="
+
+
+def expired(path: str, times: int = 1) -> Fault:
+    """Return a fault: the pages with such a path belong to a version that is too old."""
+    body = b'{"kind":"Status","reason":"Expired"}'
+    return Fault("GET", path, times=times, status=410, body=body)
 
 
 @dataclass

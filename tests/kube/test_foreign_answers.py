@@ -20,10 +20,11 @@ from scheduler.kube.errors import (
     Unreachable,
     refusal,
 )
+from scheduler.kube.watch import informer as informer_module
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import DEVICE_CLASSES, PDBS, PODS
-from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, settle, until
+from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
 HTML = b"<html>404 Not Found</html>"
@@ -268,42 +269,47 @@ async def test_a_resource_that_is_not_served_is_no_problem(
     assert informer.health().silent_seconds < 1
 
 
-async def test_known_objects_are_removed_when_their_resource_is_missing_twice(
-    api: FakeApi, view: View, start: Start, waits: Waits
+async def test_known_objects_are_removed_when_their_resource_is_missing_for_minutes(
+    api: FakeApi, view: View, start: Start, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(informer_module, "ABSENT_AGREED_SECONDS", 0.2)
     api.store.put("poddisruptionbudgets", BUDGET)
     informer = await start(PDBS)
     await until(lambda: api.watches == 1)
 
     api.absent.add("poddisruptionbudgets")
     api.close_watches()
+    begun = asyncio.get_running_loop().time()
     await until(lambda: informer.health().objects == 0)
 
-    assert 5.0 in waits.slept
+    assert asyncio.get_running_loop().time() - begun >= 0.2
+    assert [each for each in waits.slept if each >= 5][:3] == [5.0, 30.0, 30.0]
     assert len(view.events) == 2
+    assert informer.health().problem == ""
 
 
-async def test_known_objects_stay_when_their_resource_is_missing_once(
-    api: FakeApi, view: View, client: Client, waits: Waits
+async def test_known_objects_stay_while_servers_with_and_without_their_resource_answer(
+    api: FakeApi, view: View, client: Client, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ):
+    """As while the control plane is upgraded: one answer in four has the resource."""
+    monkeypatch.setattr(informer_module, "ABSENT_AGREED_SECONDS", 1.0)
     api.store.put("poddisruptionbudgets", BUDGET)
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
-        if seconds == 5.0:
-            api.absent.clear()
-        await asyncio.sleep(0.001)
+        api.absent = set() if len(waited) % 4 == 0 else {"poddisruptionbudgets"}
+        await asyncio.sleep(0.005)
 
     sleeper = waits.sleeper
     object.__setattr__(sleeper, "sleep", sleep)
-    running = asyncio.create_task(Informer(PDBS, client, view.take, sleeper).run())
+    informer = Informer(PDBS, client, view.take, sleeper)
+    running = asyncio.create_task(informer.run())
     await until(lambda: api.watches == 1)
-    api.absent.add("poddisruptionbudgets")
-    api.expire_watches()
-    await until(lambda: 5.0 in waited)
-    await until(lambda: api.watches == 1)
-    await settle()
+    begun = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() - begun < 1.5 or waited.count(5.0) < 4:
+        api.expire_watches()
+        await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.service.clock import Clock
 from tests.support import fake_store
+from tests.support.alternating import Alternating
 from tests.support.fake_api import FakeApi, Fault, node, pod
 from tests.support.fake_store import Object
 
@@ -50,6 +51,17 @@ def failing(self, event, now):
     return observe(self, event, now)
 
 Machine.observe = failing
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+#: Runs the command with less patience for the release of the API servers.
+HASTY = """
+import sys
+from scheduler.cli import main
+from scheduler.service import release_watch
+
+release_watch.LOOK_SECONDS = 0.05
+release_watch.AGREED_SECONDS = release_watch.LEADER_SECONDS = 0.5
 sys.exit(main.main(sys.argv[1:]))
 """
 
@@ -113,12 +125,14 @@ async def start(api: FakeApi, tmp_path: Path) -> AsyncIterator[Any]:
     )
     started = []
 
-    async def begin(*program: str, elect: bool = False, **environment: str) -> Process:
+    async def begin(
+        *program: str, elect: bool = False, flags: Sequence[str] = (), **environment: str
+    ) -> Process:
         process = Process(
             await asyncio.create_subprocess_exec(
                 sys.executable, *program, "run", "--kubeconfig", str(kubeconfig),
                 f"--leader-elect={elect}", "--leader-elect-resource-namespace=kube-system",
-                "--secure-port=0", "-v=4",
+                "--secure-port=0", "-v=4", *flags,
                 cwd=ROOT, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE,
             )
         )  # fmt: skip
@@ -196,7 +210,7 @@ async def test_a_leader_from_the_start_lists_once(api: FakeApi, start: Any):
     process = await start("-m", "scheduler.cli.main", elect=True)
 
     await process.logs("pod_bound")
-    assert asked(api).count(("list", "pods")) == 1
+    assert api.lists() == 1
 
 
 def asked(api: FakeApi) -> list[tuple[str, str]]:
@@ -236,3 +250,34 @@ async def test_a_process_that_finds_another_release_late_restarts_with_it(api: F
     assert "v1.36.3" in before
     assert "v1.37.2" in after
     assert "became_leader" not in before
+
+
+async def test_an_upgrade_of_the_api_servers_ends_the_process_when_it_is_complete(
+    api: FakeApi, start: Any, tmp_path: Path
+):
+    upgraded = FakeApi()
+    upgraded.version, upgraded.store = ("1", "37"), api.store
+    api.store.listeners.append(upgraded._changed)
+    await upgraded.start()
+    old, new = (int(each.url.rpartition(":")[2]) for each in (api, upgraded))
+    async with Alternating(old) as balancer:
+        kubeconfig = (tmp_path / "kubeconfig").read_text().replace(str(old), str(balancer.port))
+        (tmp_path / "kubeconfig").write_text(kubeconfig)
+        process = await start("-c", HASTY, elect=True, flags=["--reference-change=restart"])
+        await process.logs("became_leader")
+
+        balancer.ports = (old, new)
+        await process.logs("reference_mismatch")
+        seen = balancer.connections
+        async with asyncio.timeout(30):
+            while balancer.connections < seen + 90:
+                await asyncio.sleep(0.05)
+        assert api.store.get("leases", LEASE)["spec"]["holderIdentity"]
+
+        balancer.ports = (new,)
+        assert await process.ends() == 0
+
+    assert '"reference_changed"' in process.log
+    assert process.log.index("reference_changed") < process.log.index('"stopped"')
+    assert not api.store.get("leases", LEASE)["spec"]["holderIdentity"]
+    await upgraded.stop()

@@ -6,6 +6,7 @@ both. Faults are ordered by a test with `inject`, or by the switches of `FakeApi
 """
 
 import asyncio
+import contextlib
 import json
 import re
 import ssl
@@ -119,6 +120,10 @@ class FakeApi:
         self.proxied: dict[str, tuple[int, bytes]] = {}
         #: Tokens that are accepted; `None` accepts every client.
         self.tokens: set[str] | None = None
+        #: Whether a watch may begin with all objects, as with the feature gate `WatchList`.
+        self.streams_lists = True
+        #: While set, lists by a stream begin and say nothing.
+        self.hangs_lists = False
         #: While set, watches stay open and say nothing.
         self.frozen = False
         #: Whether an expired watch gets an ERROR event instead of an HTTP status.
@@ -160,6 +165,13 @@ class FakeApi:
         """End every watch as a server does that restarts."""
         for queue in self._watches:
             queue.put_nowait(None)
+
+    def lists(self, kind: str = "pods") -> int:
+        """Return how many lists of a kind have begun, in pages or by a stream."""
+        begins = re.compile(r"sendInitialEvents=|/\w+$|limit=(?!1&)(?!.*continue=)")
+        return sum(
+            each.resource == kind and bool(begins.search(each.path)) for each in self.requests
+        )
 
     @property
     def watches(self) -> int:
@@ -270,6 +282,8 @@ class FakeApi:
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
         selector = request.query.get("fieldSelector", "")
+        if "sendInitialEvents" in request.query:
+            return await self._stream_list(request, target.kind, selector)
         queue = self._missed(target.kind, int(request.query.get("resourceVersion", "0")), selector)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -286,6 +300,25 @@ class FakeApi:
             pass
         finally:
             del self._watches[queue]
+        return response
+
+    async def _stream_list(
+        self, request: web.Request, kind: str, selector: str
+    ) -> web.StreamResponse:
+        if not self.streams_lists:
+            message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate"
+            raise Refusal(422, "Invalid", f"{message} is enabled")
+        lines = [
+            _line(Change(int(each["metadata"]["resourceVersion"]), kind, None, each), selector)
+            for each in self.store.all(kind)
+        ]
+        lines.append(self._bookmark(kind, annotations={"k8s.io/initial-events-end": "true"}))
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionResetError):
+            if self.hangs_lists:
+                await self._stopped.wait()
+            await response.write(b"".join(filter(None, lines)))
         return response
 
     def _missed(self, kind: str, version: int, selector: str) -> asyncio.Queue[bytes | None]:
@@ -307,13 +340,10 @@ class FakeApi:
             if change.kind == kind and (line := _line(change, selector)):
                 queue.put_nowait(line)
 
-    def _bookmark(self, kind: str) -> bytes:
+    def _bookmark(self, kind: str, **metadata: Any) -> bytes:
         api_version, name = LISTS[kind]
-        body: Object = {
-            "kind": name,
-            "apiVersion": api_version,
-            "metadata": {"resourceVersion": str(self.store.version), "creationTimestamp": None},
-        }
+        metadata |= {"resourceVersion": str(self.store.version), "creationTimestamp": None}
+        body: Object = {"kind": name, "apiVersion": api_version, "metadata": metadata}
         if kind == "pods":
             body |= {"spec": {"containers": None}, "status": {}}
         return json.dumps({"type": "BOOKMARK", "object": body}).encode() + b"\n"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from deploy.tools.bench import campaign, cases, report, summary
+from deploy.tools.bench import lists as lists_of_pods
 from deploy.tools.bench.cases import UnknownWorkload
 from deploy.tools.bench.results import FOLDER, Store
 from deploy.tools.controlplane.building import BuildError
@@ -57,6 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     recorder.add_argument("--rounds", type=int, default=5)
     recorder.set_defaults(command=_recorder)
 
+    lists = commands.add_parser("lists", help="measure a start with many pods, while etcd compacts")
+    lists.add_argument("--pods", type=int, default=150_000)
+    lists.add_argument("--bytes", type=int, default=11_000, help="size of a pod as JSON")
+    lists.add_argument("--way", choices=lists_of_pods.WAYS, default="pages")
+    lists.add_argument("--no-compaction", action="store_true", help="leave the history alone")
+    lists.set_defaults(command=_lists)
+
     listing = commands.add_parser("list", help="show the workloads")
     listing.set_defaults(command=_list)
     return parser
@@ -96,6 +104,13 @@ def _profile(options: argparse.Namespace) -> int:
 def _recorder(options: argparse.Namespace) -> int:
     (name,) = cases.chosen(options.workload, options.size)
     campaign.recorder(name, options.size, options.rounds, _tell)
+    return 0
+
+
+def _lists(options: argparse.Namespace) -> int:
+    lists_of_pods.measure(
+        options.pods, options.bytes, options.way, _tell, compacts=not options.no_compaction
+    )
     return 0
 
 

@@ -21,6 +21,7 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from deploy.tools.controlplane import binaries, bootstrap, kubeconfig
 from deploy.tools.controlplane.api import ApiClient, ApiError
@@ -201,8 +202,8 @@ class ControlPlane:
         Gone after it has been restarted, or at once if it was started with
         `flags={"kube-apiserver": {"watch-cache": "false"}}`.
         """
-        revision = int(self._etcd("maintenance/status", {})["header"]["revision"])
-        self._etcd("kv/compaction", {"revision": revision, "physical": True})
+        revision = int(self.etcd("maintenance/status", {})["header"]["revision"])
+        self.etcd("kv/compaction", {"revision": revision, "physical": True})
         return revision
 
     def pause(self, component: str) -> None:
@@ -310,12 +311,13 @@ class ControlPlane:
                     return
         raise ControlPlaneError(f"the API server ended the watch for {len(waiting)} nodes")
 
-    def _etcd(self, call: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
-        connection = http.client.HTTPConnection(LOOPBACK, self._places.etcd_port, timeout=10)
+    def etcd(self, call: str, body: dict[str, object]) -> dict[str, Any]:
+        """Call the JSON API of etcd, such as `kv/range`."""
+        connection = http.client.HTTPConnection(LOOPBACK, self._places.etcd_port, timeout=60)
         try:
             connection.request("POST", f"/v3/{call}", json.dumps(body))
             response = connection.getresponse()
-            answer: dict[str, dict[str, str]] = json.loads(response.read())
+            answer: dict[str, Any] = json.loads(response.read())
         finally:
             connection.close()
         if response.status != 200:

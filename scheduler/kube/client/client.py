@@ -142,7 +142,13 @@ class Client:
             Unreachable: The server does not begin to answer.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        async with self._transport.stream(request.path, silence_seconds) as stream:
+        async with contextlib.AsyncExitStack() as stack:
+            opening = self._transport.stream(request.path, silence_seconds)
+            try:
+                stream = await stack.enter_async_context(opening)
+            except Unreachable as error:
+                self.observer.request_ended(request.verb, request.resource, _code(error), 0.0)
+                raise Unreachable(f"cannot {request}: {error}", sent=error.sent) from error
             self.observer.request_ended(request.verb, request.resource, str(stream.status), 0.0)
             if stream.status >= 300:
                 body = b""

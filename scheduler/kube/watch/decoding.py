@@ -10,8 +10,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from scheduler.kube.errors import Unreachable
+from scheduler.kube.errors import Unreachable, classified
 from scheduler.kube.watch.resources import ApiObject
+from scheduler.model.api.objects import ObjectMeta
 
 __all__ = [
     "DEEPEST",
@@ -25,6 +26,7 @@ __all__ = [
     "WatchDecoder",
     "WatchEvent",
     "check_list",
+    "ends_list",
     "without_depths",
 ]
 
@@ -74,11 +76,34 @@ class _Anything(msgspec.Struct):
     message: str = ""
 
 
+#: The annotation of the bookmark that ends a list as a stream.
+_LIST_END: Final = "k8s.io/initial-events-end"
+
+
+class _Annotated(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class _BookmarkObject(msgspec.Struct, frozen=True):
+    metadata: _Annotated = _Annotated()
+
+
+class _Bookmark(msgspec.Struct):
+    """A line of a watch, as far as a bookmark may say that everything was listed."""
+
+    object: _BookmarkObject
+
+
 class WatchEvent(msgspec.Struct, Generic[ObjectT]):
     """A line of a watch."""
 
     type: str
     object: ObjectT
+
+    @property
+    def identity(self) -> ObjectMeta:
+        """The metadata of the object."""
+        return self.object.metadata
 
 
 class _RawWatchEvent(msgspec.Struct):
@@ -94,10 +119,6 @@ class UndecodableObject:
 
     type: str
     identity: Identity
-    #: Of a Status.
-    code: int
-    reason: str
-    message: str
     #: The message of the decoder.
     problem: str
 
@@ -109,31 +130,44 @@ class WatchDecoder(Generic[ObjectT]):
         self._typed: msgspec.json.Decoder[WatchEvent[ObjectT]] = _decoder(WatchEvent, kind)
 
     def decode(self, line: bytes) -> WatchEvent[ObjectT] | UndecodableObject:
-        """Return the event in a line.
+        """Return the event in a line; of an object that does not fit its type, the identity.
 
         Raises:
-            Unreachable: The line is not even a watch event; the stream is broken.
-        """
-        try:
-            return self._typed.decode(line)
-        except UNREADABLE as error:
-            return self.decode_undecodable(line, str(error))
-
-    def decode_undecodable(self, line: bytes, problem: str = "") -> UndecodableObject:
-        """Return the identity of the object in a line, as far as it can be decoded.
-
-        Raises:
+            ApiError: The line is an error, with which the server ends the watch.
             Unreachable: The line is not even a watch event, or reports the end of an object without
                 a name; the stream is broken.
         """
+        problem = ""
         try:
-            notice = _RAW_NOTICE.decode(line)
+            notice = self._typed.decode(line)
         except UNREADABLE as error:
-            raise Unreachable(f"the watch sent something other than events: {error}") from error
-        undecodable = _undecodable_object(notice.object, problem, notice.type)
-        if undecodable.type == "DELETED" and not undecodable.identity.name:
-            raise Unreachable(f"the watch reported the end of an object without a name: {problem}")
-        return undecodable
+            problem = str(error)
+        else:
+            if notice.type != "ERROR":
+                return notice
+        return _undecodable_event(line, problem)
+
+
+def _undecodable_event(line: bytes, problem: str) -> UndecodableObject:
+    try:
+        notice = _RAW_NOTICE.decode(line)
+    except UNREADABLE as error:
+        raise Unreachable(f"the watch sent something other than events: {error}") from error
+    read = _anything(notice.object)
+    if notice.type == "ERROR":
+        raise classified(read.code, read.reason, f"the watch ended: {read.message}")
+    if notice.type == "DELETED" and not read.metadata.name:
+        raise Unreachable(f"the watch reported the end of an object without a name: {problem}")
+    return UndecodableObject(notice.type, read.metadata, problem)
+
+
+def ends_list(line: bytes) -> bool:
+    """Return whether a bookmark, as a line of a watch, is the one after all objects that exist."""
+    try:
+        annotations = _BOOKMARK.decode(line).object.metadata.annotations
+    except UNREADABLE:
+        return False
+    return (annotations or {}).get(_LIST_END) == "true"
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -205,7 +239,8 @@ class PageDecoder(Generic[ObjectT]):
             try:
                 objects.append(self._object.decode(item))
             except UNREADABLE as error:
-                undecodable.append(_undecodable_object(item, str(error)))
+                identity = _anything(item).metadata
+                undecodable.append(UndecodableObject("ADDED", identity, str(error)))
         return ListPage(
             objects, undecodable, page.metadata.resource_version, page.metadata.continue_
         )
@@ -272,18 +307,16 @@ class Lines:
 _RAW_NOTICE = msgspec.json.Decoder(_RawWatchEvent)
 _RAW_PAGE = msgspec.json.Decoder(_RawPage)
 _ANYTHING = msgspec.json.Decoder(_Anything)
+_BOOKMARK = msgspec.json.Decoder(_Bookmark)
 
 
 def _decoder(generic: Any, kind: type) -> Any:
     return msgspec.json.Decoder(generic[kind])
 
 
-def _undecodable_object(
-    item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED"
-) -> UndecodableObject:
+def _anything(item: msgspec.Raw) -> _Anything:
     try:
-        read = _ANYTHING.decode(item)
+        return _ANYTHING.decode(item)
     except UNREADABLE:
         # Not even its metadata can be decoded: it stays without a name.
-        read = _Anything()
-    return UndecodableObject(kind, read.metadata, read.code, read.reason, read.message, problem)
+        return _Anything()

@@ -17,8 +17,6 @@ server. Guarantees:
 * Versions that go backwards are detected: etcd was restored from a backup, and the API server would
   send nothing until it has counted up to where the watch began. Then all objects are listed.
 
-The module is longer than others because lists and watches continue from each other's version.
-
 Source: client-go v0.36.3 tools/cache/reflector.go lists again after each error of a watch that it
 does not retry; apiserver v0.36.3 storage/cacher/cache_watcher.go (`process` and
 `nextBookmarkTime`) defines when there are bookmarks. Differs: HTTP/1.1 has no ping, so the end of a
@@ -29,7 +27,6 @@ ten minutes; and a list comes after three failures, not after one.
 import asyncio
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
-from urllib.parse import urlencode
 
 from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
 from scheduler.kube.client.client import Client, Request
@@ -41,20 +38,12 @@ from scheduler.kube.errors import (
     NotServed,
     TooManyRequests,
     Unreachable,
-    classified,
 )
-from scheduler.kube.watch.decoding import (
-    Known,
-    Lines,
-    ListPage,
-    PageDecoder,
-    UndecodableObject,
-    WatchDecoder,
-    WatchEvent,
-)
+from scheduler.kube.watch.decoding import Known, Lines, PageDecoder, WatchDecoder
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer_settings import InformerSettings, WatchHealth
 from scheduler.kube.watch.known_objects import KnownObjects
+from scheduler.kube.watch.lister import Lister, list_request
 from scheduler.kube.watch.resources import ApiObject, ApiResource
 from scheduler.kube.watch.retry_state import RetryState
 from scheduler.kube.watch.versions import is_older
@@ -64,17 +53,18 @@ __all__ = ["Informer", "InformerSettings", "WatchHealth"]
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
-#: A page of large pods takes longer than a write.
-LIST_SECONDS: Final = 60.0
 #: A stream that was open this long has worked, even if it sent nothing.
 HEALTHY_SECONDS: Final = 1.0
 #: After so many failures of a watch in a row all objects are listed. With a silent connection each
 #: time that takes five minutes, which is also when the age of the watch becomes an alert.
 FAILED_WATCHES: Final = 3
-#: Seconds until a server that does not have an optional resource is asked again. Where there were
-#: objects before, the first answer is not trusted, and the server is asked sooner.
-ABSENT_SECONDS: Final = 30.0
+#: Seconds until a server without an optional resource is asked again, at first and later.
 ABSENT_AT_FIRST_SECONDS: Final = 5.0
+ABSENT_SECONDS: Final = 30.0
+#: For how long no answer may have an optional resource, until its objects are taken for gone. While
+#: the control plane is upgraded, servers with and without it answer in turns. A connection lives no
+#: longer than that, so more than one server is asked if there are several.
+ABSENT_AGREED_SECONDS: Final = 600.0
 
 
 class Informer(Generic[ObjectT]):
@@ -100,20 +90,27 @@ class Informer(Generic[ObjectT]):
             sleeper, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
         )
         self._retry = RetryState(resource.name, self._observer, sleeper, backoff)
-        self._page_decoder = PageDecoder(resource.type, resource.kind)
         self._watch_decoder = WatchDecoder(resource.type)
         self._known = KnownObjects(resource, self._observer)
+        self._lister = Lister(
+            resource,
+            client,
+            self._known,
+            self._hand_over,
+            self._retry.answered,
+            self._settings.page_objects,
+        )
         #: The version from which the next watch continues; empty when a list is needed.
         self._version = ""
         #: When that version was last known to belong to the server's current history.
         self._confirmed_at = 0.0
         #: Whether a failure may mean that the server's history was replaced.
         self._doubt = False
-        #: Times in a row that the server was found not to have the resource.
+        #: Times in a row that the server was found not to have the resource, and since when.
         self._absences = 0
+        self._absent_at = 0.0
         #: Set when a list that has not begun yet was handed over.
         self._listed: list[asyncio.Event] = []
-        self._paged = True
         #: Ends the open watch.
         self._watch_timeout: asyncio.Timeout | None = None
 
@@ -198,67 +195,29 @@ class Informer(Generic[ObjectT]):
     def _record_absence(self) -> float:
         """Record that the server does not have the resource; return how long to wait.
 
-        Where there were objects, the resource must be missing twice, some seconds apart: a server
-        that starts does not have all of its resources yet.
+        Where there were objects, the resource must be missing for some minutes: a server that
+        starts does not have all of its resources yet, and one of another release never has them.
 
         Returns:
             Seconds.
         """
+        if not self._absences:
+            self._absent_at = _now()
         self._absences += 1
         self._retry.watch_worked()
         self._retry.problem = ""
         had_objects = bool(len(self._known) or self._known.undecodable)
-        if had_objects and self._absences == 1:
-            return ABSENT_AT_FIRST_SECONDS
+        if had_objects and _now() - self._absent_at < ABSENT_AGREED_SECONDS:
+            return ABSENT_AT_FIRST_SECONDS if self._absences == 1 else ABSENT_SECONDS
         if had_objects or not self.synced.is_set():
             self._complete_list(set())
         return ABSENT_SECONDS
 
     async def _list(self) -> None:
-        seen: set[str] = set()
-        page = await self._page("")
-        while page.token:
-            # The server prepares the next page while this one is processed.
-            following = asyncio.create_task(self._page(page.token))
-            try:
-                await asyncio.sleep(0)  # lets the request be sent
-                self._take_over(page, seen)
-                page = await following
-            finally:
-                following.cancel()
-        self._take_over(page, seen)
-        self._paged = True
-        self._complete_list(seen)
-        self._version = page.version
+        listed = await self._lister.list_all()
+        self._complete_list(listed.seen)
+        self._version = listed.version
         self._confirm_history()
-
-    async def _page(self, token: str) -> ListPage[ObjectT]:
-        try:
-            body = await self._client.call(self._list_request(token))
-        except Gone:
-            # The pages took so long that the list expired: request all objects at once.
-            self._paged = False
-            raise
-        page = self._page_decoder.decode(body)
-        self._retry.answered()
-        return page
-
-    def _take_over(self, page: ListPage[ObjectT], seen: set[str]) -> None:
-        """Hand over the objects of a page; add their keys to `seen`."""
-        events: list[Event] = []
-        for observed in page.objects:
-            seen.add(self._known.observe(observed, events))
-        for undecodable in page.undecodable:
-            seen.add(self._known.skip(undecodable, events))
-        self._hand_over(events)
-
-    def _list_request(self, token: str) -> Request:
-        query = {}
-        if self._paged:
-            query["limit"] = str(self._settings.page_objects)
-        if token:
-            query["continue"] = token
-        return self._request("list", query, LIST_SECONDS)
 
     def _complete_list(self, seen: set[str]) -> None:
         """Report known objects that were not seen as gone, after everything was listed."""
@@ -314,8 +273,8 @@ class Informer(Generic[ObjectT]):
         Raises:
             HistoryReplaced: The history was replaced.
         """
-        body = await self._client.call(self._request("list", {"limit": "1"}, LIST_SECONDS))
-        version = self._page_decoder.decode(body).version
+        body = await self._client.call(list_request(self.resource, {"limit": "1"}))
+        version = PageDecoder(self.resource.type, self.resource.kind).decode(body).version
         if is_older(version, self._version):
             raise HistoryReplaced(
                 f"the resourceVersion of {self.resource.name} went backwards, from {self._version}"
@@ -335,7 +294,7 @@ class Informer(Generic[ObjectT]):
             "resourceVersion": self._version,
             "timeoutSeconds": str(int(self._settings.watch_seconds * spread)),
         }
-        return self._request("watch", query, LIST_SECONDS)
+        return list_request(self.resource, query, "watch")
 
     def _read(self, lines: list[bytes]) -> bool:
         """Hand over the events of some lines; return whether there were lines."""
@@ -343,34 +302,11 @@ class Informer(Generic[ObjectT]):
         try:
             for line in lines:
                 notice = self._watch_decoder.decode(line)
-                if isinstance(notice, WatchEvent) and notice.type == "ERROR":
-                    notice = self._watch_decoder.decode_undecodable(line)
-                if isinstance(notice, UndecodableObject):
-                    self._read_undecodable(notice, events)
-                else:
-                    self._read_notice(notice, events)
+                self._move_to(notice.identity.resource_version)
+                self._known.take(notice, events)
         finally:
             self._hand_over(events)
         return bool(lines)
-
-    def _read_notice(self, notice: WatchEvent[ObjectT], events: list[Event]) -> None:
-        metadata = notice.object.metadata
-        self._move_to(metadata.resource_version)
-        if notice.type == "DELETED":
-            self._known.forget(metadata.key, events)
-        elif notice.type != "BOOKMARK":
-            self._known.observe(notice.object, events)
-
-    def _read_undecodable(self, undecodable: UndecodableObject, events: list[Event]) -> None:
-        if undecodable.type == "ERROR":
-            raise classified(
-                undecodable.code, undecodable.reason, f"the watch ended: {undecodable.message}"
-            )
-        self._move_to(undecodable.identity.resource_version)
-        if undecodable.type == "DELETED":
-            self._known.forget(undecodable.identity.key, events)
-        elif undecodable.type != "BOOKMARK":
-            self._known.skip(undecodable, events)
 
     def _move_to(self, version: str) -> None:
         """Record the version in a line of the watch; versions of a watch ascend.
@@ -392,18 +328,6 @@ class Informer(Generic[ObjectT]):
         if events:
             self._observer.watched(self.resource.name, len(events))
             self._sink(events)
-
-    def _request(self, verb: str, query: dict[str, str], answer_seconds: float) -> Request:
-        if self.resource.field_selector:
-            query["fieldSelector"] = self.resource.field_selector
-        path = self.resource.path
-        return Request(
-            verb=verb,
-            resource=self.resource.name,
-            method="GET",
-            path=f"{path}?{urlencode(query)}" if query else path,
-            answer_seconds=answer_seconds,
-        )
 
 
 def _now() -> float:

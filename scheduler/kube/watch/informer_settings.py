@@ -9,7 +9,7 @@ __all__ = ["InformerSettings", "WatchHealth"]
 class InformerSettings:
     """Page sizes, timeouts and pauses of an informer."""
 
-    #: Objects in a page of a list; decoding one page blocks the loop for some 5 ms.
+    #: Objects in a part of a list; decoding one part blocks the loop for some 5 ms.
     page_objects: int = 500
     #: A watch without a byte for so long is dead; longer than the server lets any watch last.
     silence_seconds: float = 100.0

@@ -3,7 +3,7 @@
 from typing import Generic, TypeVar
 
 from scheduler.kube.instrumentation import Instrumentation
-from scheduler.kube.watch.decoding import Known, UndecodableObject
+from scheduler.kube.watch.decoding import Known, UndecodableObject, WatchEvent
 from scheduler.kube.watch.resources import ApiObject, ApiResource
 from scheduler.model.events import Event
 
@@ -36,6 +36,17 @@ class KnownObjects(Generic[ObjectT]):
     def unreadable(self, key: str) -> bool:
         """Return whether an object is left out, or kept as it was, because decoding failed."""
         return key in self._undecodable
+
+    def take(self, notice: WatchEvent[ObjectT] | UndecodableObject, events: list[Event]) -> None:
+        """Report what a line of a watch says about an object; a bookmark says nothing."""
+        if notice.type == "DELETED":
+            self.forget(notice.identity.key, events)
+        elif notice.type == "BOOKMARK":
+            pass
+        elif isinstance(notice, UndecodableObject):
+            self.skip(notice, events)
+        else:
+            self.observe(notice.object, events)
 
     def observe(self, observed: ObjectT, events: list[Event]) -> str:
         """Report the state of an object, unless it was reported already; return its key."""

@@ -415,4 +415,9 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("reference",),
         note="`reference`: as `v1.36.3`.",
     ),
+    Row(
+        "scheduler_reference_mismatch", _GAUGE, _ALPHA, _OURS,
+        "Whether an API server answered last that is of another release than the one in use.",
+        note="Always 0 if the configuration names a release.",
+    ),
 )  # fmt: skip

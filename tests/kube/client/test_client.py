@@ -288,3 +288,16 @@ def test_jitter_shortens_a_pause_but_not_what_a_server_asked_for():
 
     assert 0.5 <= backoff.delay() < 0.51
     assert 3 <= backoff.delay(at_least=3) < 3.75
+
+
+async def test_a_stream_that_cannot_be_opened_is_a_failed_request(heard: Heard):
+    watch = Request("watch", "pods", "GET", "/api/v1/pods?watch=true")
+    nobody = ClusterAccess("http://127.0.0.1:1", FixedHeaders())
+
+    async with HttpTransport(nobody, "test") as transport:
+        with pytest.raises(Unreachable, match="cannot watch pods: ") as raised:
+            async with Client(transport, heard).stream(watch, 1.0):
+                pass
+
+    assert not raised.value.sent
+    assert heard.requests == [("watch", "pods", "unreachable")]

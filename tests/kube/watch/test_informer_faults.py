@@ -9,10 +9,11 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, PODS
 from scheduler.model.events import Event, NamespaceObserved
-from tests.kube.fixtures import Heard, Start, View, Waits, until
+from tests.kube.fixtures import WATCH, Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod
 
 
+@pytest.mark.usefixtures("ways")
 async def test_an_undecodable_object_is_reported_once_and_left_out(
     api: FakeApi, view: View, start: Start, heard: Heard
 ):
@@ -117,15 +118,11 @@ async def test_a_busy_server_is_retried_after_the_time_it_requests(
             id="broken gzip",
         ),
         pytest.param(Fault("GET", "/pods", times=3, cut=True), id="cut"),
-        pytest.param(Fault("GET", "watch=true", times=3, status=504), id="watch 504"),
-        pytest.param(
-            Fault("GET", "watch=true", times=3, status=200, body=b"<html>\n"), id="watch html"
-        ),
-        pytest.param(
-            Fault("GET", "watch=true", times=3, status=200, body=b""), id="watch ends at once"
-        ),
+        pytest.param(Fault("GET", WATCH, times=3, status=504), id="watch 504"),
+        pytest.param(Fault("GET", WATCH, times=3, status=200, body=b"<html>\n"), id="watch html"),
+        pytest.param(Fault("GET", WATCH, times=3, status=200, body=b""), id="watch ends at once"),
         # Each comes over a kept connection, and is sent again at once.
-        pytest.param(Fault("GET", "watch=true", times=6, cut=True), id="watch cut"),
+        pytest.param(Fault("GET", WATCH, times=6, cut=True), id="watch cut"),
     ],
 )
 async def test_a_failing_server_is_tried_again_with_growing_pauses(

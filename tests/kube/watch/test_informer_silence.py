@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from scheduler.kube.watch.versions import is_older
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.service.telemetry import provide
-from tests.kube.fixtures import Heard, Start, View, Waits, settle, until
+from tests.kube.fixtures import WATCH, Heard, Start, View, Waits, settle, until
 from tests.support.cluster import Cluster
 from tests.support.fake_api import FakeApi, Fault, pod
 
@@ -95,7 +96,7 @@ async def test_a_kind_without_events_is_not_cut_and_not_warned_of(
     informer = await start(watch_seconds=1.0, silence_seconds=1.3)
     await asyncio.sleep(2.2)
 
-    watches = [each for each in api.requests if each.verb == "watch"]
+    watches = [each for each in api.requests if re.search(WATCH, each.path)]
     assert len(watches) == 3
     assert {"timeoutSeconds=1" in each.path for each in watches} == {True}
     assert (heard.interruptions, heard.restarts, waits.slept) == ([], 0, [])
@@ -123,7 +124,7 @@ async def test_watches_that_fail_repeatedly_are_replaced_by_a_list(
     api: FakeApi, start: Start, heard: Heard, view: View, line: dict[str, Any]
 ):
     error = json.dumps({"type": "ERROR", "object": {"kind": "Status", **line}}).encode() + b"\n"
-    api.inject(Fault("GET", "watch=true", times=3, status=200, body=error))
+    api.inject(Fault("GET", WATCH, times=3, status=200, body=error))
 
     await start()
     api.store.listeners.remove(api._changed)
@@ -185,13 +186,13 @@ async def test_a_problem_is_reported_once_until_it_changes(
 async def test_a_problem_that_occurs_again_is_reported_again(
     api: FakeApi, start: Start, heard: Heard
 ):
-    api.inject(Fault("GET", "watch=true", status=503))
+    api.inject(Fault("GET", WATCH, status=503))
     await start()
     await until(lambda: api.watches == 1)
     api.store.put("pods", pod("a"))
     await settle()
 
-    api.inject(Fault("GET", "watch=true", status=503))
+    api.inject(Fault("GET", WATCH, status=503))
     api.close_watches()
     await until(lambda: len(heard.interruptions) == 2)
 
