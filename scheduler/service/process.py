@@ -252,8 +252,10 @@ class _Scheduler:
 
         The watches of a replica that stood by may lag behind the last bindings of the former
         leader, so it would use a node twice. One that leads at once has listed right before.
+        Without the newest policies nothing is decided: one of them may stop all preemption.
         """
         if stood_by:
+            await self._parts.policies.list_again()
             written = [each for each in self._parts.informers if each.resource.name in WRITTEN]
             try:
                 async with asyncio.timeout(LIST_AGAIN_SECONDS):
