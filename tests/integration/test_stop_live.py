@@ -18,7 +18,7 @@ from tests.integration.scene import Scene
 from tests.integration.test_leadership import ELECTION, forget_lease
 from tests.integration.test_policies_live import POLICIES, start, undefine
 from tests.support.fault_proxy import FaultProxy
-from tests.support.live import Schedulers
+from tests.support.live import PATIENCE_SECONDS, Schedulers
 
 pytestmark = pytest.mark.cluster
 
@@ -134,16 +134,18 @@ def test_no_eviction_is_sent_after_the_status_says_that_all_are_stopped(
     nominations.release()
     stopped = scene.api.wait_for(PATH, says("True"))
 
-    assert command.result(10) == 0
+    assert command.result(PATIENCE_SECONDS) == 0
     assert len(proxy.passed("DELETE", "/pods/low")) == EACH
     wait_all(scene, is_held, *nominated)
     scene.wait_bound_count(3 * EACH)  # the low pods of two groups, and those that took the third
     watched.close()
     assert sorted(watched.at) == [f"low-sent-{i}" for i in range(EACH)]
     assert max(watched.at.values()) < int(stopped["metadata"]["resourceVersion"])
-    sys.stdout.write(f"last eviction {max(watched.seen.values()) - begun:.2f} s after the command")
+    sys.stdout.write(
+        f"last eviction {max(watched.seen.values()) - begun:.2f} s after the command\n"
+    )
 
-    assert plugin("resume").result(10) == 0
+    assert plugin("resume").result(PATIENCE_SECONDS) == 0
     wait_all(scene, is_bound, *nominated, *later)
     assert len(scene.history().evicted()) == 3 * EACH
 
@@ -204,11 +206,11 @@ def test_a_stop_is_in_force_whatever_other_policies_there_are(
     fill(scene, "a", 1)
     scheduler = start(schedulers)
 
-    assert plugin("stop").result(10) == 0
+    assert plugin("stop").result(PATIENCE_SECONDS) == 0
 
     demand(scene, "a", 1)
     scene.wait("high-a-0", is_held)
     assert scheduler.metric("scheduler_preemption_stopped") == 1
-    assert plugin("resume").result(10) == 0
+    assert plugin("resume").result(PATIENCE_SECONDS) == 0
     scene.wait("high-a-0", is_bound)
     assert scene.api.get(PATH)["spec"]["maxVictims"] == 3

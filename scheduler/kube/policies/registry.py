@@ -333,7 +333,10 @@ class PolicyRegistry:
         writes because of the other's figures.
         """
         due: dict[str, Due] = {}
-        for name, entry in self._entries.items():
+        # Statuses are written one by one, and somebody waits for that of a stop.
+        for name, entry in sorted(
+            self._entries.items(), key=lambda each: each[1].seen.stop is None
+        ):
             status = self._status(entry, figures.get(name), evicting)
             before = entry.written or entry.seen.status
             if status != before:

@@ -72,6 +72,7 @@ def test_a_stop_does_not_count_among_the_policies_that_are_limited(book: PolicyR
 
     assert book.stops
     assert book.refused() == {}
+    assert next(iter(book.due({}, 0))) == "stop"  # somebody waits for its status
 
 
 @pytest.mark.parametrize(
