@@ -37,10 +37,12 @@ __all__ = [
     "KIND",
     "MAX_BUDGETS",
     "MAX_CLASSES",
+    "MAX_REASON",
     "MAX_SECONDS",
     "MAX_VICTIMS",
     "PolicyError",
     "read",
+    "stop_reason",
 ]
 
 API_VERSION: Final = "preemptive-scheduler.io/v1alpha1"
@@ -52,6 +54,8 @@ MAX_SECONDS: Final = 30 * 24 * 3600.0
 MAX_VICTIMS: Final = 10_000
 MAX_BUDGETS: Final = 16
 MAX_CLASSES: Final = 64
+#: Characters of the reason of a stop; conditions and Events of all pods that it holds have it.
+MAX_REASON: Final = 256
 
 _PRIORITIES: Final = range(-(2**31), 2**31)
 _WordT = TypeVar("_WordT", bound=StrEnum)
@@ -87,6 +91,21 @@ def read(policy: Mapping[str, Any]) -> PreemptionPolicy:
     except RecursionError as error:
         raise PolicyError(name, (Problem("", None, "nested too deeply"),)) from error
     return frozen
+
+
+def stop_reason(stop: object, reason: object) -> str | None:
+    """Return why all preemption is stopped, in one line; `None` where it is not.
+
+    No reason is refused: a mistake in it must not keep a stop from being in force.
+
+    Args:
+        stop: `spec.stop` of a policy.
+        reason: `spec.stopReason`.
+    """
+    if stop is not True:
+        return None
+    words = reason.split() if isinstance(reason, str) else []
+    return "".join(filter(str.isprintable, " ".join(words)))[:MAX_REASON]
 
 
 def _tree(value: object) -> Tree:
@@ -125,8 +144,12 @@ def _frozen(
         preemptor_delay=_delay(spec.preemptor_delay_seconds, "spec.preemptorDelay", report),
         foreign_victims=_word(ForeignVictims, spec.foreign_victims, "spec.foreignVictims", report),
         victims_from=_word(VictimsFrom, spec.victims_from, "spec.victimsFrom", report),
+        stop=stop_reason(spec.stop, spec.stop_reason),
     )
     _check_ranks(spec, report)
+    if len(spec.stop_reason) > MAX_REASON:
+        detail = f"may not be more than {MAX_REASON} characters"
+        report.invalid("spec.stopReason", f"{spec.stop_reason[:MAX_REASON]}…", detail)
     return policy
 
 

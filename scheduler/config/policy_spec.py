@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.config.codecs import (
+    BOOLEAN,
     DURATION,
     INT64,
     STRING,
@@ -117,6 +118,8 @@ class PolicySpec:
     preemptor_delay_seconds: float = wire("preemptorDelay", DURATION, 0.0)
     foreign_victims: str = wire("foreignVictims", STRING, "Always")
     victims_from: str = wire("victimsFrom", STRING, "Any")
+    stop: bool = wire("stop", BOOLEAN, False)
+    stop_reason: str = wire("stopReason", STRING, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

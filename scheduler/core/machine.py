@@ -166,7 +166,9 @@ class Machine:
             binding=self._binding,
         )
         self._handlers = EventHandlers(profiles, cluster, queue, wakeups, self._plan_runner)
-        self._policy_handlers = PolicyEventHandlers(cluster, self.ledger, self.policies, wakeups)
+        self._policy_handlers = PolicyEventHandlers(
+            cluster, self.ledger, self.policies, wakeups, self._plan_runner
+        )
         self._committer = DecisionCommitter(
             cluster, queue, wakeups, status, self._plan_runner, self._binding
         )

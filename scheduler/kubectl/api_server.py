@@ -28,6 +28,12 @@ ANSWER_SECONDS: Final = 15.0
 PROTOCOL: Final = "v4.channel.k8s.io"
 #: What aiohttp raises. A `ValueError` is about a URL, a proxy or a header that it does not send.
 _FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
+#: Method and content type of requests that write, by verb.
+_WRITES: Final = {
+    "create": ("POST", "application/json"),
+    "patch": ("PATCH", "application/merge-patch+json"),
+    "delete": ("DELETE", "application/json"),
+}
 _UPGRADE: Final = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",
@@ -74,6 +80,31 @@ class ApiServer:
         except KubeError as error:
             raise api_server_error(error, rule) from error
 
+    async def write(self, verb: str, path: str, body: Any, what: str, rule: str) -> Any:
+        """Create, patch (by a merge patch) or delete an object; return the answer.
+
+        Args:
+            verb: `create`, `patch` or `delete`.
+            path: With the query.
+            body: What is sent.
+            what: The resource, for messages.
+            rule: The rule of a ClusterRole that allows it, for messages.
+
+        Raises:
+            ApiError: The server answered 404 or 409.
+            PluginError: It refused otherwise, or could not be asked.
+        """
+        method, kind = _WRITES[verb]
+        try:
+            sent = {"Content-Type": kind}, msgspec.json.encode(body)
+            return _decoded(await self._asked(verb, what, path, method, *sent), self._base)
+        except ApiError as error:
+            if error.status in {404, 409}:
+                raise
+            raise api_server_error(error, rule) from error
+        except KubeError as error:
+            raise api_server_error(error, rule) from error
+
     async def tunnel(self, path: str) -> aiohttp.ClientWebSocketResponse:
         """Open a WebSocket with channels.
 
@@ -91,25 +122,31 @@ class ApiServer:
             await self._session.close()
 
     async def _get(self, path: str, what: str) -> Any:
-        status, headers, body = await self._read(path)
+        return _decoded(await self._asked("get", what, path), self._base)
+
+    async def _asked(self, verb: str, what: str, path: str, *request: Any) -> bytes:
+        """Return the body of a success; a request is sent again after a new login."""
+        status, headers, body = await self._read(path, *request)
         if status == 401:
-            status, headers, body = await self._read(path)
+            status, headers, body = await self._read(path, *request)
         if status >= 300:
-            raise refusal(status, headers, body, "get", what)
-        try:
-            return msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
-            raise Unreachable(f"{self._base}: the response is not JSON") from error
+            raise refusal(status, headers, body, verb, what)
+        return body
 
     async def _read(
-        self, path: str, more: Mapping[str, str] = MappingProxyType({})
-    ) -> tuple[int, Mapping[str, str], bytes]:
+        self, path: str, method: str = "GET", more: Mapping[str, str] = MappingProxyType({}),
+        data: bytes | None = None,
+    ) -> tuple[int, Mapping[str, str], bytes]:  # fmt: skip
         headers = await self._login.credentials.headers()
         session = self._opened()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                async with session.get(
-                    self._base + path, headers={**headers, **more}, **self._settings
+                async with session.request(
+                    method,
+                    self._base + path,
+                    headers={**headers, **more},
+                    data=data,
+                    **self._settings,
                 ) as answer:
                     body = b"" if answer.status == 101 else await answer.read()
         except _FAILURES as error:
@@ -133,7 +170,7 @@ class ApiServer:
                 return opened
         except aiohttp.WSServerHandshakeError as error:
             # aiohttp does not tell the reason of a refusal, so it is asked for once more.
-            status, received, body = await self._read(path, _UPGRADE)
+            status, received, body = await self._read(path, "GET", _UPGRADE)
             if status == 101:
                 raise Unreachable("the tunnel was refused once") from error
             raise refusal(status, received, body, "forward", "ports") from error
@@ -150,6 +187,13 @@ class ApiServer:
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = "no response in time" if isinstance(error, TimeoutError) else str(error)
         return Unreachable(f"the API server {self._base} cannot be reached: {reason}")
+
+
+def _decoded(body: bytes, server: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"{server}: the response is not JSON") from error
 
 
 def _proxy(url: str) -> str | None:

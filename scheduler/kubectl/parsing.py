@@ -7,7 +7,7 @@ __all__ = ["COMMANDS", "parser"]
 
 DESCRIPTION: Final = """\
 Query the preemptive scheduler of a cluster: why a pod is pending, what a change would do, and what
-preemption did.
+preemption did; and stop all preemption.
 The scheduler is reached by port-forward, with the credentials of the kubeconfig.
 """
 EXAMPLES: Final = """\
@@ -20,6 +20,8 @@ examples:
       live view of queue, nodes and preemptions
   kubectl preemptive console
       the same and more, in a browser
+  kubectl preemptive stop --reason "incident 4711"
+      evict no pod any more, until kubectl preemptive resume
 
 environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE, PREEMPTIVE_SCHEDULER_SERVER, NO_COLOR
 exit codes: 0 done; 1 an error; 2 wrong flags; 3 plan: a pod would be evicted
@@ -29,10 +31,15 @@ Show where the pods of these objects would run if they were applied now, and whi
 evicted for them. Workloads (Deployment, Job, StatefulSet and so on) become pods; policies replace
 those of the same name. Nothing is applied.
 """
+STOP: Final = """\
+Stop all preemption: no pod is evicted any more, and pods are scheduled as before where they fit.
+It writes the PreemptionPolicy `emergency-stop`, waits until the scheduler confirms it, and is in
+force until `kubectl preemptive resume`, also for later leaders.
+"""
 #: The commands in the order of the help.
 COMMANDS: Final = (
-    "why", "plan", "preemptions", "top", "policies", "console", "record", "replay", "version",
-    "completion",
+    "why", "plan", "preemptions", "top", "policies", "stop", "resume", "console", "record",
+    "replay", "version", "completion",
 )  # fmt: skip
 
 
@@ -50,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
     )
     common = argparse.ArgumentParser(add_help=False)
     _add_common(common, first=False)
-    for add in (_why, _plan, _preemptions, _top, _policies, _console, _record, _version):
+    for add in (_why, _plan, _preemptions, _top, _policies, _stop, _resume, _console, _record,
+                _version):  # fmt: skip
         add(commands, common)
     replay = commands.add_parser(
         "replay", help="repeat the decisions of a recording", add_help=False
@@ -172,6 +180,23 @@ def _policies(commands: Any, common: argparse.ArgumentParser) -> None:
         commands, common, "policies", "list preemption policies: what they allow and have spent"
     )
     _output(command, "wide", "json", "yaml")
+
+
+def _stop(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(
+        commands, common, "stop", "stop all preemption; pods are still scheduled",
+        description=STOP,
+        epilog="exit codes: 0 the scheduler has confirmed it; 1 it has not, or another error",
+    )  # fmt: skip
+    command.add_argument("--reason", default="", metavar="TEXT", help="why; the held pods show it")
+    command.add_argument(
+        "--timeout", type=_seconds, default=30.0, metavar="SECONDS",
+        help="how long to wait for the scheduler to confirm it (default: 30)",
+    )  # fmt: skip
+
+
+def _resume(commands: Any, common: argparse.ArgumentParser) -> None:
+    _command(commands, common, "resume", "end a stop of all preemption")
 
 
 def _console(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -136,6 +136,9 @@ class PreemptionPolicy:
     preemptor_delay: Seconds = 0.0
     foreign_victims: ForeignVictims = ForeignVictims.ALWAYS
     victims_from: VictimsFrom = VictimsFrom.ANY
+    #: Why all preemption is stopped, perhaps empty; `None` where the policy does not stop it. A
+    #: policy that does is not limited by its mode and its selections.
+    stop: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Rule(StrEnum):
     DELAY = "preemptorDelay"
     FOREIGN = "foreignVictims"
     VICTIMS_FROM = "victimsFrom"
+    STOP = "stop"
 
 
 class PolicyRefusal(Record, frozen=True):

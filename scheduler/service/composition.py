@@ -145,6 +145,7 @@ class Composition:
                 may_write=self._may_write,
                 figures=lambda: self.machine.policies.figures(clock.now()),
                 wall=clock.wall,
+                evicting=lambda: self.writer.evicting,
             ),
         )
         self.comparer = CacheComparer(

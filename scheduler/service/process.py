@@ -138,6 +138,10 @@ class _Scheduler:
         self._loop, self._writer, self._serving = parts.loop, parts.writer, parts.serving
         self._elector = parts.elector
         self._releases = parts.release_watch()
+        #: Set when etcd turns out to be restored: what informers know is of different times.
+        self._replaced = asyncio.Event()
+        for informer in parts.informers:
+            informer.on_replaced = self._replaced.set
 
     async def run(self) -> int:
         """Run until stopped; return the exit code."""
@@ -246,6 +250,7 @@ class _Scheduler:
     async def _decide(self, holding: asyncio.Task[Any], *, stood_by: bool = False) -> None:
         """Load what earlier leaders have written, then decide as long as we lead."""
         loading = asyncio.create_task(self._load(stood_by))
+        listing = asyncio.create_task(self._list_replaced(loading))
         try:
             ended, _ = await asyncio.wait({loading, holding}, return_when=asyncio.FIRST_COMPLETED)
             if loading in ended:
@@ -253,15 +258,33 @@ class _Scheduler:
                 self._loop.start_deciding()
                 await holding
         finally:
-            await _cancel([loading, holding])
+            await _cancel([loading, listing, holding])
+
+    async def _list_replaced(self, loading: asyncio.Task[str]) -> None:
+        """Whenever etcd turns out to be restored, list everything again before deciding on.
+
+        Each resource is listed at another moment. Until all were, a pod that was created after the
+        restore could be bound to a node that was created before it, and that does not exist.
+        """
+        await asyncio.wait({loading})
+        replaced, parts = self._replaced, self._parts
+        while await replaced.wait():
+            self._loop.stop_deciding()
+            lists = (informer.list_again() for informer in parts.informers)
+            await asyncio.gather(parts.policies.list_again(), *lists)
+            replaced.clear()
+            if not parts.stopping.is_set():
+                self._loop.start_deciding()
 
     async def _load(self, stood_by: bool) -> str:
         """Learn what earlier leaders have written last; return their ledger.
 
         The watches of a replica that stood by may lag behind the last bindings of the former
         leader, so it would use a node twice. One that leads at once has listed right before.
+        Without the newest policies nothing is decided: one of them may stop all preemption.
         """
         if stood_by:
+            await self._parts.policies.list_again()
             written = [each for each in self._parts.informers if each.resource.name in WRITTEN]
             try:
                 async with asyncio.timeout(LIST_AGAIN_SECONDS):

@@ -244,6 +244,7 @@ def provide(
     metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refusal_counts)
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victim_counts)
     metrics.provide("scheduler_preemption_policies", policies.count_by_state)
+    metrics.provide("scheduler_preemption_stopped", lambda: {(): float(policies.stops)})
     tracking = machine.tracking
     metrics.provide(
         "scheduler_preemption_victims_wasted_total",

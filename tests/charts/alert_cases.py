@@ -270,6 +270,10 @@ CASES: Final[Mapping[str, Case]] = {
         4, 61, "Preemption was stopped about 4 times in the last hour; the preemptors have the"
         " Event PreemptionLoop or PreemptionStopped.",
     ),
+    "PreemptionStopped": Case(
+        {'scheduler_preemption_stopped{pod="a"}': Gauge(0, 1)},
+        15, 1, "No pod is evicted, and pods of high priority wait, until the policy is removed.",
+    ),
     "PolicyRefused": Case(
         {policies("none"): Gauge(0, 1)},
         1, 1, "1 policies were never accepted; none of their rules applies.",

@@ -253,6 +253,7 @@ def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothin
     assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
     right = {spec: refusal(control_plane, spec) for spec in test_policy_admission.VALID}
     assert [message for message in right.values() if message] == []
+    assert refusal(control_plane, "{stop: true, maxVictimPerPreemption: 1}") == ""
 
 
 @pytest.fixture

@@ -96,11 +96,16 @@ def undefine(plane: ControlPlane) -> None:
     plane.api.wait_for(DEFINITION, is_gone)
 
 
-def start(schedulers: Schedulers, ahead: float | None = None, **election: Any) -> Scheduler:
+def start(
+    schedulers: Schedulers,
+    ahead: float | None = None,
+    kubeconfig: Path | None = None,
+    **election: Any,
+) -> Scheduler:
     """Start a scheduler that writes its ledger where it may; its clock may be ahead."""
     place = {"resourceNamespace": installation.NAME, "resourceName": installation.NAME}
     config = {"leaderElection": {"leaderElect": False, **place, **election}}
-    return schedulers.start(config=config, ahead=ahead)
+    return schedulers.start(config=config, ahead=ahead, kubeconfig=kubeconfig)
 
 
 def contested(scene: Scene) -> str:

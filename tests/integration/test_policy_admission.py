@@ -63,6 +63,9 @@ REFUSED: Final = {
     "{preemptors: {priorityClassNames: [a, a]}}": "spec.preemptors.priorityClassNames[1]",
     "{preemptors: {priorityClassNames: ['']}}": "spec.preemptors.priorityClassNames[0]",
     "{preemptors: [a]}": "spec.preemptors",
+    "{stop: 'yes'}": "spec.stop",
+    "{stopReason: 4711}": "spec.stopReason",
+    f"{{stop: true, stopReason: {'x' * 257}}}": "spec.stopReason",
     "{victims: {podSelector: {matchExpressions: [{key: a, operator: Near}]}}}": (
         "spec.victims.podSelector.matchExpressions[0]"
     ),
@@ -93,6 +96,7 @@ BEYOND: Final = {
 VALID: Final = [
     "{}",
     "{preemptors: {}, victims: {podSelector: {}}, budgets: []}",
+    "{stop: true, stopReason: incident 4711}",
     """
 mode: Audit
 preemptors:

@@ -115,7 +115,7 @@ def test_no_policy_stops_the_book(part: int):
 
 def sayable(judged: ParsedPolicy, book: PolicyRegistry) -> None:
     """Write all statuses that are due as JSON, and observe them as the API server keeps them."""
-    for name, due in book.due({}).items():
+    for name, due in book.due({}, 0).items():
         book.wrote(name, due.uid, json.loads(msgspec.json.encode(due.status)), judged.version)
 
 

@@ -55,6 +55,8 @@ class Ticking(Clock):
 class NoPolicies:
     """Policies of which there are none."""
 
+    stops = False
+
     def count_by_state(self):
         return {"current": 0, "behind": 0, "none": 1}
 

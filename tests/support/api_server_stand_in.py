@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ __all__ = ["ApiServerStandIn", "lease"]
 
 TOKEN = "token-of-jane"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+POLICIES = "/apis/preemptive-scheduler.io/v1alpha1/preemptionpolicies"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
@@ -41,6 +42,10 @@ class ApiServerStandIn:
     leases: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     pods: list[dict[str, Any]] = field(default_factory=list)
     priority_classes: list[dict[str, Any]] = field(default_factory=list)
+    #: By name; `None` where their definition is missing.
+    policies: dict[str, dict[str, Any]] | None = field(default_factory=dict)
+    #: The status that is in a policy as soon as it is read, by the generation that it is about.
+    confirm: Callable[[int], dict[str, Any]] = lambda _generation: {}
     #: The status of answers by resource: `leases`, `pods`, `portforward`.
     refused: dict[str, int] = field(default_factory=dict)
     #: What the kubelet reports instead of forwarding.
@@ -57,6 +62,8 @@ class ApiServerStandIn:
         app.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods/{name}", self._pod)
         app.router.add_get(PRIORITY_CLASSES, self._priority_classes)
+        app.router.add_route("*", POLICIES, self._all_policies)
+        app.router.add_route("*", POLICIES + "/{name}", self._policy)
         path = "/api/v1/namespaces/{namespace}/pods/{name}/portforward"
         app.router.add_get(path, self._port_forward)
         return app
@@ -134,6 +141,38 @@ class ApiServerStandIn:
 
     async def _priority_classes(self, _request: web.Request) -> web.Response:
         return web.json_response({"items": self.priority_classes})
+
+    async def _all_policies(self, request: web.Request) -> web.Response:
+        if self.policies is None:
+            return refusal(404, "NotFound", "the server could not find the requested resource")
+        if request.method == "GET":
+            return web.json_response({"items": list(self.policies.values())})
+        made = await request.json()
+        name = made["metadata"]["name"]
+        if name in self.policies:
+            return refusal(409, "AlreadyExists", f"{name} already exists")
+        made["metadata"] |= {"uid": f"uid-{name}", "generation": 1, "resourceVersion": "1"}
+        self.policies[name] = made
+        return web.json_response(made, status=201)
+
+    async def _policy(self, request: web.Request) -> web.Response:
+        name, policies = request.match_info["name"], self.policies
+        if policies is None or name not in policies:
+            return refusal(404, "NotFound", f"{name} not found")
+        found = policies[name]
+        change = await request.json() if request.method != "GET" else {}
+        conditions = {**change.get("preconditions", {}), **change.get("metadata", {})}
+        if any(found["metadata"][key] != wanted for key, wanted in conditions.items()):
+            return refusal(409, "Conflict", f"{name} has changed")
+        if request.method == "DELETE":
+            del policies[name]
+        elif request.method == "PATCH":
+            spec = {**found["spec"], **change["spec"]}
+            found["spec"] = {key: value for key, value in spec.items() if value is not None}
+            found["metadata"]["generation"] += 1
+        else:
+            found["status"] = self.confirm(found["metadata"]["generation"])
+        return web.json_response(found)
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         if "websocket" not in request.headers.get("Upgrade", "").lower():

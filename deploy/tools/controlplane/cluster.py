@@ -19,7 +19,7 @@ import re
 import shutil
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +205,28 @@ class ControlPlane:
         revision = int(self.etcd("maintenance/status", {})["header"]["revision"])
         self.etcd("kv/compaction", {"revision": revision, "physical": True})
         return revision
+
+    def snapshot_etcd(self) -> Path:
+        """Stop the API server and etcd, copy the data of etcd, and start both; return the copy."""
+        copy = self.folder / f"snapshot-{next(self._numbers)}"
+        self._replace_etcd(lambda data: shutil.copytree(data, copy))
+        return copy
+
+    def restore_etcd(self, snapshot: Path) -> None:
+        """Start etcd and the API server again with the data of a snapshot; all later is lost."""
+
+        def put_back(data: Path) -> None:
+            shutil.rmtree(data)
+            shutil.copytree(snapshot, data)
+
+        self._replace_etcd(put_back)
+
+    def _replace_etcd(self, change: Callable[[Path], object]) -> None:
+        self.stop_apiserver()
+        self._processes.stop("etcd", 5.0)
+        change(self._places.folder / "etcd")
+        self._start("etcd")
+        self.start_apiserver()
 
     def pause(self, component: str) -> None:
         """Pause a component (SIGSTOP): connections stay open, but get no response."""

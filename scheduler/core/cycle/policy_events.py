@@ -5,6 +5,7 @@ No plugin listens to these events. They requeue no pods, or only pods that polic
 
 from typing import TypeAlias, assert_never
 
+from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.events import (
@@ -44,13 +45,19 @@ class PolicyEventHandlers:
     """Handlers of the events that no plugin listens to."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, policies: PolicyEngine, wakeups: Wakeups
+        self,
+        cluster: Cluster,
+        ledger: Ledger,
+        policies: PolicyEngine,
+        wakeups: Wakeups,
+        plan_runner: PlanRunner,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._policies = policies
         self._wakeups = wakeups
         self._blocked = wakeups.blocked
+        self._plan_runner = plan_runner
 
     def handle(self, event: PolicyEvent, now: Seconds) -> None:
         """Apply an event.
@@ -105,7 +112,10 @@ class PolicyEventHandlers:
             self._blocked.wake(now, "NamespaceChange")
 
     def _on_policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
-        """Apply a policy, or delete it; pods that policies block are tried again."""
+        """Apply a policy, or delete it; pods that policies block are tried again.
+
+        A stop also counts for what is under way: no eviction is requested after it.
+        """
         policies = self._cluster.policies
         if isinstance(event, PolicyObserved):
             changed = policies.write(event.policy)
@@ -114,6 +124,8 @@ class PolicyEventHandlers:
         if changed:
             self._ledger.set_windows(policies.windows(), policies.shortest_window())
             self._blocked.wake(now, "PreemptionPolicyChange")
+            if policies.stop is not None:
+                self._plan_runner.stop_all(now)
 
     def _on_clock_ahead(self, seconds: Seconds, now: Seconds) -> None:
         """Apply how far our clock is ahead, which `victimMinRuntime` depends on."""

@@ -346,6 +346,11 @@ class PlanRunner:
             self._status.clear_nomination(pod.ref)
             self._wakeups.retry(pod.uid, now, "NodeDelete")
 
+    def stop_all(self, now: Seconds) -> None:
+        """Request no further eviction of any plan; its preemptor is tried again."""
+        for plan in self._plans:
+            self._stop(plan, now)
+
     def preemptor_gone(self, uid: str, now: Seconds) -> None:
         """Close the plan of a preemptor that is gone; no further victim is evicted.
 
@@ -370,13 +375,11 @@ class PlanRunner:
     def _emit_evictions(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Emit the evictions of the victims that still run and are still needed."""
         to_evict = plan.to_evict(self._cluster)
-        if to_evict and not plan.began and self.revalidation.is_outdated(plan):
-            # Its charge was computed under other policies.
-            self._stop(plan, now)
-            self._end(plan, now)
-            return
         if to_evict:
-            kept = self.revalidation.to_evict(plan, to_evict, self._plans.on_node(plan.node))
+            # The charge may have been computed under other policies.
+            outdated = not plan.began and self.revalidation.is_outdated(plan)
+            others = self._plans.on_node(plan.node)
+            kept = None if outdated else self.revalidation.to_evict(plan, to_evict, others)
             if kept is None:
                 self._stop(plan, now)
                 self._end(plan, now)
@@ -400,16 +403,7 @@ class PlanRunner:
 
     def _emit_eviction(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> None:
         """Emit an eviction; a pod that is not bound yet is taken off its node instead."""
-        effect = self._eviction(plan, victim)
-        plan.began = True
-        if not self._binding.preempt_unbound(effect, now):
-            plan.outstanding[victim.uid] = now
-            self._cluster.mark_evicting(victim.uid)
-            self._outbox.emit(effect)
-
-    @staticmethod
-    def _eviction(plan: PreemptionPlan, victim: Pod) -> Evict:
-        return Evict(
+        effect = Evict(
             victim=victim.ref,
             node=plan.node,
             preemptor=plan.preemptor.ref,
@@ -417,6 +411,11 @@ class PlanRunner:
             generation=victim.metadata.generation,
             strict=victim.uid in plan.charge.strict,
         )
+        plan.began = True
+        if not self._binding.preempt_unbound(effect, now):
+            plan.outstanding[victim.uid] = now
+            self._cluster.mark_evicting(victim.uid)
+            self._outbox.emit(effect)
 
     def _withdraw_lower_nominations(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Withdraw nominations of less important pods of ours to the same node.
@@ -450,6 +449,8 @@ class PlanRunner:
     @staticmethod
     def _fail(plan: PreemptionPlan, problem: str, failure: Failure, now: Seconds) -> None:
         """Give a plan up that failed; its preemptor backs off when every answer has come."""
+        if plan.phase is PreemptionPhase.STOPPING and failure.kind is FailureKind.ABANDONED:
+            return  # it was given up before, and this is the reason why nothing was sent
         plan.problem = plan.problem or problem
         plan.will_fail_again = plan.will_fail_again or failure.kind not in _TRANSIENT
         if plan.phase is not PreemptionPhase.FAILING:

@@ -54,6 +54,8 @@ class PolicySettings:
     figures: Callable[[], Mapping[str, PolicyFigures]]
     #: Seconds since the epoch.
     wall: Callable[[], Seconds]
+    #: Returns how many evictions are being sent.
+    evicting: Callable[[], int] = lambda: 0
     #: Between two lists.
     period_seconds: float = 10.0
     #: Between two checks of the figures.
@@ -117,6 +119,11 @@ class PolicyInformer:
             objects=len(self._registry),
         )
 
+    @property
+    def stops(self) -> bool:
+        """Whether a policy stops all preemption."""
+        return self._registry.stops
+
     def states(self) -> list[PolicyState]:
         """Return the state of each policy, in name order."""
         return self._registry.states()
@@ -153,6 +160,11 @@ class PolicyInformer:
         self._list_soon.clear()
 
     # List
+
+    async def list_again(self) -> None:
+        """List now, and again until that succeeds: the watch may lag behind the last change."""
+        while not await self._list_once():
+            await self._backoff.wait()
 
     async def _list_once(self) -> bool:
         """List once; return whether the existing policies are known now."""
@@ -311,6 +323,8 @@ class PolicyInformer:
         """Write the statuses that are out of date, until cancelled."""
         while True:
             waiting = self._settings.figures_seconds if len(self._registry) else None
+            if self._registry.stops and self._settings.evicting():
+                waiting = DEBOUNCE_SECONDS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(waiting):
                     await self._changed.wait()
@@ -319,7 +333,8 @@ class PolicyInformer:
             if self._watcher is None or not self._settings.may_write():
                 continue
             self._overtaken = self._writing
-            if not self._writing and (due := self._registry.due(self._settings.figures())):
+            figures, evicting = self._settings.figures(), self._settings.evicting()
+            if not self._writing and (due := self._registry.due(figures, evicting)):
                 self._writing = self._watcher.write(due)
 
 

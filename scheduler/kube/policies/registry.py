@@ -5,17 +5,21 @@ counts. When a generation is refused, the accepted one stays in force; `status.a
 it, so that a restart changes nothing.
 
 No object stops the scheduler. Any exception while an object is parsed refuses this object, with the
-exception as the reason.
+exception as the reason. A policy that stops all preemption does so whatever else is wrong with it.
+
+The module is longer than others because what is in force and what the status says of it are one
+state.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
+from scheduler.model.messages import count
 from scheduler.model.policies import PolicyFigures, PolicyState, PreemptionPolicy
 from scheduler.model.times import Seconds
 
@@ -25,6 +29,7 @@ __all__ = [
     "MAX_POLICIES",
     "PATH",
     "RESOURCE",
+    "STOPPED",
     "VERSION",
     "Due",
     "Json",
@@ -43,6 +48,8 @@ RESOURCE: Final = "preemptionpolicies"
 PATH: Final = f"/apis/{GROUP}/{VERSION}/{RESOURCE}"
 
 ACCEPTED: Final = "Accepted"
+#: The condition of a policy that stops all preemption: whether no eviction is sent any more.
+STOPPED: Final = "Stopped"
 #: Of a condition's message, which lists all problems of a policy, rarely more than a few.
 MAX_MESSAGE: Final = 4096
 #: Each preemption is checked against all policies, so their number bounds its cost.
@@ -65,6 +72,9 @@ class ParsedPolicy:
     #: The policy of its spec; `None` where that is refused, for the reason in `problem`.
     policy: PreemptionPolicy | None
     problem: str
+    #: Why it stops all preemption, perhaps empty; `None` where it does not. It counts even where
+    #: the rest of the spec is refused.
+    stop: str | None
     #: The policy that was accepted last, from the status.
     former: PreemptionPolicy | None
     spec: Json
@@ -107,6 +117,7 @@ def parse_policy(body: Mapping[str, Any]) -> ParsedPolicy:
         created=_text(metadata.get("creationTimestamp")),
         policy=policy,
         problem=problem,
+        stop=policies.stop_reason(spec.get("stop"), spec.get("stopReason")),
         former=former,
         spec=spec if policy is not None else _mapping(accepted.get("spec")),
         status=status,
@@ -146,8 +157,8 @@ class _Entry:
     #: The policy in force and its spec; `None` where none was ever accepted.
     policy: PreemptionPolicy | None
     spec: Json
-    #: The condition's value and its transition time, until the status contains them.
-    turned: tuple[str, str] = ("", "")
+    #: The value of each condition and its transition time, until the status contains them.
+    turned: dict[str, tuple[str, str]] = field(default_factory=dict)
     #: The status that this process wrote last, and the resulting version.
     written: Json = field(default_factory=dict)
     written_version: int = 0
@@ -242,17 +253,16 @@ class PolicyRegistry:
 
     def _changes(self) -> list[Event]:
         """Return the events that bring the machine to the policies in force."""
-        if len(self._entries) > MAX_POLICIES:
-            by_age = sorted(
-                self._entries, key=lambda name: (self._entries[name].seen.created, name)
-            )
+        limited = [name for name, entry in self._entries.items() if entry.seen.stop is None]
+        if len(limited) > MAX_POLICIES:
+            by_age = sorted(limited, key=lambda name: (self._entries[name].seen.created, name))
             self._beyond = frozenset(by_age[MAX_POLICIES:])
         elif self._beyond:
             self._beyond = frozenset()
         wanted = {
-            name: entry.policy
+            name: policy
             for name, entry in self._entries.items()
-            if entry.policy is not None and name not in self._beyond
+            if name not in self._beyond and (policy := _in_force(entry)) is not None
         }
         events: list[Event] = [
             PolicyGone(name)
@@ -266,6 +276,11 @@ class PolicyRegistry:
         ]
         self._published = wanted
         return events
+
+    @property
+    def stops(self) -> bool:
+        """Whether a policy stops all preemption."""
+        return any(policy.stop is not None for policy in self._published.values())
 
     def refused(self) -> dict[str, str]:
         """Return the reason why the newest generation of a policy is refused, by name."""
@@ -306,16 +321,23 @@ class PolicyRegistry:
 
     # Statuses
 
-    def due(self, figures: Mapping[str, PolicyFigures]) -> dict[str, Due]:
+    def due(self, figures: Mapping[str, PolicyFigures], evicting: int) -> dict[str, Due]:
         """Return the status of each policy that has to be written, by name.
+
+        Args:
+            figures: Statistics of the policies in force, by name.
+            evicting: How many evictions are being sent.
 
         A status is compared with the one that this process wrote last, as long as no other client
         has changed the acceptance: where two installations write the status of one policy, neither
         writes because of the other's figures.
         """
         due: dict[str, Due] = {}
-        for name, entry in self._entries.items():
-            status = self._status(entry, figures.get(name))
+        # Statuses are written one by one, and somebody waits for that of a stop.
+        for name, entry in sorted(
+            self._entries.items(), key=lambda each: each[1].seen.stop is None
+        ):
+            status = self._status(entry, figures.get(name), evicting)
             before = entry.written or entry.seen.status
             if status != before:
                 due[name] = Due(entry.seen.uid, status, _core(status) != _core(before))
@@ -327,13 +349,15 @@ class PolicyRegistry:
         if entry is not None and entry.seen.uid == uid:
             entry.written, entry.written_version = status, at
 
-    def _status(self, entry: _Entry, figures: PolicyFigures | None) -> Json:
+    def _status(self, entry: _Entry, figures: PolicyFigures | None, evicting: int) -> Json:
         seen = entry.seen
-        condition = self._condition(entry)
-        others = [c for c in _conditions(seen.status) if c.get("type") != ACCEPTED]
+        ours = [self._condition(entry, ACCEPTED, self._acceptance(entry))]
+        if seen.stop is not None:
+            ours.append(self._condition(entry, STOPPED, _stopping(evicting)))
+        others = [c for c in _conditions(seen.status) if c.get("type") not in (ACCEPTED, STOPPED)]
         status: Json = {
             "observedGeneration": seen.generation,
-            "conditions": [condition, *others],
+            "conditions": [*ours, *others],
         }
         if seen.name in self._published and entry.policy is not None:
             status["accepted"] = {"generation": entry.policy.generation, "spec": entry.spec}
@@ -354,32 +378,56 @@ class PolicyRegistry:
             status |= {"lastVictim": known} if known else {}
         return status
 
-    def _condition(self, entry: _Entry) -> Json:
-        seen = entry.seen
+    def _acceptance(self, entry: _Entry) -> Json:
         if problem := self._problem(entry):
             message = f"{self._kept(entry)}: {problem}"[:MAX_MESSAGE]
-            value = {"status": "False", "reason": "Refused", "message": message}
-        else:
-            value = {"status": "True", "reason": "Accepted", "message": "the rules are in force"}
-        known = next((c for c in _conditions(seen.status) if c.get("type") == ACCEPTED), {})
+            return {"status": "False", "reason": "Refused", "message": message}
+        return {"status": "True", "reason": "Accepted", "message": "the rules are in force"}
+
+    def _condition(self, entry: _Entry, kind: str, value: Json) -> Json:
+        seen, turned = entry.seen, entry.turned
+        known = next((c for c in _conditions(seen.status) if c.get("type") == kind), {})
         if known.get("status") == value["status"]:
             since = known.get("lastTransitionTime")
         else:
-            if entry.turned[0] != value["status"]:
-                entry.turned = (value["status"], _stamp(self._wall()))
-            since = entry.turned[1]
+            if turned.get(kind, ("", ""))[0] != value["status"]:
+                turned[kind] = (value["status"], _stamp(self._wall()))
+            since = turned[kind][1]
         return {
-            "type": ACCEPTED,
+            "type": kind,
             **value,
             "observedGeneration": seen.generation,
             "lastTransitionTime": since,
         }
 
     def _kept(self, entry: _Entry) -> str:
+        if entry.seen.stop is not None:
+            return "the stop is in force"
         kept = self._published.get(entry.seen.name)
         return (
             "nothing is in force" if kept is None else f"generation {kept.generation} is in force"
         )
+
+
+def _in_force(entry: _Entry) -> PreemptionPolicy | None:
+    """Return the rules that were accepted, with the stop that the newest generation asks for.
+
+    The stop counts whatever became of the rules: it is to work when all else is wrong.
+    """
+    seen, policy = entry.seen, entry.policy
+    if seen.stop is not None:
+        policy = policy or PreemptionPolicy(seen.name, seen.uid)
+        return replace(policy, generation=seen.generation, stop=seen.stop)
+    return policy and replace(policy, stop=None)
+
+
+def _stopping(evicting: int) -> Json:
+    """Return the condition of a stop: whether no eviction is sent any more."""
+    if evicting:
+        message = f"{count(evicting, 'eviction')} that had begun before must end first"
+        return {"status": "False", "reason": "EvictionsEnd", "message": message}
+    message = "no pod is evicted by preemption, and pods are scheduled without it"
+    return {"status": "True", "reason": "Stopped", "message": message}
 
 
 def _core(status: Mapping[str, Any]) -> object:

@@ -81,6 +81,8 @@ class Informer(Generic[ObjectT]):
         self.resource = resource
         #: Set once everything that exists has been handed over.
         self.synced = asyncio.Event()
+        #: Called when the history of the server turns out to be another one.
+        self.on_replaced: Callable[[], object] = lambda: None
         self._client = client
         self._sink = sink
         self._sleeper = sleeper
@@ -167,6 +169,8 @@ class Informer(Generic[ObjectT]):
             except KubeError as error:
                 # The server may have come back with another history.
                 self._doubt = not isinstance(error, TooManyRequests)
+                if isinstance(error, HistoryReplaced):
+                    self.on_replaced()
                 before = self._retry.failures
                 await self._retry.recover(error)
                 failed = self._retry.failures

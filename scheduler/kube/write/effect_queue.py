@@ -163,6 +163,12 @@ class EffectQueue:
         """How many effects are being sent."""
         return sum(self._sent)
 
+    @property
+    def evicting(self) -> int:
+        """How many evictions are being sent."""
+        first = (entries[0] for entries in self._pods.values())
+        return sum(entry.sent and isinstance(entry.effect, Evict) for entry in first)
+
     def length(self, lane: Lane) -> int:
         """Return how many effects of a lane wait."""
         return self._lengths[lane]

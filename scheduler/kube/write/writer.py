@@ -72,6 +72,11 @@ class Writer:
         """How many effects are being sent."""
         return self._queue.sent
 
+    @property
+    def evicting(self) -> int:
+        """How many evictions are being sent."""
+        return self._queue.evicting
+
     def lengths(self) -> dict[str, int]:
         """Return how many effects wait in each lane."""
         return {lane.label: self._queue.length(lane) for lane in Lane}

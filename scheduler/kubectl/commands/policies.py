@@ -17,7 +17,13 @@ async def run(session: Session) -> int:
 
 
 def show(out: Output, found: PoliciesDocument, now: float, *, wide: bool) -> None:
-    """Print policies, budgets and bounds."""
+    """Print policies, budgets and bounds; a stop comes first."""
+    for each in found.items:
+        if each.stops:
+            why = f": {each.stop_reason}" if each.stop_reason else "."
+            named = f"All preemption is stopped by PreemptionPolicy {each.name}"
+            out.line(text.clean(f"{named}{why}"), "red")
+            out.line()
     if found.items:
         head = ["POLICY", "STATE", "SPENT", "REFUSED", "LAST"]
         out.table(
@@ -55,6 +61,8 @@ def _rows(policy: PolicyView, now: float, *, wide: bool) -> list[list[str]]:
 
 
 def _state(policy: PolicyView) -> str:
+    if policy.stops:
+        return "stops all"
     if policy.accepted:
         return "in force"
     return f"gen {policy.generation_in_force} in force" if policy.generation_in_force else "refused"

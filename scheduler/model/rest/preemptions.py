@@ -148,6 +148,9 @@ class PolicyView(Document, frozen=True):
     #: Why it was refused; an older generation may be in force then.
     message: str = ""
     generation_in_force: int = 0
+    #: Whether it stops all preemption, and why.
+    stops: bool = False
+    stop_reason: str = ""
     #: One line for each rule, in words.
     rules: tuple[str, ...] = ()
     budgets: tuple[BudgetView, ...] = ()

@@ -138,6 +138,8 @@ class PolicyViews:
             accepted=not state.problem,
             message=state.problem,
             generation_in_force=0 if policy is None else policy.generation,
+            stops=policy is not None and policy.stop is not None,
+            stop_reason="" if policy is None else policy.stop or "",
             rules=() if policy is None else tuple(rules(policy)),
             budgets=tuple(_spent(budget, spent, visible) for budget, spent in uses),
             refusals=dict(refusals),
@@ -212,6 +214,9 @@ def _namespace(scope: str, key: str) -> str:
 
 def rules(policy: PreemptionPolicy) -> Iterator[str]:
     """Yield the rules of a policy, one line each."""
+    if policy.stop is not None:
+        why = f": {policy.stop}" if policy.stop else ""
+        yield f"all preemption is stopped, whatever other rules say{why}"
     if policy.mode is PolicyMode.AUDIT:
         yield "audit: it refuses nothing, and counts what it would refuse"
     if policy.preemptors != EVERY_POD:

@@ -239,6 +239,11 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Each replica reports its own state.",
     ),
     Row(
+        "scheduler_preemption_stopped", _GAUGE, _ALPHA, _OURS,
+        "1 while a PreemptionPolicy stops all preemption, otherwise 0.",
+        note="Each replica reports its own state.",
+    ),
+    Row(
         "scheduler_preemption_victims_wasted_total", _COUNTER, _ALPHA, _OURS,
         "Victims whose preemptor did not use the resources that they freed, by reason.",
         ("reason",),

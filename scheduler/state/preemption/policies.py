@@ -27,6 +27,11 @@ class PoliciesInForce:
         """Return a policy by name, if it is in force."""
         return self._policies.get(name)
 
+    @property
+    def stop(self) -> PreemptionPolicy | None:
+        """The first policy that stops all preemption; `None` if none does."""
+        return next((policy for policy in self if policy.stop is not None), None)
+
     def write(self, policy: PreemptionPolicy) -> bool:
         """Add or replace a policy; return whether anything has changed."""
         if self._policies.get(policy.name) == policy:

@@ -64,8 +64,8 @@ def book() -> PolicyRegistry:
     return PolicyRegistry(lambda: NOW)
 
 
-def due(book: PolicyRegistry, **figures: PolicyFigures) -> Any:
-    return book.due(figures).get("p", ("", None))[1]
+def due(book: PolicyRegistry, *, evicting: int = 0, **figures: PolicyFigures) -> Any:
+    return book.due(figures, evicting).get("p", ("", None))[1]
 
 
 ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
@@ -360,7 +360,7 @@ def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: P
     assert len(events) == MAX_POLICIES
     assert set(book.refused()) == {"p0", "p60"}
     assert book.count_by_state() == {"current": MAX_POLICIES, "behind": 0, "none": 2}
-    status = book.due({})["p0"][1]
+    status = book.due({}, 0)["p0"][1]
     assert "accepted" not in status
     assert status["conditions"][0]["status"] == "False"
     assert status["conditions"][0]["message"] == (

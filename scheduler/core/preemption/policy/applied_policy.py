@@ -53,10 +53,17 @@ class AppliedPolicy:
     @property
     def enforced(self) -> bool:
         """Whether it refuses, instead of only counting what it would refuse."""
-        return self.policy.mode is PolicyMode.ENFORCE
+        return self.policy.mode is PolicyMode.ENFORCE or self.policy.stop is not None
 
     def _refusal(self, rule: Rule, reason: str) -> PolicyRefusal:
         return PolicyRefusal(self.policy.name, rule, self.policy.mode, reason)
+
+    def stopped(self) -> PolicyRefusal:
+        """Return the refusal of any preemption, by a policy that stops all of it."""
+        why = f": {self.policy.stop}" if self.policy.stop else ""
+        return PolicyRefusal(
+            self.policy.name, Rule.STOP, PolicyMode.ENFORCE, f"all preemption is stopped{why}"
+        )
 
     def too_many(self, most: int) -> PolicyRefusal:
         """Return the refusal of a candidate with too many victims."""

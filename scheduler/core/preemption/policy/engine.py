@@ -245,8 +245,10 @@ class PolicyEngine:
         return self.in_flight.take_relieved()
 
     def _applied_policies(self, pod: Pod) -> tuple[AppliedPolicy, ...]:
-        """Return the policies that bind a preemptor, in name order."""
+        """Return the policies that bind a preemptor, in name order; a stop is the only one."""
         cluster = self._cluster
+        if (stop := cluster.policies.stop) is not None:
+            return (AppliedPolicy(stop, SelectedPods(EVERY_POD, cluster), strict=False),)
         everywhere = () if self._evict_only is None else (self._evict_only,)
         if not len(cluster.policies):
             return everywhere

@@ -1,7 +1,7 @@
 """Evaluates the rules of preemption policies; this module alone defines what they mean.
 
-    per preemptor   preemptorDelay, maxPreemptionsPerOwner, a budget that is spent for all pods:
-                    the attempt does not preempt
+    per preemptor   stop, preemptorDelay, maxPreemptionsPerOwner, a budget that is spent for all
+                    pods: the attempt does not preempt
     per victim      victimMinRuntime, foreignVictims, victimsFrom: the pod is spared, like one of
                     higher priority
     per candidate   maxVictimsPerPreemption, budgets, podDisruptionBudgets: the node is refused
@@ -126,11 +126,15 @@ class PolicyRules:
 
     def preemptor_refusals(self) -> tuple[PolicyRefusal, ...]:
         """Return why the pod must not preempt at all now; empty when it may."""
-        return tuple(self._check_preemptor(self.enforced))
+        return self._stopped() or tuple(self._check_preemptor(self.enforced))
 
     def candidate_refusals(self, node: str, victims: Sequence[Pod]) -> tuple[PolicyRefusal, ...]:
         """Return why some pods must not be evicted from a node together; empty if they may."""
-        return tuple(self._check_candidate(self.enforced, node, victims))
+        return self._stopped() or tuple(self._check_candidate(self.enforced, node, victims))
+
+    def _stopped(self) -> tuple[PolicyRefusal, ...]:
+        stopping = (applied for applied in self.enforced if applied.policy.stop is not None)
+        return tuple(applied.stopped() for applied in stopping)
 
     def victim_refusals(self, pods: Sequence[Pod]) -> tuple[PolicyRefusal, ...]:
         """Return why policies spare some pods of a node; empty if they spare none."""

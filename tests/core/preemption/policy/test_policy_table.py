@@ -144,6 +144,14 @@ def test_an_audit_refuses_nothing_and_counts_what_it_would_refuse():
 # Per preemptor
 
 
+@row("stop")
+def test_neither_the_mode_nor_the_selections_of_a_policy_limit_its_stop():
+    limited = {"mode": PolicyMode.AUDIT, "preemptors": app("x"), "victims": app("x")}
+    cluster = Cluster(policy(stop="incident", **limited), *crowd(1))
+
+    assert refused(cluster.schedule(wants())) == f"{told('all preemption is stopped: incident')}."
+
+
 @row("delay")
 def test_a_preemptor_waits_before_it_preempts():
     cluster = Cluster(policy(preemptor_delay=30), *crowd(1))

@@ -24,13 +24,14 @@ export function PoliciesView() {
 
 /** @param {{policy: Api.PolicyView}} props */
 function Policy({ policy }) {
-  const { name, accepted = true, budgets = [], refusals = {}, rules = [], generationInForce = 0 } = policy;
+  const { name, accepted = true, stops = false, stopReason = "", budgets = [], refusals = {}, rules = [], generationInForce = 0 } = policy;
   const behind = generationInForce > 0 && generationInForce !== policy.generation;
   return html`<section class="card" aria-label=${`Policy ${name}`}>
     <header class="card-head">
       <h3>${name}</h3>
       <${State} value=${accepted ? "in force" : "refused"} />
     </header>
+    ${stops && html`<p class="callout">All preemption is stopped${stopReason && `: ${stopReason}`}.</p>`}
     ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${generationInForce} stays in force.`}</p>`}
     ${rules.length > 0 && html`<ul class="rules">${rules.map((rule) => html`<li>${rule}</li>`)}</ul>`}
     ${budgets.map((budget) => html`<${Gauge} key=${budget.scope} title=${`Victims per ${budget.scope}`} budget=${budget} />`)}
