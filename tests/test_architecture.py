@@ -25,6 +25,8 @@ IMPURE: Final = {
     "pathlib", "random", "requests", "secrets", "select", "socket", "ssl", "structlog",
     "subprocess", "sys", "tempfile", "threading", "time", "uuid", "uvloop",
 }  # fmt: skip
+#: The only imports of `sys`: how many references an object has is no news from outside.
+COUNTING: Final = {"sys", "sys.getrefcount"}
 IMPURE_CALLS: Final = {"open", "print", "input", "eval", "exec", "__import__"}
 #: The only importers of some libraries: folders or modules under `scheduler`.
 RESERVED: Final = {
@@ -159,7 +161,9 @@ def test_a_package_file_holds_no_code():
 def test_what_decides_does_no_io_and_uses_no_random_numbers():
     def outside(module: Source) -> object:
         random = {each for each in module.attributes if each.rpartition(".")[2] == "random"}
-        return (IMPURE & module.libraries) | (IMPURE_CALLS & module.calls) | random
+        of_sys = {each for each in module.imports if each.partition(".")[0] == "sys"}
+        libraries = module.libraries - ({"sys"} if of_sys == COUNTING else set())
+        return (IMPURE & libraries) | (IMPURE_CALLS & module.calls) | random
 
     assert broken(pure(), outside) == []
 

@@ -12,13 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.pod_spec import PodResourceClaim, PodSpec, Volume
+from scheduler.model.api.pod_spec import PodResourceClaim, PodSpec
 
 __all__ = ["ClassifiedPod", "without_volume_names"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
-_NOTHING = Volume()
 _SOME_CLAIM = PodResourceClaim()
 
 
@@ -34,17 +33,15 @@ class ClassifiedPod:
 
 
 def without_volume_names(spec: PodSpec) -> PodSpec:
-    """Return a spec without the names of its volumes, and without volumes that no rule reads.
+    """Return a spec without the names of its volumes.
 
-    The name of the volume with the service account token is generated for each pod. Names of
-    resource claims are left out, too: each pod of a class is asked for its own claims.
+    Names of resource claims are left out, too: each pod of a class is asked for its own claims.
     """
     if spec.resource_claims:
         spec = replace(spec, resource_claims=[_SOME_CLAIM])
     if not spec.volumes:
         return spec
-    unnamed = (replace(volume, name="") for volume in spec.volumes)
-    return replace(spec, volumes=[volume for volume in unnamed if volume != _NOTHING])
+    return replace(spec, volumes=[replace(volume, name="") for volume in spec.volumes])
 
 
 def _class_key(pod: Pod) -> bytes:

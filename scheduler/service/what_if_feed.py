@@ -22,6 +22,8 @@ import msgspec
 from scheduler.config.settings import Settings
 from scheduler.core.machine import Machine
 from scheduler.model.api.kinds import KINDS
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import snapshot
 from scheduler.sim.manifests import Manifests, keep
@@ -148,6 +150,7 @@ class Received:
 
     manifests: Manifests = field(default_factory=Manifests)
     _head: _Head | None = None
+    _parts: SharedParts = field(default_factory=SharedParts)
     _ledger: Written = field(default_factory=lambda: Written([], [], [], [], []))
 
     def take(self, part: bytes) -> None:
@@ -168,7 +171,8 @@ class Received:
         while start < len(part):
             index, length = _FRAME.unpack_from(part, start)
             start += _FRAME.size
-            keep(self.manifests, _DECODERS[index].decode(part[start : start + length]))
+            item = _DECODERS[index].decode(part[start : start + length])
+            keep(self.manifests, self._parts.pod(item) if isinstance(item, Pod) else item)
             start += length
 
     def state(self) -> State:

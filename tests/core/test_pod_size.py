@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.attempt.scheduling_attempt import TOO_LARGE
-from scheduler.model.api.objects import Volume
+from scheduler.model.api.objects import InlineCSI, Volume
 from scheduler.model.api.pod_size import MAX_PARTS
 from scheduler.model.api.pod_spec import Container, ContainerPort
 from scheduler.model.decisions import Placed, Unschedulable
@@ -21,7 +21,8 @@ def with_ports(count: int) -> PodBuilder:
 
 
 def with_volumes(count: int) -> PodBuilder:
-    return with_containers(1).spec(volumes=[Volume(name=f"v{each}") for each in range(count)])
+    volumes = [Volume(name=f"v{each}", csi=InlineCSI("csi.example")) for each in range(count)]
+    return with_containers(1).spec(volumes=volumes)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from scheduler.model.api.objects import (
     PodDisruptionBudget,
     Workload,
 )
+from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.api.storage import Storage
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.policies import PreemptionPolicy
@@ -218,6 +219,7 @@ class _Restorer:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._cluster = machine.cluster
+        self._parts = SharedParts()
         self._values: list[Any] = []
         self._free: tuple[int, ...] = ()
         #: The plans whose positions in the change logs are set at the end.
@@ -244,7 +246,7 @@ class _Restorer:
     def _pods(self, node: bytes, pods: bytes) -> None:
         name = msgspec.json.decode(node, type=str)
         for pod in msgspec.json.decode(pods, type=list[Pod]):
-            self._cluster.place(pod, name)
+            self._cluster.place(self._parts.pod(pod), name)
 
     def _nominated(self, node: bytes, pod: bytes) -> None:
         name = msgspec.json.decode(node, type=str)

@@ -12,7 +12,10 @@ MAX_PARTS: Final = 2000
 
 
 def is_too_large(pod: Pod) -> bool:
-    """Return whether a pod has more than `MAX_PARTS` containers, volumes and ports together."""
+    """Return whether a pod has more than `MAX_PARTS` containers, volumes and ports together.
+
+    Volumes that no rule reads, such as a Secret, do not count.
+    """
     spec = pod.spec
     parts = len(spec.containers) + len(spec.init_containers) + len(spec.volumes)
     if parts > MAX_PARTS:

@@ -3,6 +3,9 @@
 A field whose absence differs in meaning from an empty value is `None` if it is absent.
 """
 
+from operator import attrgetter
+from typing import Final
+
 import msgspec
 
 from scheduler.model.base import Int32, Quantities, Value
@@ -232,7 +235,7 @@ class EphemeralVolume(Value, frozen=True):
 
 
 class Volume(Value, frozen=True):
-    """A volume of a pod; sources that no rule reads are dropped."""
+    """A volume of a pod, with the sources that some rule reads."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
@@ -243,6 +246,10 @@ class Volume(Value, frozen=True):
     rbd: RBD | None = None
     csi: InlineCSI | None = None
     image: ImageVolume | None = None
+
+
+#: Returns the sources of a volume.
+_sources: Final = attrgetter(*(name for name in Volume.__struct_fields__ if name != "name"))
 
 
 class SchedulingGate(Value, frozen=True):
@@ -280,3 +287,10 @@ class PodSpec(Value, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     priority_class_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Drop volumes that no rule reads, such as that of the token, which most pods have."""
+        if self.volumes:
+            read = [volume for volume in self.volumes if any(_sources(volume))]
+            if len(read) < len(self.volumes):
+                msgspec.structs.force_setattr(self, "volumes", read)

@@ -150,14 +150,15 @@ class VolumeCounts:
         self._counts: dict[str, ByNode] = {}
         #: Of claims that pods on nodes use: the CSI volume, and by node how many pods use it.
         self._resolved: dict[str, CsiVolume | None] = {}
-        self._users: dict[str, Counter[str]] = {}
+        self._users: dict[str, dict[str, int]] = {}
 
     def add_pod(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
         """Count the volumes of a pod that was added to a node."""
         for claim in claims:
             if claim not in self._resolved:
                 self._resolved[claim] = self._resolve(claim)
-            self._users.setdefault(claim, Counter())[node] += 1
+            users = self._users.setdefault(claim, {})
+            users[node] = users.get(node, 0) + 1
             self._count(node, self._resolved[claim], pods=1)
         for volume in inline:
             self._count(node, volume, pods=1)

@@ -6,9 +6,9 @@ hypothetical views.
 Axes: S slots of the pod table.
 """
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -30,8 +30,11 @@ __all__ = [
 
 K = TypeVar("K", str, tuple[str, ...])
 
-NO_SLOTS: Final[frozenset[int]] = frozenset()
+#: One slot, or several: most claims are mounted by one pod, and a set takes two hundred bytes.
+_Slots: TypeAlias = int | set[int]
+
 NO_MONITORS: Final[frozenset[str]] = frozenset()
+_NO_INLINE: Final[frozenset[CsiVolume]] = frozenset()
 
 
 class Disk(NamedTuple):
@@ -87,6 +90,9 @@ class Disks:
         )
 
 
+_NO_DISKS: Final = Disks(())
+
+
 @dataclass(frozen=True, slots=True)
 class Mounts:
     """The volumes of one pod."""
@@ -96,8 +102,8 @@ class Mounts:
     namespace: str
     #: Names of its claims, repeated as in the spec; without ephemeral volumes.
     names: tuple[str, ...]
-    #: Keys of all its claims.
-    claims: frozenset[str]
+    #: Keys of all its claims, each once.
+    claims: tuple[str, ...]
     disks: Disks
     #: CSI volumes in the spec of the pod.
     inline: frozenset[CsiVolume]
@@ -109,9 +115,9 @@ class VolumeUse:
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
         self._mounts: dict[int, Mounts] = {}
-        self._by_name: dict[str, set[int]] = {}
-        self._by_claim: dict[str, set[int]] = {}
-        self._by_disk: dict[tuple[str, ...], set[int]] = {}
+        self._by_name: dict[str, _Slots] = {}
+        self._by_claim: dict[str, _Slots] = {}
+        self._by_disk: dict[tuple[str, ...], _Slots] = {}
         # The last element is never given to a pod: it is what index -1 reads.
         self._attaches: Bool = np.zeros(16, dtype=np.bool_)
 
@@ -150,32 +156,33 @@ class VolumeUse:
 
     def is_used(self, claim: str) -> bool:
         """Return whether a pod on an existing node mounts a claim; without ephemeral volumes."""
-        nodes = (self._mounts[slot].node for slot in self._by_claim.get(claim, NO_SLOTS))
+        nodes = (self._mounts[slot].node for slot in _slots(self._by_claim, claim))
         return any(self._columns.node(node) is not None for node in nodes)
 
     def naming(self, names: Collection[str]) -> dict[int, int]:
         """Return, by slot, how often a pod mounts claims of these names, in any namespace."""
-        slots = {slot for name in names for slot in self._by_name.get(name, NO_SLOTS)}
+        slots = {slot for name in names for slot in _slots(self._by_name, name)}
         return {slot: sum(name in names for name in self._mounts[slot].names) for slot in slots}
 
     def conflicting(self, wanted: Disks) -> set[int]:
         """Return the slots of pods whose disks conflict with these."""
         sharing: set[int] = set()
         for identity in wanted.identities & self._by_disk.keys():
-            sharing |= self._by_disk[identity]
+            sharing.update(_slots(self._by_disk, identity))
         return {slot for slot in sharing if wanted.conflict(self._mounts[slot].disks)}
 
     def check(self, slots: Collection[int]) -> None:
         """Assert the invariants: the indices match the mounts, of known slots only."""
         assert set(self._mounts) <= set(slots)
-        names: dict[str, set[int]] = {}
-        disks: dict[tuple[str, ...], set[int]] = {}
+        names: dict[str, _Slots] = {}
+        disks: dict[tuple[str, ...], _Slots] = {}
         for slot, mounts in self._mounts.items():
             for name in mounts.names:
-                names.setdefault(name, set()).add(slot)
+                _add(names, name, slot)
             for identity in mounts.disks.identities:
-                disks.setdefault(identity, set()).add(slot)
-        assert (self._by_name, self._by_disk) == (names, disks)
+                _add(disks, identity, slot)
+        assert _sets(self._by_name) == _sets(names)
+        assert _sets(self._by_disk) == _sets(disks)
         assert set(np.flatnonzero(self._attaches)) == {
             slot for slot, mounts in self._mounts.items() if mounts.claims or mounts.inline
         }
@@ -183,17 +190,17 @@ class VolumeUse:
 
 def mounts_of(pod: Pod, node: str) -> Mounts | None:
     """Return the mounts of a pod; `None` if it has no volume that a plugin reads."""
-    if not any(map(_is_relevant, pod.spec.volumes)):
-        return None
     volumes, namespace = pod.spec.volumes, pod.metadata.namespace
+    if not volumes or not any(map(_is_relevant, volumes)):
+        return None
     claims = [volume.persistent_volume_claim for volume in volumes]
     return Mounts(
         node=node,
         namespace=namespace,
-        names=tuple(claim.claim_name for claim in claims if claim is not None),
-        claims=frozenset(f"{namespace}/{name}" for name in claims_of(pod)),
-        disks=Disks(disks_of(pod)),
-        inline=frozenset(csi for volume in volumes if (csi := _inline(volume)) is not None),
+        names=tuple([claim.claim_name for claim in claims if claim is not None]),
+        claims=tuple([f"{namespace}/{name}" for name in dict.fromkeys(claims_of(pod))]),
+        disks=Disks(disks) if (disks := disks_of(pod)) else _NO_DISKS,
+        inline=frozenset(filter(None, map(_inline, volumes))) or _NO_INLINE,
     )
 
 
@@ -251,16 +258,26 @@ def _inline(volume: Volume) -> CsiVolume | None:
         return None
 
 
-def _add(index: dict[K, set[int]], key: K, slot: int) -> None:
-    slots = index.get(key)
-    if slots is None:
-        index[key] = {slot}
-    else:
+def _slots(index: Mapping[K, _Slots], key: K) -> Collection[int]:
+    slots = index.get(key, ())
+    return (slots,) if isinstance(slots, int) else slots
+
+
+def _sets(index: Mapping[K, _Slots]) -> dict[K, set[int]]:
+    return {key: slots if isinstance(slots, set) else {slots} for key, slots in index.items()}
+
+
+def _add(index: dict[K, _Slots], key: K, slot: int) -> None:
+    slots = index.setdefault(key, slot)
+    if isinstance(slots, set):
         slots.add(slot)
+    elif slots != slot:
+        index[key] = {slots, slot}
 
 
-def _drop(index: dict[K, set[int]], key: K, slot: int) -> None:
+def _drop(index: dict[K, _Slots], key: K, slot: int) -> None:
     slots = index[key]
-    slots.discard(slot)
-    if not slots:
+    if isinstance(slots, set):
+        slots.discard(slot)
+    if not slots or slots == slot:
         del index[key]
