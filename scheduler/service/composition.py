@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
