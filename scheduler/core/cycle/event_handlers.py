@@ -63,15 +63,11 @@ class EventHandlers:
             self.on_pod_gone(pod.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(pod, now)
-        elif self._cluster.is_assumed(pod.uid):
-            # It is being bound: this state is older than ours.
+        elif self._cluster.find_pod(pod.uid) is not None:
+            # It is on a node, or being bound to one: this state is older than ours.
             queued = self._queue.get(pod.uid)
             if queued is not None:
                 queued.classified = ClassifiedPod(pod)
-        elif self._cluster.find_pod(pod.uid) is not None:
-            # No API server takes a pod off its node: etcd was restored to an earlier time.
-            self.on_pod_gone(pod.uid, now)
-            self.on_pod(pod, now)
         elif pod.spec.scheduler_name in self._profiles:
             self._on_pending_pod(pod, now)
         else:

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 from scheduler.kube.instrumentation import Instrumentation
 from scheduler.kube.watch.decoding import Known, UndecodableObject, WatchEvent
 from scheduler.kube.watch.resources import ApiObject, ApiResource
+from scheduler.kube.watch.versions import is_older
 from scheduler.model.events import Event
 
 __all__ = ["KnownObjects"]
@@ -49,13 +50,17 @@ class KnownObjects(Generic[ObjectT]):
             self.observe(notice.object, events)
 
     def observe(self, observed: ObjectT, events: list[Event]) -> str:
-        """Report the state of an object, unless it was reported already; return its key."""
+        """Report the state of an object, unless it was reported already; return its key.
+
+        A version before the known one is of a restored etcd, in which nothing that came later has
+        happened: a pod may be without its node again. The object is reported as gone first.
+        """
         metadata = observed.metadata
         key = metadata.key
         uid, version = metadata.uid, metadata.resource_version
         known = self._states.get(key)
         if known is not None:
-            if known.uid != uid:
+            if known.uid != uid or is_older(version, known.version):
                 self.forget(key, events)
             elif known.version == version:
                 return key

@@ -79,16 +79,6 @@ def test_a_deleted_pod_uses_no_capacity():
     assert fits(cluster, "4")
 
 
-def test_a_pod_that_has_no_node_any_more_after_a_restored_etcd_is_scheduled_again():
-    cluster = one_node(pod("a").on("n1").cpu("4"))
-
-    cluster.add(pod("a").cpu("4"))
-
-    assert fits(cluster, "4") is False  # `a` comes first, and takes it
-    assert cluster.attempts[0].decision == Placed("n1")
-    assert cluster.pod("a").spec.node_name == "n1"
-
-
 def test_a_repeated_observation_changes_nothing():
     cluster = one_node(pod("a").on("n1").cpu("2"))
     for _ in range(3):

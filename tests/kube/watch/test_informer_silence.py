@@ -25,6 +25,8 @@ from tests.support.fake_api import FakeApi, Fault, pod
 class Nothing:
     """A writer that has nothing to write, and policies of which there are none."""
 
+    stops = False
+
     def lengths(self) -> dict[str, int]:
         return {}
 

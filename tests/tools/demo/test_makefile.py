@@ -184,7 +184,7 @@ def test_every_target_is_explained_by_help():
 def test_dependencies_are_installed_by_hash():
     installs = re.findall(r"pip install.* -r .*", TEXT)
 
-    assert len(installs) == 2
+    assert len(installs) == 3
     assert all("--require-hashes" in install for install in installs)
 
 
