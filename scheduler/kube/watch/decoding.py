@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.watch.resources import ApiObject
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.shared_parts import SharedParts
 
 __all__ = [
@@ -264,14 +264,14 @@ _RAW_PAGE = msgspec.json.Decoder(_RawPage)
 _ANYTHING = msgspec.json.Decoder(_Anything)
 
 
-#: The parts of all pods that were decoded.
+#: The parts of all objects that were decoded.
 _PARTS: Final = SharedParts()
+_SHARING: Final[dict[type, Callable[[Any], Any]]] = {Pod: _PARTS.pod, Node: _PARTS.node}
 
 
 def _sharing(kind: type[ObjectT]) -> Callable[[ObjectT], ObjectT]:
     """Return what gives objects of a type the parts that equal ones have."""
-    share: Any = _PARTS.pod if kind is Pod else lambda item: item
-    return share  # type: ignore[no-any-return]
+    return _SHARING.get(kind, lambda item: item)
 
 
 class _SharingDecoder(Generic[ObjectT]):
