@@ -303,6 +303,10 @@ bench-recorder: setup $(BENCH_VENV)/.ready ## compare with and without the recor
 bench-core: setup ## measure decisions without an API server; fails if one is above its budget
 	$(BIN)/python -m tests.perf.bench_core
 
+.PHONY: bench-memory
+bench-memory: setup ## measure the memory of nodes and pods without an API server; NODES=5000, PODS=150000
+	$(BIN)/python -m tests.perf.bench_memory --nodes $(or $(NODES),5000) --pods $(or $(PODS),150000)
+
 .PHONY: golden
 golden: setup ## regenerate files; git shows the changes
 	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md

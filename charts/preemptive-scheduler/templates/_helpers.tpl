@@ -53,6 +53,15 @@ annotations:
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}
 
+{{/* Requests and limits of the container; `size` replaces the requests. */}}
+{{- define "preemptive-scheduler.resources" -}}
+{{- $resources := deepCopy (default dict .Values.resources) -}}
+{{- with .Values.size -}}
+{{- $_ := set $resources "requests" (get ($.Files.Get "sizes.yaml" | fromYaml) .) -}}
+{{- end -}}
+{{- toYaml $resources -}}
+{{- end -}}
+
 {{/* The configuration file: the value `config`, and the lease that the role names. */}}
 {{- define "preemptive-scheduler.config" -}}
 {{- $election := .Values.leaderElection -}}
