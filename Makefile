@@ -315,6 +315,10 @@ bench-lists: setup ## measure a start with many pods while etcd compacts; PODS=1
 bench-core: setup ## measure decisions without an API server; fails if one is above its budget
 	$(BIN)/python -m tests.perf.bench_core
 
+.PHONY: bench-memory
+bench-memory: setup ## measure the memory of nodes and pods without an API server; NODES=5000, PODS=150000
+	$(BIN)/python -m tests.perf.bench_memory --nodes $(or $(NODES),5000) --pods $(or $(PODS),150000)
+
 .PHONY: golden
 golden: setup ## regenerate files; git shows the changes
 	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md

@@ -17,7 +17,7 @@ _TIME: Final = "2026-01-01T00:00:00Z"
 
 
 def plain(number: int) -> dict[str, Any]:
-    """Return a pod of the benchmark, of 570 bytes: one container, and nothing that a rule reads."""
+    """Return a pod of the benchmark, of 600 bytes: one container, and nothing that a rule reads."""
     owner = number // _REPLICAS
     return {
         "metadata": {
@@ -49,7 +49,7 @@ def plain(number: int) -> dict[str, Any]:
 
 
 def ordinary(number: int) -> dict[str, Any]:
-    """Return a pod of 11 kB, as a Deployment with a sidecar has it, and with a claim of its own."""
+    """Return a pod of 12 kB, as a Deployment with a sidecar has it, and with a claim of its own."""
     owner = number // _REPLICAS
     pod = plain(number)
     name = f"service-{owner}"
@@ -147,7 +147,7 @@ def different(number: int) -> dict[str, Any]:
 
 
 def node(number: int) -> dict[str, Any]:
-    """Return a node of 12 kB, with twenty labels and fifty images, most of which others have."""
+    """Return a node of 10 kB, with twenty labels and fifty images, most of which others have."""
     images = [
         {
             "names": [f"registry.example/team/{name}@sha256:{each:064x}",

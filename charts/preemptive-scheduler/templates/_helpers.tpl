@@ -73,6 +73,22 @@ annotations:
 {{- toYaml $profiles -}}
 {{- end -}}
 
+{{/*
+Requests and limits of the container; `size` replaces the requests. The recording is on the disk of the
+node, which its volume needs.
+*/}}
+{{- define "preemptive-scheduler.resources" -}}
+{{- $resources := deepCopy (default dict .Values.resources) -}}
+{{- with .Values.size -}}
+{{- $_ := set $resources "requests" (get ($.Files.Get "sizes.yaml" | fromYaml) .) -}}
+{{- end -}}
+{{- if .Values.recorder.enabled -}}
+{{- $disk := dict "ephemeral-storage" (include "preemptive-scheduler.recordingVolume" .) -}}
+{{- $resources = merge $resources (dict "requests" $disk) -}}
+{{- end -}}
+{{- toYaml $resources -}}
+{{- end -}}
+
 {{/* The configuration file: the value `config`, and the lease that the role names. */}}
 {{- define "preemptive-scheduler.config" -}}
 {{- $election := .Values.leaderElection -}}

@@ -28,7 +28,6 @@ from scheduler.model.api.objects import (
     StatefulSet,
     Workload,
 )
-from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.api.storage import (
     CSIDriver,
     CSINode,
@@ -120,18 +119,11 @@ def _device_class_gone(name: str, _: str) -> Event:
     return DeviceClassGone(name)
 
 
-def _pod_observed(pod: Pod) -> Event:
-    return PodObserved(_PARTS.pod(pod))
-
-
-#: Of all pods that were observed.
-_PARTS: Final = SharedParts()
-
 PODS: Final = ApiResource(
     name="pods",
     path=_path(Pod, "pods"),
     type=Pod,
-    observed=_pod_observed,
+    observed=PodObserved,
     gone=PodGone,
     # Source: kube-scheduler v1.36.3 scheduler.newPodInformer.
     field_selector="status.phase!=Succeeded,status.phase!=Failed",

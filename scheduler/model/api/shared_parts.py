@@ -1,4 +1,4 @@
-"""Holds equal parts of pods once.
+"""Holds equal parts of pods, and images that several nodes have, once.
 
 The pods of one owner have equal containers, labels, affinities and so on, and these are most of
 what a pod takes in memory. So a decoded pod gets the parts that an equal pod has already. Parts are
@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from scheduler.model.api.objects import (
     Condition,
+    ContainerImage,
+    Node,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -42,7 +44,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class SharedParts:
-    """The parts of all pods that passed through."""
+    """The parts of all pods and nodes that passed through."""
 
     def __init__(self) -> None:
         # One table for each type: labels may be spelled like a condition.
@@ -52,13 +54,14 @@ class SharedParts:
         self._owners: Final[_Table[list[OwnerReference]]] = _Table()
         self._volumes: Final[_Table[list[Volume]]] = _Table()
         self._conditions: Final[_Table[Condition]] = _Table()
+        self._images: Final[_Table[ContainerImage]] = _Table()
         self._names: Final[dict[str, str]] = {}
 
     def __len__(self) -> int:
         """How many parts are in the tables."""
         tables: tuple[Sized, ...] = (
             self._specs, self._statuses, self._labels, self._owners, self._volumes,
-            self._conditions, self._names,
+            self._conditions, self._images, self._names,
         )  # fmt: skip
         return sum(map(len, tables))
 
@@ -67,6 +70,11 @@ class SharedParts:
         return Pod(
             self._metadata_of(pod.metadata), self._spec_of(pod.spec), self._status_of(pod.status)
         )
+
+    def node(self, node: Node) -> Node:
+        """Return an equal node, whose images are those of other nodes where these are equal."""
+        images = [self._images.shared(image) for image in node.status.images]
+        return replace(node, status=replace(node.status, images=images))
 
     def _metadata_of(self, metadata: ObjectMeta) -> ObjectMeta:
         return replace(

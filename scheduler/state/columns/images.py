@@ -5,9 +5,10 @@ have an image is always up to date; upstream's snapshot keeps the number of the 
 was last copied.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scheduler.model.api.objects import Node
+from scheduler.model.api.objects import ContainerImage, Node
 
 __all__ = ["ImageState", "Images"]
 
@@ -24,11 +25,12 @@ class ImageState:
 class Images:
     """All image names of all nodes."""
 
-    __slots__ = ("_names", "_states", "version")
+    __slots__ = ("_images", "_states", "version")
 
     def __init__(self) -> None:
         self._states: dict[str, ImageState] = {}
-        self._names: dict[int, frozenset[str]] = {}
+        #: Of each row that has some, the images of its node.
+        self._images: dict[int, list[ContainerImage]] = {}
         #: Grows with every change.
         self.version = 0
 
@@ -39,8 +41,12 @@ class Images:
     def write(self, row: int, node: Node | None) -> None:
         """Replace the images of a row; `None` for a deleted node."""
         images = node.status.images if node is not None else []
-        names = frozenset(name for image in images for name in image.names)
-        before = self._names.get(row, frozenset())
+        known = self._images.pop(row, [])
+        if images:
+            self._images[row] = images
+        if images == known:
+            return
+        before, names = _names(known), _names(images)
         if names == before:
             return
         self.version += 1
@@ -53,7 +59,7 @@ class Images:
             for name in image.names:
                 state = self._states.setdefault(name, ImageState(image.size_bytes))
                 state.rows.add(row)
-        if names:
-            self._names[row] = names
-        else:
-            self._names.pop(row, None)
+
+
+def _names(images: Iterable[ContainerImage]) -> set[str]:
+    return {name for image in images for name in image.names}

@@ -87,6 +87,18 @@ def test_an_invalid_object_does_not_affect_the_rest_of_a_page():
     assert (len(page.objects), page.version, page.token) == (1, "9", "c")
 
 
+def test_pods_of_a_list_and_of_a_watch_have_the_containers_of_an_equal_one():
+    pods = [{"metadata": {"name": n}, "spec": {"containers": [{"name": "c"}]}} for n in "abc"]
+    body = {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": pods[:2]}
+
+    listed = PAGE.decode(json.dumps(body).encode()).objects
+    changed = WATCH.decode(line("MODIFIED", pods[2]))
+
+    assert isinstance(changed, WatchEvent)
+    assert listed[0].spec.containers is listed[1].spec.containers
+    assert listed[0].spec.containers is changed.object.spec.containers
+
+
 def nested(levels: int) -> object:
     value: object = "x"
     for number in range(levels):

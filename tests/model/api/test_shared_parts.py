@@ -1,12 +1,12 @@
-"""Equal parts of pods are one object, whatever differs beside them, and nothing else changes."""
+"""Equal parts are one object, whatever differs beside them, and nothing else changes."""
 
 import msgspec
 import pytest
 
 from scheduler.model.api import shared_parts
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.shared_parts import SharedParts
-from tests.support.memory_mixes import MIXES, ordinary
+from tests.support.memory_mixes import MIXES, node, ordinary
 
 
 def decoded(number: int, **changes: object) -> Pod:
@@ -72,6 +72,15 @@ def test_what_no_pod_has_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch):
         [parts.pod(decoded(40 * owner + number)) for number in range(3)]
 
     assert len(parts) < 400
+
+
+def test_an_image_of_several_nodes_is_one_object():
+    parts = SharedParts()
+    nodes = [msgspec.convert(node(number), Node) for number in range(2)]
+    one, other = map(parts.node, nodes)
+
+    assert [one, other] == nodes
+    assert other.status.images[0] is one.status.images[1]
 
 
 def test_volumes_that_no_rule_reads_are_not_kept():
