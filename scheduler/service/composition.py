@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,6 +52,7 @@ from scheduler.service.telemetry import (
     ApiTelemetry,
     Telemetry,
     provide,
+    provide_agreement,
     provide_certificate,
     provide_leadership,
     provide_recording,
@@ -192,9 +192,8 @@ class Composition:
 
     def release_watch(self) -> ReleaseWatch | None:
         """Return what looks at the releases of the API servers; `None` where none is followed."""
-        provide = functools.partial(self._metrics.provide, "scheduler_reference_mismatch")
         if not self.options.settings.follows_server:
-            provide(lambda: {(): 0})
+            provide_agreement(self._metrics, None)
             return None
         watch = ReleaseWatch(
             used=self.machine.reference,
@@ -205,7 +204,7 @@ class Composition:
             leads=lambda: self.elector is None or self.elector.is_leader,
             restart=self._restart_as if self.options.restart_on_change else None,
         )
-        provide(lambda: {(): int(watch.agreement.differs)})
+        provide_agreement(self._metrics, watch.agreement)
         return watch
 
     async def _read_version(self) -> ServerVersion:

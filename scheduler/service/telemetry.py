@@ -27,11 +27,13 @@ from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.recorder.recorder import GAP_REASONS, Gap
 from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.service.recording import Recording
+from scheduler.service.release_watch import Agreement
 
 __all__ = [
     "ApiTelemetry",
     "Telemetry",
     "provide",
+    "provide_agreement",
     "provide_certificate",
     "provide_leadership",
     "provide_recording",
@@ -269,6 +271,14 @@ def provide_leadership(metrics: Metrics, elector: LeaderElector | None, name: st
     metrics.provide(
         "leader_election_master_status",
         lambda: {name: int(elector is None or elector.is_leader)},
+    )
+
+
+def provide_agreement(metrics: Metrics, agreement: Agreement | None) -> None:
+    """Connect the gauge of other releases with the answers; `None` where no release is followed."""
+    metrics.provide(
+        "scheduler_reference_mismatch",
+        lambda: {(): int(agreement is not None and agreement.differs)},
     )
 
 

@@ -33,8 +33,9 @@ def commands(page: Path) -> Iterator[Command]:
             begun = 0 if begun or not line.startswith("```console") else number
         elif begun and line.startswith("$ "):
             text = line.removeprefix("$ ")
-            while text.endswith("\\"):
-                text = f"{text[:-1]}{next(lines)[1].strip()}"
+            while text.endswith("\\") or text.count("'") % 2:
+                _, more = next(lines)
+                text = f"{text[:-1]}{more.strip()}" if text.endswith("\\") else f"{text}\n{more}"
             yield Command(page.name, number, text, begun)
         elif not begun:
             for found in _INLINE.finditer(line):

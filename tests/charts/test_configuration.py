@@ -91,3 +91,23 @@ def test_the_chart_knows_every_flag_of_the_scheduler():
     (commands,) = (each.choices for each in main.parser()._actions if each.choices)
     flags = {flag for each in commands["run"]._actions for flag in each.option_strings}
     assert sorted(known) == sorted(flag.lstrip("-") for flag in flags - {"-h", "--help"})
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ({}, {"requests": {"cpu": "100m", "memory": "256Mi"}}),
+        ({"size": "large"}, {"requests": {"cpu": "1", "memory": "2Gi"}}),
+        (
+            {"size": "medium", "resources": {"limits": {"memory": "4Gi"}}},
+            {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "4Gi"}},
+        ),
+        ({"resources": {"requests": {"cpu": "2", "memory": None}}}, {"requests": {"cpu": "2"}}),
+        ({"resources": None}, None),
+    ],
+    ids=["nothing", "a size", "a size and a limit", "requests", "no resources at all"],
+)
+def test_a_size_replaces_the_requests(helm: Helm, values: dict[str, object], want: object):
+    found = container(helm.template({**values, "recorder": {"enabled": False}}))
+
+    assert found.get("resources") == want

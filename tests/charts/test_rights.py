@@ -15,6 +15,7 @@ from tests.charts.rendering import (
     VALUES,
     Helm,
     Json,
+    configuration,
     container,
     of_kind,
     one,
@@ -187,7 +188,7 @@ def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
     claims = [(verb, "resourceclaims") for verb in ("get", "list", "watch")]
     volumes = ("persistentvolumes", "persistentvolumeclaims")
     assert rights == claims + [(verb, each) for each in volumes for verb in ("list", "watch")]
-    config = yaml.safe_load(one(objects, "ConfigMap", NAME)["data"]["config.yaml"])
+    config = yaml.safe_load(configuration(objects))
     off = {"bindVolumes": False, "allocateDevices": False}
     assert [profile["pluginConfig"][-1] for profile in config["profiles"]] == [
         {"name": "PreemptiveScheduler", "args": {"reference": "v1.37", **off}},

@@ -21,14 +21,14 @@ from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.components import Settings
 from deploy.tools.controlplane.nodes import NodeShape
-from tests.charts.rendering import CHART, NAME, ROOT
+from tests.charts.rendering import CHART, NAME, ROOT, configuration
 from tests.charts.runbook_commands import Command, blocks, glob_outside_quotes
 from tests.integration.access import EVERYWHERE
 from tests.integration.objects import Json, is_running, pod, priority_class
 from tests.support.control_plane import VERSION
 from tests.support.live import Scheduler, free_port
 
-pytestmark = [pytest.mark.chart, pytest.mark.cluster]
+pytestmark = [pytest.mark.chart, pytest.mark.cluster, pytest.mark.xdist_group(__name__)]
 
 #: In this order; the last page ends with the removal of all.
 PAGES: Final = {
@@ -43,7 +43,8 @@ BLOCKS: Final = [(each, namespace) for page, namespace in PAGES.items() for each
 #: What the commands that match need, and this machine does not have.
 LACKING: Final = {
     r"^make |^docker ": "an engine that builds and pushes images",
-    r"^cosign |^sha256sum |^(IDENTITY|ISSUER)=": "a release that was signed",
+    r"^cosign |^gh attestation |^sha256sum |^(IDENTITY|ISSUER)=": "a release that was signed",
+    r" rollout restart ": "a kubelet that starts the replicas again",
     r"^kubectl (-n \S+ )?logs\b": "a kubelet, which reads logs",
     # tests/integration/test_kubectl_plugin.py runs it.
     r"^kubectl preemptive ": "a kubelet that forwards ports",
@@ -55,9 +56,14 @@ NAMES: Final = {
     "helm rollback",
     "helm template",
     "helm upgrade",
+    "helm upgrade --force",
     "kubectl apply",
     "kubectl apply -k",
+    "kubectl debug",
+    "kubectl exec",
     "kubectl preemptive",
+    "kubectl replace",
+    "kubectl replace --force",
 }
 #: What is done once, before all other commands.
 FIRST: Final = re.compile(
@@ -71,6 +77,7 @@ FILLED_IN: Final = (
     (r"(?<!\\$)\bPOD\b(?!=)", "$(kubectl get pods -o jsonpath='{.items[0].metadata.name}')"),
     (r"\bpreemptionpolicy NAME\b", "preemptionpolicy careful"),
     (r"\buid UID\b", "uid 0000"),
+    (r"\bnamespace batch\b", "namespace default"),
 )
 #: Of policies.
 DEFINITION: Final = (
@@ -186,9 +193,10 @@ def _populate(plane: ControlPlane) -> None:
 @contextmanager
 def _scheduler(plane: ControlPlane, desk: Desk) -> Iterator[Scheduler]:
     """Run a scheduler with the chart's configuration and rights."""
-    config = plane.api.get(f"/api/v1/namespaces/{NAME}/configmaps/{NAME}")["data"]
+    path = f"/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}"
+    deployed = [plane.api.get(path) | {"kind": "Deployment"}]
     file = desk.folder / "scheduler.yaml"
-    file.write_text(config["config.yaml"])
+    file.write_text(configuration(deployed))
     reach = ["--config", file, "--kubeconfig", plane.service_account_kubeconfig(NAME, NAME)]
     serving = [*EVERYWHERE, "--secure-port", str(desk.port)]
     scheduler = Scheduler(NAME, desk.port, [*reach, *serving], desk.folder / "log")

@@ -20,7 +20,7 @@ from tests.support.certificates import Authority
 from tests.support.control_plane import VERSION
 from tests.support.live import Schedulers
 
-pytestmark = [pytest.mark.cluster, pytest.mark.chart]
+pytestmark = [pytest.mark.cluster, pytest.mark.chart, pytest.mark.xdist_group(__name__)]
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "drills.md"
 NAME: Final = installation.NAME

@@ -37,6 +37,9 @@ ELSEWHERE: Final = {
     "scheduler_undecodable_objects_total": "tests/service/test_telemetry.py",
     "scheduler_cache_drift": "tests/service/test_telemetry.py",
     "scheduler_log_lines_lost_total": "tests/service/test_telemetry.py",
+    "scheduler_preemption_stopped": "tests/integration/test_stop_live.py",
+    # That needs API servers of two releases.
+    "scheduler_reference_mismatch": "tests/service/test_telemetry.py",
 }
 STATUS: Final = "extendedResourceClaimStatus"
 VICTIM: Final = {"pod-delete.stage.kwok.x-k8s.io/delay": "8000ms"}

@@ -8,7 +8,7 @@ from tests.integration.objects import pod, prepare
 from tests.integration.scene import Scene
 from tests.support.control_plane import VERSION
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group(__name__)]
 
 
 @pytest.fixture(scope="module")

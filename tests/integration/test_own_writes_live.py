@@ -19,7 +19,9 @@ from tests.integration.objects import HANGS, Json, own_writes, pod
 from tests.integration.scene import Scene
 from tests.integration.stolen_token import (
     ATTACKS,
+    CONFIG_MAPS,
     FOREIGN,
+    LEASES,
     MAX_CONSUMERS,
     OURS,
     REMAINS,
@@ -78,7 +80,8 @@ def places(scene: Scene) -> Iterator[Mapping[str, str]]:
     api.post(f"/api/v1/namespaces/{US}/pods", own)
     for name, reference in {
         "taken": {"namespace": "tenant", "name": "data", "uid": "uid-data"},
-        "named": {"namespace": namespace, "name": "data"},
+        # Of a claim that does not exist: a controller would bind it.
+        "named": {"namespace": namespace, "name": "later"},
         "free": None,
     }.items():
         api.post(paths["volumes"], _volume(f"{namespace}-{name}", reference))
@@ -176,6 +179,9 @@ def test_every_write_that_the_code_does_not_make_is_refused_to_us_and_to_nobody_
     plane: ControlPlane, thief: ApiClient, places: Mapping[str, str]
 ):
     tried = {**ATTACKS, **OURS, **REMAINS}
+    for left in (f"{LEASES}/{US}", f"{CONFIG_MAPS}/{US}-ledger"):
+        with contextlib.suppress(ApiError):  # there is none, unless a scheduler ran before
+            plane.api.delete(left)
 
     found = answers(thief, tried, places)
     others = answers(plane.api, ATTACKS, places)

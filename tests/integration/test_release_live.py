@@ -30,6 +30,7 @@ from tests.support.alternating import Alternating
 from tests.support.control_plane import VERSION
 
 pytestmark = [
+    pytest.mark.xdist_group(__name__),
     pytest.mark.cluster,
     pytest.mark.timeout(180),
     pytest.mark.needs_server(

@@ -9,7 +9,7 @@ from tests.integration.scene import Scene
 from tests.integration.test_leadership import ELECTION, holder
 from tests.support.control_plane import VERSION
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group(__name__)]
 
 
 @pytest.fixture(scope="module")

@@ -24,12 +24,20 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 from scheduler.model.policies import Budget, BudgetScope, PodSelection
+from scheduler.model.releases import V1_36, V1_37
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.queue.phases import PendingReason
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
-from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_recording
+from scheduler.service.release_watch import Agreement
+from scheduler.service.telemetry import (
+    ApiTelemetry,
+    Telemetry,
+    provide,
+    provide_agreement,
+    provide_recording,
+)
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import labelled, policy
@@ -285,3 +293,15 @@ def test_effects_that_wait_are_counted_by_lane(registry, metrics, logs):
     value = registry.get_sample_value
     assert value("scheduler_effect_queue_length", {"lane": "bind"}) == 3
     assert value("scheduler_effect_queue_length", {"lane": "announce"}) == 0
+
+
+def test_an_answer_of_another_release_is_a_mismatch_until_none_comes(registry, metrics):
+    agreement = Agreement(V1_36)
+    provide_agreement(metrics, agreement)
+    found = []
+
+    for answers in ([V1_36], [V1_36, V1_37], [V1_36]):
+        agreement.observe(answers, 0.0)
+        found.append(registry.get_sample_value("scheduler_reference_mismatch"))
+
+    assert found == [0, 1, 0]

@@ -1,7 +1,7 @@
 """Fixtures for the control plane of `deploy.tools.controlplane`, started once a process.
 
-Tests that use them carry the marker `cluster`. Under pytest-xdist those of a file form a group,
-which `--dist loadgroup` runs in one worker; each worker starts a control plane of its own.
+Tests that use them carry the marker `cluster`. Under pytest-xdist each worker starts a control
+plane of its own. A file that starts another one is an `xdist_group`: one worker runs it, in order.
 
 The cluster is shared: a test works in its own `namespace`, and on nodes that it creates under names
 and labels of its own and removes again.
@@ -51,16 +51,9 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests of a file that need the control plane into one group of pytest-xdist.
-
-    Those whose subject the API server under test does not have are skipped.
-    """
-    grouped = config.pluginmanager.hasplugin("xdist")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests whose subject the API server under test does not have."""
     for item in items:
-        markers = {marker.name for marker in item.iter_markers()}
-        if grouped and "cluster" in markers and "fidelity" not in markers:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if (marker := item.get_closest_marker("needs_server")) is not None:
             oldest, why = marker.args
             if minor(TESTED) < minor(oldest):

@@ -90,8 +90,9 @@
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateResources" -}}
-{{- $requests := .Values.resources.requests | default dict -}}
-{{- $limits := .Values.resources.limits | default dict -}}
+{{- $resources := include "preemptive-scheduler.resources" . | fromYaml -}}
+{{- $requests := $resources.requests | default dict -}}
+{{- $limits := $resources.limits | default dict -}}
 {{- range $name := list "cpu" "memory" -}}
 {{- $request := get $requests $name | default "0" -}}
 {{- $asked := include "preemptive-scheduler.milli" (list (printf "resources.requests.%s" $name) $request) | int64 -}}
@@ -160,6 +161,7 @@ v: logging.verbosity
 logging-format: logging.format
 evict-only: evictOnly
 reference: reference
+reference-change: referenceChange
 authorization-always-allow-paths: metrics.anonymous
 tls-cert-file: tls
 tls-private-key-file: tls
