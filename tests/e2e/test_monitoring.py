@@ -124,7 +124,8 @@ def test_every_panel_of_the_dashboard_is_answered(
     cluster.api.post(f"/api/v1/namespaces/{namespace}/pods", pod("placed", release.name))
     await_pod(cluster.api, namespace, "placed")
     dashboard = json.loads((CHART / "dashboards" / "preemptive-scheduler.json").read_text())
-    variables = {"$namespace": release.name, "$job": release.name, "$__rate_interval": "30s"}
+    names = {"$namespace": release.name, "$job": release.name, "$cluster": ".*"}
+    variables = names | {"$__rate_interval": "30s"}
     scrapes = 'max(count_over_time(scheduler_schedule_attempts_total{result="scheduled"}[30s]))'
     server.await_value(f"{scrapes} >= bool 4", 1)
     empty, titles = set(), set()
