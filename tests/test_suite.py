@@ -52,6 +52,30 @@ def test_a_run_ends_with_what_it_left_out(tmp_path: Path, workers: list[str]):
     assert " 9 passed" in last
 
 
+GROUP = """
+import os
+import pytest
+
+@pytest.mark.xdist_group("installation")
+@pytest.mark.parametrize("number", range(20))
+def test_one_of_a_group(number):
+    with open(FILE, "a") as file:
+        print(os.environ["PYTEST_XDIST_WORKER"], number, file=file)
+"""
+
+
+def test_tests_of_a_group_run_on_one_worker_in_order(tmp_path: Path):
+    said = tmp_path / "said"
+    (tmp_path / "test_some.py").write_text(f"FILE = {str(said)!r}\n{GROUP}")
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup"]
+
+    subprocess.run([*command, "-p", "no:cacheprovider", str(tmp_path)], cwd=tmp_path, check=True)
+
+    workers, numbers = zip(*(line.split() for line in said.read_text().splitlines()), strict=True)
+    assert len({*workers}) == 1
+    assert [int(each) for each in numbers] == list(range(20))
+
+
 def test_the_readme_says_how_many_tests_there_are_at_least():
     """Functions are counted: one with a table of cases is one test. A tenth more is no news."""
     count = sum(
