@@ -1,7 +1,7 @@
 """Where kube-scheduler places the replicas: not on one node, and not in one zone."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 PLACE = {"spreading": "here"}
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
+#: A finalizer.
+HELD = "example.com/held"
 #: At the same time. Spread over nodes alone, every fourth update left both replicas in one zone.
 RELEASES, ROLLOUTS = 6, 3
 
@@ -30,11 +32,12 @@ def kube_scheduler(
     scheduler.close()
 
 
-@pytest.fixture(params=[("a", "b", "c"), ()], ids=["three zones", "no zones"])
+@pytest.fixture
 def nodes(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[dict[str, Json]]:
-    """Six nodes, with or without zones: their labels by name."""
-    shape = NodeShape(labels=PLACE, zones=request.param)
-    names = control_plane.create_nodes(6, shape, prefix="spread")
+    """Some nodes in some zones: their labels by name."""
+    count, zones = request.param
+    shape = NodeShape(labels=PLACE, zones=zones)
+    names = control_plane.create_nodes(count, shape, prefix="spread")
     found = control_plane.api.items("/api/v1/nodes")
     yield {
         each["metadata"]["name"]: each["metadata"]["labels"]
@@ -45,6 +48,9 @@ def nodes(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterat
         control_plane.api.delete(f"/api/v1/nodes/{name}")
 
 
+@pytest.mark.parametrize(
+    "nodes", [(6, ("a", "b", "c")), (6, ())], ids=["three zones", "no zones"], indirect=True
+)
 def test_no_rolling_update_leaves_both_replicas_in_one_zone_or_on_one_node(
     helm: Helm, control_plane: ControlPlane, namespace: str, nodes: dict[str, Json]
 ):
@@ -63,6 +69,30 @@ def test_no_rolling_update_leaves_both_replicas_in_one_zone_or_on_one_node(
     assert shared == []
 
 
+@pytest.mark.parametrize("nodes", [(2, ())], ids=["two nodes"], indirect=True)
+def test_a_new_replica_takes_the_node_of_the_one_that_terminates(
+    helm: Helm, control_plane: ControlPlane, namespace: str, nodes: dict[str, Json]
+):
+    deployments = [deployment(helm, namespace, f"release-{n}") for n in range(RELEASES)]
+    for each in deployments:
+        each["spec"]["template"]["metadata"]["labels"]["rollout"] = "0"
+    control_plane.api.apply(deployments)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    held = [name_of(first) for first, _ in settled(control_plane, namespace, "0")]
+    for name in held:
+        control_plane.api.patch(f"{pods}/{name}", {"metadata": {"finalizers": [HELD]}})
+        control_plane.api.delete(f"{pods}/{name}")
+    try:
+        left = settled(control_plane, namespace, "0", without=held)
+    finally:
+        for name in held:
+            control_plane.api.patch(f"{pods}/{name}", {"metadata": {"finalizers": []}})
+
+    places = [{pod["spec"]["nodeName"] for pod in each} for each in left]
+    assert places == [{*nodes}] * RELEASES
+
+
 def deployment(helm: Helm, namespace: str, release: str) -> Json:
     """Return the Deployment of a release, on the nodes of this test."""
     found = one(helm.template(release=release), "Deployment")
@@ -71,10 +101,20 @@ def deployment(helm: Helm, namespace: str, release: str) -> Json:
     return found
 
 
-def settled(cluster: ControlPlane, namespace: str, rollout: str) -> list[list[Json]]:
+def name_of(pod: Json) -> str:
+    return str(pod["metadata"]["name"])
+
+
+def settled(
+    cluster: ControlPlane, namespace: str, rollout: str, without: Collection[str] = ()
+) -> list[list[Json]]:
     """Wait until the pods of a rollout alone are there, all placed; return them by release."""
 
-    def alone(pods: list[Json]) -> bool:
+    def counted(pods: list[Json]) -> list[Json]:
+        return [each for each in pods if name_of(each) not in without]
+
+    def alone(found: list[Json]) -> bool:
+        pods = counted(found)
         labels = [each["metadata"]["labels"]["rollout"] for each in pods]
         placed = all("nodeName" in each["spec"] for each in pods)
         return placed and labels == [rollout] * (2 * RELEASES)
@@ -84,5 +124,5 @@ def settled(cluster: ControlPlane, namespace: str, rollout: str) -> list[list[Js
     def release(pod: Json) -> str:
         return str(pod["metadata"]["labels"]["app.kubernetes.io/instance"])
 
-    groups = itertools.groupby(sorted(found, key=release), release)
+    groups = itertools.groupby(sorted(counted(found), key=release), release)
     return [list(pods) for _, pods in groups]
