@@ -10,6 +10,10 @@ from tests.integration.objects import Json
 US: Final = "preemptive-scheduler"
 #: The other scheduler, whose profile is none of ours.
 FOREIGN: Final = "default-scheduler"
+#: More labels, annotations and finalizers than a loop of the policy could go through in a minute.
+CROWD: Final = 30_000
+#: One more than the policy looks through.
+TOO_MANY: Final = 1001
 #: The most consumers that a claim can have.
 MAX_CONSUMERS: Final = 256
 MERGE, STRATEGIC = "merge", "strategic"
@@ -103,6 +107,14 @@ ATTACKS: Final[Mapping[str, Request]] = {
         "{pods}/runs/status",
         "does not set these annotations: a",
         metadata={"annotations": {"a": "b"}},
+    ),
+    "have the API server look through more annotations than it can": patched(
+        "{claims}/crowded",
+        "does not set these annotations: of an object with too many",
+        metadata={"annotations": {"volume.kubernetes.io/selected-node": "n"}},
+    ),
+    "have the API server look through more finalizers than it can": patched(
+        "{devices}/crowded", "does not change finalizers", metadata={"finalizers": ["a.b/c"]}
     ),
     "keep a pod from being deleted": patched(
         "{pods}/runs/status", "does not change finalizers", metadata={"finalizers": ["a.b/c"]}
@@ -296,6 +308,8 @@ OURS: Final[Mapping[str, Request]] = {
     ),
     "delete a pod that terminates": Request("delete", "{pods}/ends", {}),
     "delete a pod without a node": Request("delete", "{pods}/waits", {}),
+    "mark a pod with very many labels as a victim": conditions("crowded", "", disrupted()),
+    "delete a pod with very many labels": Request("delete", "{pods}/crowded", {}),
     "create the ledger": named(f"{CONFIG_MAPS}", f"{US}-ledger"),
     "create the lease": named(LEASES, US),
 }

@@ -20,12 +20,14 @@ from tests.integration.scene import Scene
 from tests.integration.stolen_token import (
     ATTACKS,
     CONFIG_MAPS,
+    CROWD,
     FOREIGN,
     LEASES,
     MAX_CONSUMERS,
     OURS,
     REMAINS,
     SPEC,
+    TOO_MANY,
     US,
     Request,
     event,
@@ -74,6 +76,7 @@ def places(scene: Scene) -> Iterator[Mapping[str, str]]:
         pod("static", "100m", "low", on=node, annotations=mirror, by=FOREIGN),
     )
     scene.create(pod("waits"), pod("foreign", by=FOREIGN))
+    _crowd(scene, paths)
     api.delete(scene.path("ends"))
     own = pod("own", serviceAccountName=US, schedulerName=FOREIGN)
     own["spec"]["containers"][0]["securityContext"] = _RESTRICTED
@@ -103,8 +106,20 @@ def places(scene: Scene) -> Iterator[Mapping[str, str]]:
         with contextlib.suppress(ApiError):
             api.patch(f"{paths['volumes']}/{namespace}-{name}", {"metadata": {"finalizers": None}})
             api.delete(f"{paths['volumes']}/{namespace}-{name}")
-    for name in ("shared", "full"):
-        api.patch(f"{paths['devices']}/{name}", {"metadata": {"finalizers": None}})
+    for path in ("devices}/shared", "devices}/full", "devices}/crowded", "pods}/crowded"):
+        api.patch(f"{{{path}".format(**paths), {"metadata": {"finalizers": None}})
+
+
+def _crowd(scene: Scene, paths: Mapping[str, str]) -> None:
+    """Create objects whose metadata is as large as a tenant can make it."""
+    names = [f"a.b/{i:x}" for i in range(CROWD)]
+    crowded = pod("crowded", by=FOREIGN, labels=dict.fromkeys(names, ""))
+    crowded["metadata"] |= {"annotations": {name[4:]: "" for name in names}, "finalizers": names}
+    scene.create(crowded)
+    many = names[:TOO_MANY]
+    scene.api.post(paths["claims"], _claim("crowded", dict.fromkeys(many, "")))
+    metadata = {"name": "crowded", "finalizers": many}
+    scene.api.post(paths["devices"], {"metadata": metadata, "spec": SPEC})
 
 
 _RESTRICTED: Final = {
@@ -130,10 +145,10 @@ def _volume(name: str, reference: Json | None) -> Json:
     return {"metadata": metadata, "spec": spec | ({"claimRef": reference} if reference else {})}
 
 
-def _claim(name: str) -> Json:
+def _claim(name: str, annotations: Mapping[str, str] | None = None) -> Json:
     storage = {"requests": {"storage": "1Gi"}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": storage, "storageClassName": "no-such"}
-    return {"metadata": {"name": name}, "spec": spec}
+    return {"metadata": {"name": name, "annotations": dict(annotations or {})}, "spec": spec}
 
 
 def _filled(value: Any, places: Mapping[str, str]) -> Any:
