@@ -95,14 +95,18 @@ def extended_claim_name(pod: PodRef) -> str:
 
 
 def create(pod: PodRef, write: ClaimWrite) -> Request:
-    """Create the claim for the extended resources of a pod."""
+    """Create the claim for the extended resources of a pod.
+
+    Differs from kube-scheduler, which may update the finalizers of pods, and so may also block
+    their deletion where the admission plugin OwnerReferencesPermissionEnforcement is enabled.
+    """
     owner = {
         "apiVersion": "v1",
         "kind": "Pod",
         "name": pod.name,
         "uid": pod.uid,
         "controller": True,
-        "blockOwnerDeletion": True,
+        "blockOwnerDeletion": False,
     }
     body = {
         "apiVersion": "resource.k8s.io/v1",

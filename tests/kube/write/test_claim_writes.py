@@ -249,7 +249,9 @@ async def test_a_claim_for_extended_resources_is_made_and_named_in_the_pod():
     assert created["metadata"]["annotations"] == {
         "resource.kubernetes.io/extended-resource-claim": "true"
     }
-    assert created["metadata"]["ownerReferences"][0]["uid"] == "uid-p"
+    (owner,) = created["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == ("uid-p", True)
+    assert owner["blockOwnerDeletion"] is False, "we may not set it where the right is checked"
     assert server.claims[f"{CLAIMS}/{name}"]["status"]["reservedFor"][0]["uid"] == "uid-p"
     assert server.bodies[-1][1]["status"]["extendedResourceClaimStatus"] == {
         "resourceClaimName": name,
