@@ -90,6 +90,7 @@ LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{US}/leases"
 CONFIG_MAPS: Final = f"/api/v1/namespaces/{US}/configmaps"
 ANNOTATED: Final = {"annotations": {EXTENDED_RESOURCE_CLAIM: "true"}}
 GRACE: Final = "does not shorten the grace period of a pod"
+DEPENDENTS: Final = "does not choose what becomes of the dependents of a pod"
 HIGH: Final = "evicts no pods above priority 1000000000"
 TAKES: Final = "does not take a volume from its claim"
 
@@ -179,6 +180,12 @@ ATTACKS: Final[Mapping[str, Request]] = {
     "evict a pod while it runs": eviction(
         "{namespace}", GRACE, name="runs", deleteOptions={"gracePeriodSeconds": 0}
     ),
+    "keep the claims of a pod when it is gone": Request(
+        "delete", "{pods}/runs", {"propagationPolicy": "Orphan"}, DEPENDENTS
+    ),
+    "keep the claims of a pod when it is evicted": eviction(
+        "{namespace}", DEPENDENTS, name="runs", deleteOptions={"orphanDependents": True}
+    ),
     "evict a pod of the control plane": eviction(
         "kube-system", "evicts no pods of namespace kube-system through the Eviction API"
     ),
@@ -202,6 +209,12 @@ ATTACKS: Final[Mapping[str, Request]] = {
         "{volumes}/taken",
         "marks a volume only when it reserves it",
         metadata={"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+    ),
+    "have a volume freed by its controller, with a change that says nothing": patched(
+        "{volumes}/taken",
+        "marks a volume only when it reserves it",
+        metadata={"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+        spec={"claimRef": {"resourceVersion": "7"}},
     ),
     "have a volume deleted": patched(
         "{volumes}/free",
@@ -238,6 +251,28 @@ ATTACKS: Final[Mapping[str, Request]] = {
         {"metadata": {"name": "mine"}, "spec": SPEC},
         "creates and deletes only claims for the extended resources of a pod",
     ),
+    "keep a namespace from being deleted by a claim": Request(
+        "create",
+        "{devices}",
+        {
+            "metadata": {
+                "name": "mine",
+                **ANNOTATED,
+                "finalizers": ["a.b/c"],
+                "ownerReferences": [
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Pod",
+                        "name": "p",
+                        "uid": "u",
+                        "controller": True,
+                    }
+                ],
+            },
+            "spec": SPEC,
+        },
+        "does not change finalizers",
+    ),
     "create a claim for devices that looks like ours": Request(
         "create",
         "{devices}",
@@ -267,6 +302,17 @@ ATTACKS: Final[Mapping[str, Request]] = {
         "{devices}/shared/status",
         "adds or removes one pod of a claim at a time",
         status={"reservedFor": None},
+    ),
+    "have a controller release a claim, because its pods cannot be found": patched(
+        "{devices}/shared/status",
+        "adds or removes one pod of a claim at a time",
+        status={"reservedFor": [each | {"name": "no-such"} for each in reserved("a", "b")]},
+    ),
+    "reserve a claim for what no controller releases": Request(
+        STRATEGIC,
+        "{devices}/shared/status",
+        {"status": {"reservedFor": reserved("c", group="x.y")}},
+        "adds or removes one pod of a claim at a time",
     ),
     "reserve a claim for something else": patched(
         "{devices}/shared/status",
