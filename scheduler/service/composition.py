@@ -32,6 +32,7 @@ from scheduler.kube.watch.raw_objects import RawNodes, RawPods
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
+from scheduler.model.effects import Evict
 from scheduler.model.events import ClockAhead, Event, LedgerLoaded
 from scheduler.model.releases import Reference
 from scheduler.model.times import Seconds
@@ -122,7 +123,7 @@ class Composition:
                 ledger=ledger,
                 evict_only=options.evict_only,
                 defect=self._defect,
-                still_wanted=self.machine.is_still_planned,
+                still_wanted=self._is_still_planned,
             ),
         )
         self.loop = Loop(
@@ -255,6 +256,9 @@ class Composition:
 
     def _defect(self, defect: Exception) -> None:
         self.loop.fail(defect)
+
+    def _is_still_planned(self, effect: Evict) -> bool:
+        return self.loop.is_still_planned(effect)
 
     def _may_write(self) -> bool:
         return not self.loop.failed and (self.elector is None or self.elector.is_leader)

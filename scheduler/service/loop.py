@@ -15,8 +15,15 @@ from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model.decisions import Attempt, AttemptPhase, Placed
-from scheduler.model.effects import Bind, Effect
-from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, changes_nothing
+from scheduler.model.effects import Bind, Effect, Evict
+from scheduler.model.events import (
+    Answered,
+    EffectDone,
+    EffectFailed,
+    Event,
+    PolicyObserved,
+    changes_nothing,
+)
 from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
 from scheduler.observe.metrics.instruments import Histogram
@@ -127,6 +134,15 @@ class Loop:
         self._defect = self._defect or defect
         self.stop_deciding()
         self._news.set()
+
+    def is_still_planned(self, effect: Evict) -> bool:
+        """Return whether an eviction that was not sent yet is still part of a plan.
+
+        A stop counts from when it is observed, also while the machine is copied.
+        """
+        held = (each for each in self._held or () if isinstance(each, PolicyObserved))
+        is_stopped = any(each.policy.stop is not None for each in held)
+        return not is_stopped and self._machine.is_still_planned(effect)
 
     def observe(self, events: Iterable[Event]) -> None:
         """Pass events of informers and the writer to the machine."""

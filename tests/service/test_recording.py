@@ -12,8 +12,9 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot import copying as copying_module
 from scheduler.model.decisions import Placed
-from scheduler.model.effects import Bind, Effect
-from scheduler.model.events import EffectDone, NodeObserved, PodObserved
+from scheduler.model.effects import Bind, Effect, Evict, Nominate
+from scheduler.model.events import EffectDone, NodeObserved, PodGone, PodObserved, PolicyObserved
+from scheduler.model.policies import PreemptionPolicy
 from scheduler.observe.api.requests import EVERY_NAME, NO_NAME, ApiError, ApiRequest, NameAccess
 from scheduler.observe.recorder.reading import SegmentStart, recording
 from scheduler.observe.recorder.recorder import Gap, Recorder, RecorderSettings
@@ -139,6 +140,40 @@ async def test_events_wait_while_the_machine_is_copied(
     assert main(["replay", str(live.recording.folder)]) == 0
     assert capsys.readouterr().out == "160 decisions, 0 different\n"
     assert len(headers(live)) == 4
+
+
+async def test_a_stop_that_comes_while_the_machine_is_copied_holds_for_evictions_at_once(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    """The status of the policy says meanwhile that all preemption is stopped."""
+    effects: list[Effect] = []
+    monkeypatch.setattr(live.loop, "_submit", effects.append)
+    small = node("n1").cpu("1").build()
+    pods = [pod("low").on("n1").cpu("1"), pod("high").scheduler(OURS).cpu("1").priority(9)]
+    live.loop.observe([NodeObserved(small), *(PodObserved(each.build()) for each in pods)])
+    live.loop.start_deciding()
+    task = asyncio.create_task(live.loop.run())
+    while not (nominations := [each for each in effects if isinstance(each, Nominate)]):
+        await asyncio.sleep(0)
+    live.loop.outcome(EffectDone(nominations[0]))
+    (eviction,) = (each for each in effects if isinstance(each, Evict))
+    copied = asyncio.Event()
+    monkeypatch.setattr(live.recording, "begin_segment", lambda _: copied.wait())
+    live.recorder.wants_segment = True
+    live.loop.observe([PodGone("default/no-such", "no-such")])
+    while live.loop._held is None:
+        await asyncio.sleep(0)
+    assert live.loop.is_still_planned(eviction)
+
+    live.loop.observe([PolicyObserved(PreemptionPolicy("emergency-stop", "uid", stop=""))])
+
+    assert not live.loop.is_still_planned(eviction)
+    copied.set()
+    while live.loop._held is not None:
+        await asyncio.sleep(0)
+    assert not live.loop.is_still_planned(eviction)
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_old_segments_are_deleted_while_nothing_happens(
