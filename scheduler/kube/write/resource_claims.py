@@ -213,7 +213,7 @@ class Claims:
         try:
             answer = await self._send(request, text, attempt)
         except ApiError as error:
-            if error.reason != "AlreadyExists":
+            if not isinstance(error, Conflict) or error.reason != "AlreadyExists":
                 raise
             earlier = ClaimRef(pod.namespace, name, "")
             found = await self._read(earlier, attempt, created=True)

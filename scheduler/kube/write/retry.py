@@ -55,8 +55,10 @@ TRANSIENT: Final = (
     ConnectionSettingsError,
 )
 
-#: Phrases by which API servers say that the pod of this name has another uid.
-OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid")
+#: Phrases by which API servers say that the pod of this name has another uid, and the statuses. No
+#: name has a colon, so the last one is not the name of a pod.
+OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid: ")
+_BY_IDENTITY: Final = (409, 422)
 
 #: Phrases of API servers for: disruption budgets do not let the pod be evicted.
 #: Source: kube-apiserver v1.36.3 pkg/registry/core/pod/storage/eviction.go.
@@ -180,7 +182,7 @@ class RetryPolicy:
                 await self.call(request, attempt)
             except (ApiError, *TRANSIENT) as error:
                 if isinstance(error, ApiError):
-                    if error.reason == "AlreadyExists":
+                    if isinstance(error, Conflict) and error.reason == "AlreadyExists":
                         return  # made by an earlier attempt whose answer was lost
                     raise_permanent(error)
                     if not isinstance(error, (Conflict, *TRANSIENT)):
@@ -288,7 +290,8 @@ def raise_permanent(error: ApiError) -> None:
     """
     if isinstance(error, Denied):
         raise error
-    if any(phrase in error.message for phrase in OTHER_IDENTITY):
+    is_identity = error.status in _BY_IDENTITY
+    if is_identity and any(phrase in error.message for phrase in OTHER_IDENTITY):
         raise Replaced(str(error)) from error
     if any(phrase in error.message for phrase in PROTECTED):
         raise Protected(error) from error

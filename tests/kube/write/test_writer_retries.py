@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.model.effects import ClearNomination
-from tests.kube.fixtures import Heard, Outcomes, Waits, Write, bind, ref, writes
+from scheduler.model.effects import ClearNomination, Evict, PodRef
+from tests.kube.fixtures import Heard, Outcomes, Waits, Write, bind, evict, ref, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 
 
@@ -77,6 +77,56 @@ async def test_what_denies_a_binding_is_told_apart(
 
     assert outcomes.kinds() == [want]
     assert len(api.requests) == 1
+
+
+NAME = "metadata.uid"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "want"),
+    [
+        pytest.param(
+            409,
+            f'Operation cannot be fulfilled on pods "{NAME}": the object has been modified',
+            "done",
+            id="a conflict",
+        ),
+        pytest.param(
+            429,
+            'admission webhook "w" denied the request: later, UID in precondition: x',
+            "done",
+            id="a webhook that quotes",
+        ),
+        pytest.param(
+            403, f'pods "{NAME}" is forbidden: User "u" cannot', "forbidden", id="a missing right"
+        ),
+    ],
+)
+async def test_no_name_and_no_webhook_make_a_victim_pass_for_one_that_was_replaced(
+    api: FakeApi, write: Write, outcomes: Outcomes, status: int, message: str, want: str
+):
+    api.store.put("pods", pod(NAME, node="n1"))
+    body = json.dumps({"kind": "Status", "message": message}).encode()
+    api.inject(Fault("PATCH", "/status", status=status, body=body))
+    effect = Evict(ref(api, NAME), "n1", PodRef("default", "high", "u"), "preemptive-scheduler", 3)
+
+    await write(effect, patience=5)
+
+    assert outcomes.kinds() == [want]
+    assert ("delete pods" in writes(api)) is (want == "done")
+
+
+async def test_a_webhook_that_denies_as_if_something_existed_has_not_let_the_victim_go(
+    api: FakeApi, write: Write, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a", node="n1"))
+    message = 'admission webhook "w" denied the request: no'
+    said = {"kind": "Status", "reason": "AlreadyExists", "message": message}
+    api.inject(Fault("DELETE", "/pods/a", status=409, body=json.dumps(said).encode()))
+
+    await write(evict(api))
+
+    assert outcomes.kinds() == ["refused"]
 
 
 async def test_a_busy_server_is_retried_after_the_time_it_requests(
