@@ -210,6 +210,22 @@ WRONG = {
         {"resources": {"requests": {"memory": "32Mi"}, "limits": {"memory": "64Mi"}}},
         "resources.limits.memory (64Mi) must be at least 128Mi",
     ),
+    "no bound for victims": (
+        {"admission": {"maxVictimPriority": None}},
+        "at '/admission': missing property 'maxVictimPriority'",
+    ),
+    "no list of protected namespaces": (
+        {"admission": {"protectedNamespaces": None}},
+        "at '/admission': missing property 'protectedNamespaces'",
+    ),
+    "no list of keys": (
+        {"admission": {"webhookKeys": None}},
+        "at '/admission': missing property 'webhookKeys'",
+    ),
+    "no port of the API server, which would allow all": (
+        {"networkPolicy": {"apiServerPorts": None}},
+        "at '/networkPolicy': missing property 'apiServerPorts'",
+    ),
     "no probe": ({"startupProbe": None}, "startupProbe cannot be left out"),
     "root that must not be root": (
         {"podSecurityContext": {"runAsUser": 0}},
@@ -388,9 +404,10 @@ def test_every_value_of_the_schema_has_a_default():
 
 
 def test_the_schema_lets_no_unknown_value_pass():
-    objects = [SCHEMA, *SCHEMA["properties"].values(), *SCHEMA["$defs"].values()]
+    parts = [each for each in SCHEMA["$defs"].values() if "required" not in each]
+    objects = [SCHEMA, *SCHEMA["properties"].values(), *parts]
 
-    closed = [each for each in objects if "properties" in each and "required" not in each]
+    closed = [each for each in objects if "properties" in each]
     assert closed
     assert [each for each in closed if each.get("additionalProperties") is not False] == []
 
