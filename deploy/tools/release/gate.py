@@ -23,6 +23,7 @@ from deploy.tools.release.commands import ReleaseError, ask, tell
 __all__ = [
     "base",
     "base_problem",
+    "built_from",
     "ci_problem",
     "main",
     "newest",
@@ -40,6 +41,7 @@ _WORKFLOW: Final = "ci.yaml"
 #: Runs for pull requests have tested another commit: the merge with main.
 _EVENTS: Final = ("push", "workflow_dispatch")
 _PINNED: Final = re.compile(r"[^\s@]+@sha256:([0-9a-f]{64})")
+_REVISION: Final = "org.opencontainers.image.revision"
 _BASE: Final = re.compile(r"^ARG PYTHON_IMAGE=(\S+)$", re.MULTILINE)
 
 
@@ -83,6 +85,8 @@ def rebuild(ref: str, repository: str, image: str) -> dict[str, str]:
     print("\n".join(found) or f"{image}:{last} has nothing that a rebuild could fix")
     if not found:
         return {"kind": "none"}
+    if built_from(f"{image}:{version}") != {known["revision"]}:
+        raise ReleaseError(f"{known['tag']} is not the commit any more that {version} was built of")
     return {**known, "kind": "rebuild", "image_version": f"{version}-{rebuilt}"}
 
 
@@ -138,6 +142,20 @@ def published(name: str) -> bool:
     if answer.code != 0 and not _NOT_FOUND.search(answer.problem):
         raise ReleaseError(f"it is not known whether {name} exists: {answer.problem}")
     return answer.code == 0
+
+
+def built_from(image: str) -> set[str]:
+    """Return the commits that an image of a registry names, one for all its platforms.
+
+    Raises:
+        ReleaseError: The registry does not tell.
+    """
+    command = ["docker", "buildx", "imagetools", "inspect", image, "--format", "{{json .Image}}"]
+    try:
+        platforms = json.loads(tell(command)).values()
+        return {each["config"]["Labels"][_REVISION] for each in platforms}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReleaseError(f"{image} does not say what it was built of") from error
 
 
 def base(dockerfile: str, *, newer: bool) -> str:

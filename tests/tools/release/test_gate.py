@@ -57,6 +57,7 @@ def test_the_last_rebuild_is_scanned_and_the_next_one_has_the_next_number(
     monkeypatch.setattr(gate, "_releases", lambda repository: ["v0.2.0", "v0.1.0"])
     monkeypatch.setattr(gate, "_allowed", lambda tag, ref, repository: known)
     monkeypatch.setattr(gate, "published", published.__contains__)
+    monkeypatch.setattr(gate, "built_from", lambda image: {REVISION} if image == "r/i:0.2.0" else 0)
     monkeypatch.setattr(scan, "findings", lambda image, platform: ["x"] * (image == scanned))
 
     found = gate.rebuild(gate.MAIN, "owner/name", "r/i")

@@ -65,6 +65,11 @@ class Project:
         names = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
         subprocess.run(["git", *names, *words], cwd=self.origin, check=True)
 
+    def revision(self) -> str:
+        """Return the commit of the tag."""
+        command = ["git", "rev-parse", "v0.1.0"]
+        return subprocess.check_output(command, cwd=self.origin, text=True).strip()
+
     def change(self, name: str, text: str) -> None:
         (self.origin / name).write_text(text)
         self.git("add", name)
@@ -144,6 +149,11 @@ def tag_elsewhere(project: Project) -> None:
     project.git("checkout", "-q", "main")
 
 
+def tag_another_commit_of_main(project: Project) -> None:
+    project.change("a", "a")
+    project.git("tag", "--force", "v0.1.0")
+
+
 def only_unreleased(project: Project) -> None:
     project.change("CHANGELOG.md", "# Changelog\n\n## Unreleased\n\nNew.\n")
     project.git("tag", "--force", "v0.1.0")
@@ -206,6 +216,7 @@ def weekly(project: Project) -> Project:
     project.event, project.inputs = "schedule", {}
     project.state["releases"] = ["v0.0.9", "v0.1.0"]
     project.state["registry"][f"{IMAGE}:0.1.0"] = DIGEST
+    project.state["revision"] = project.revision()
     project.state["scans"][f"{IMAGE}:0.1.0"] = hole()
     return project
 
@@ -236,7 +247,11 @@ def test_there_is_no_rebuild_without_need(weekly: Project, change: Callable[[Pro
     assert done.results == want
 
 
-@pytest.mark.parametrize("change", [has("runs", []), tag_elsewhere], ids=["no CI", "moved tag"])
+@pytest.mark.parametrize(
+    "change",
+    [has("runs", []), tag_elsewhere, tag_another_commit_of_main],
+    ids=["no CI", "moved tag", "tag moved on main"],
+)
 def test_a_rebuild_passes_the_same_gate(weekly: Project, change: Callable[[Project], None]):
     change(weekly)
 
