@@ -43,16 +43,18 @@ def prepare(api: ApiClient) -> None:
 
 
 def own_writes() -> list[Json]:
-    """Return the admission policy that we ship, for every profile but that of kube-scheduler.
+    """Return the admission policy that we ship, for every profile but two.
 
-    Each test has a profile of its own, and all share the ServiceAccount.
+    Each test has a profile of its own, and all share the ServiceAccount. Profiles are neither that
+    of kube-scheduler nor the default one, as where an administrator has named all of them.
     """
     policy, binding = documents(BASE / "admission.yaml")
     named = "[dyn(oldObject), dyn(object)].filter(o, o != null).map(o, "
     named += "o.?spec.?schedulerName.orValue(o.?reportingController.orValue('')))"
     first, *others = policy["spec"]["variables"]
     assert first["name"] == "profiles"
-    every = {"name": "profiles", "expression": f"{named}.filter(n, n != 'default-scheduler')"}
+    two = "['default-scheduler', 'preemptive-scheduler']"
+    every = {"name": "profiles", "expression": f"{named}.filter(n, !(n in {two}))"}
     policy["spec"]["variables"] = [every, *others]
     return [policy, binding]
 

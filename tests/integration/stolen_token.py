@@ -356,6 +356,7 @@ OURS: Final[Mapping[str, Request]] = {
     "delete a pod without a node": Request("delete", "{pods}/waits", {}),
     "mark a pod with very many labels as a victim": conditions("crowded", "", disrupted()),
     "delete a pod with very many labels": Request("delete", "{pods}/crowded", {}),
+    "report a policy that is refused, where no profile has this name": event("policy", US),
     "create the ledger": named(f"{CONFIG_MAPS}", f"{US}-ledger"),
     "create the lease": named(LEASES, US),
 }
