@@ -50,6 +50,8 @@ PATH: Final = f"/apis/{GROUP}/{VERSION}/{RESOURCE}"
 ACCEPTED: Final = "Accepted"
 #: The condition of a policy that stops all preemption: whether no eviction is sent any more.
 STOPPED: Final = "Stopped"
+#: How many conditions the definition allows.
+MAX_CONDITIONS: Final = 8
 #: Of a condition's message, which lists all problems of a policy, rarely more than a few.
 MAX_MESSAGE: Final = 4096
 #: Each preemption is checked against all policies, so their number bounds its cost.
@@ -357,7 +359,7 @@ class PolicyRegistry:
         others = [c for c in _conditions(seen.status) if c.get("type") not in (ACCEPTED, STOPPED)]
         status: Json = {
             "observedGeneration": seen.generation,
-            "conditions": [*ours, *others],
+            "conditions": [*ours, *others][:MAX_CONDITIONS],
         }
         if seen.name in self._published and entry.policy is not None:
             status["accepted"] = {"generation": entry.policy.generation, "spec": entry.spec}

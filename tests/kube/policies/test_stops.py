@@ -100,6 +100,16 @@ def test_the_status_says_when_nothing_is_evicted_any_more(
     }
 
 
+def test_conditions_of_others_leave_room_for_ours(book: PolicyRegistry):
+    """The definition allows eight; the API server would refuse the status, and nobody knew."""
+    others = [{"type": f"T{number}", "status": "True"} for number in range(8)]
+    book.take(parse_policy(policy(STOP, conditions=others)))
+
+    found = [each["type"] for each in due(book)["conditions"]]
+
+    assert found == ["Accepted", "Stopped", "T0", "T1", "T2", "T3", "T4", "T5"]
+
+
 def test_the_status_says_nothing_of_a_stop_that_has_ended(book: PolicyRegistry):
     before = policy(STOP)
     book.take(parse_policy(before))
