@@ -54,7 +54,7 @@ class PolicySettings:
     figures: Callable[[], Mapping[str, PolicyFigures]]
     #: Seconds since the epoch.
     wall: Callable[[], Seconds]
-    #: Returns how many evictions are being sent.
+    #: Returns how many evictions are under way.
     evicting: Callable[[], int] = lambda: 0
     #: Between two lists.
     period_seconds: float = 10.0

@@ -328,7 +328,7 @@ class PolicyRegistry:
 
         Args:
             figures: Statistics of the policies in force, by name.
-            evicting: How many evictions are being sent.
+            evicting: How many evictions are under way.
 
         A status is compared with the one that this process wrote last, as long as no other client
         has changed the acceptance: where two installations write the status of one policy, neither

@@ -9,6 +9,7 @@ Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor. Differs: every 
 and victims may be evicted through the eviction API.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from scheduler.kube.client import requests
@@ -37,6 +38,16 @@ class Evictions:
         self._retry = retry
         self._clock = clock
         self._evict_only = evict_only
+        #: On the loop's clock: until when the API server may still evict these pods, by uid.
+        self._uncertain: dict[str, float] = {}
+
+    @property
+    def uncertain(self) -> int:
+        """How many evictions ended without an answer and may still be carried out."""
+        if self._uncertain:
+            now = asyncio.get_running_loop().time()
+            self._uncertain = {uid: end for uid, end in self._uncertain.items() if end > now}
+        return len(self._uncertain)
 
     async def evict(self, effect: Evict, attempt: RetryAttempt) -> None:
         """Evict a victim.
@@ -57,7 +68,9 @@ class Evictions:
         except KubeError as error:
             if attempt.uncertain_until is None:
                 raise
+            self._uncertain[effect.victim.uid] = attempt.uncertain_until
             raise Unreachable(f"no answer to an earlier request; now: {error}") from error
+        self._uncertain.pop(effect.victim.uid, None)
 
     async def _delete(self, effect: Evict, attempt: RetryAttempt) -> None:
         disrupt = requests.set_disruption_target(effect, times.stamp(self._clock()))

@@ -102,6 +102,11 @@ class EffectExecutor:
         self._claims = Claims(client, self._retry, clock)
         self._defect = settings.defect
 
+    @property
+    def uncertain_evictions(self) -> int:
+        """How many evictions ended without an answer and may still be carried out."""
+        return self._evictions.uncertain
+
     def stop(self) -> None:
         """Begin no more writes, except for those that finish what was begun."""
         self._retry.stop()

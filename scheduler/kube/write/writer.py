@@ -74,8 +74,8 @@ class Writer:
 
     @property
     def evicting(self) -> int:
-        """How many evictions are being sent."""
-        return self._queue.evicting
+        """How many evictions are being sent, or may still be carried out without an answer."""
+        return self._queue.evicting + self._executor.uncertain_evictions
 
     def lengths(self) -> dict[str, int]:
         """Return how many effects wait in each lane."""

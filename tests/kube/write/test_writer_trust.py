@@ -204,6 +204,40 @@ async def test_a_refusal_does_not_show_that_an_earlier_request_did_not_evict(
     await writer.drain(0)
 
 
+async def test_an_eviction_is_under_way_while_the_api_server_may_still_carry_it_out(
+    api: FakeApi, made: Made, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a", node="n1"))
+    api.inject(Fault("DELETE", "/pods/a", times=1000, cut=True))
+    writer = made(outcomes.append, unsettled=1.0)
+
+    writer.submit(evict(api))
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["unavailable"]
+    assert (writer.sent, writer.evicting) == (0, 1)
+    await until(lambda: writer.evicting == 0)
+    await writer.drain(0)
+
+
+async def test_an_eviction_that_happened_after_all_is_not_under_way(
+    api: FakeApi, made: Made, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a", node="n1"))
+    api.inject(Fault("DELETE", "/pods/a", times=1000, cut=True))
+    writer = made(outcomes.append, unsettled=1000.0)
+    writer.submit(evict(api))
+    await until(lambda: outcomes)
+    api.clear_faults()
+
+    writer.submit(evict(api))
+    await until(lambda: len(outcomes) == 2)
+
+    assert outcomes.kinds() == ["unavailable", "done"]
+    assert writer.evicting == 0
+    await writer.drain(0)
+
+
 async def test_a_victim_that_was_marked_is_deleted_without_another_question(
     api: FakeApi, made: Made, outcomes: Outcomes
 ):
