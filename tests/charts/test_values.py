@@ -226,6 +226,14 @@ WRONG = {
         {"networkPolicy": {"apiServerPorts": None}},
         "at '/networkPolicy': missing property 'apiServerPorts'",
     ),
+    "an address that no probe reaches": (
+        {"extraArgs": ["--bind-address=127.0.0.1"]},
+        "extraArgs: --bind-address=127.0.0.1: the kubelet could not reach the probes",
+    ),
+    "an address that no probe reaches, of IPv6": (
+        {"extraArgs": ["--bind-address=::1"]},
+        "extraArgs: --bind-address=::1: the kubelet could not reach the probes",
+    ),
     "no probe": ({"startupProbe": None}, "startupProbe cannot be left out"),
     "root that must not be root": (
         {"podSecurityContext": {"runAsUser": 0}},

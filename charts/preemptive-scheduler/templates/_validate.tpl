@@ -203,6 +203,9 @@ write-config-to: nothing, as the scheduler would end
 {{- if not (has $flag $more) -}}
 {{- fail (printf "extraArgs: the scheduler has no flag --%s" $flag) -}}
 {{- end -}}
+{{- if regexMatch "^--?bind-address=(127[.]|::1$|localhost$)" . -}}
+{{- fail (printf "extraArgs: %s: the kubelet could not reach the probes, and would restart the pods again and again" .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
