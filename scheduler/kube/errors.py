@@ -234,7 +234,10 @@ def refusal(
         kind = _read_kind(status, answer) if is_status else None
         if kind is not None:
             return kind(status, answer.reason, message)
-        return classified(status, answer.reason, message, _retry_after(headers, answer))
+        # A pause applies to all writes of a kind; a webhook answers for one object.
+        is_busy = not (is_status and _BY_ADMISSION.match(answer.message))
+        pause = _retry_after(headers, answer) if is_busy else None
+        return classified(status, answer.reason, message, pause)
     if status == 404:
         return NotServed(message)
     return Unreachable(f"{message} (HTTP status {status} without a Status object)")

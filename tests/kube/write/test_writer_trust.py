@@ -1,6 +1,7 @@
 """The writer when it does not know: late bindings, evictions without a reason, sinks that fail."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -358,6 +359,27 @@ async def test_a_requested_pause_above_the_time_limit_applies_to_later_requests(
     writer.submit(ClearNomination(ref(api)))
     await until(lambda: len(outcomes) == 3)
     assert len(waits.slept) == 1
+    await writer.drain(0)
+
+
+async def test_a_webhook_that_puts_one_pod_off_puts_off_no_other(
+    api: FakeApi, made: Made, outcomes: Outcomes, waits: Waits
+):
+    message = 'admission webhook "w" denied the request: this tenant has to wait'
+    later = {"kind": "Status", "message": message, "details": {"retryAfterSeconds": 30}}
+    api.store.put("pods", pod("a"))
+    header, body = {"Retry-After": "30"}, json.dumps(later).encode()
+    api.inject(Fault("POST", "/binding", times=99, status=429, headers=header, body=body))
+    writer = made(outcomes.append)
+    writer.submit(bind(api))
+    await until(lambda: outcomes)
+    api.clear_faults()
+
+    writer.submit(bind(api))
+    await until(lambda: len(outcomes) == 2)
+
+    assert outcomes.kinds() == ["unavailable", "done"]
+    assert 30 not in map(round, waits.slept)
     await writer.drain(0)
 
 
