@@ -67,6 +67,13 @@ MAX_RETRY_AFTER_SECONDS = 60.0
 #: Source: apiserver v0.37.2 endpoints/handlers/responsewriters.ForbiddenStatusError,
 #: apimachinery v0.37.2 api/errors.NewForbidden.
 _BY_AUTHORIZER: Final = re.compile(r'(?:\S+(?: "[^"]*")? is )?forbidden: User "')
+#: How API servers since v1.36 refuse a user who may write the status of claims, but not their
+#: devices. They answer 422.
+#: Source: kube-apiserver v1.37.2 pkg/registry/resource/utils.go, AuthorizedForBinding.
+_BY_BINDING: Final = re.compile(
+    r'\S+ "[^"]*" is invalid: \[?status\.\w+: Forbidden: changing status\.allocation or'
+    r' status\.reservedFor requires resource="'
+)
 #: How the messages of admission webhooks and policies begin.
 #: Source: apiserver v0.37.2 admission/plugin/webhook/errors.ToStatusErr,
 #: admission/plugin/policy/validating.dispatcher.Dispatch.
@@ -250,6 +257,8 @@ def _read_kind(status: int, answer: _Status) -> type[ApiError] | None:
     """
     if _BY_ADMISSION.match(answer.message):
         return None if status == 429 or status >= 500 else Denied
+    if status == 422 and _BY_BINDING.match(answer.message):
+        return MissingRight
     if status != 403:
         return None
     if answer.message.endswith(_NOT_READY):

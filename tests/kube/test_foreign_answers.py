@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.kube.client.client import Client
 from scheduler.kube.errors import (
+    ApiError,
     Conflict,
     Denied,
     Forbidden,
@@ -119,6 +120,17 @@ TERMINATING = [{"reason": "NamespaceTerminating", "message": "namespace ns is be
                 f" denied request: {said}", [], Denied, id=f"a policy that says {status}",
             )
             for status, said in ((403, BINDS), (422, "failed expression: object.metadata.uid"))
+        ),
+        pytest.param(
+            422, 'ResourceClaim.resource.k8s.io "c" is invalid: status.allocation: Forbidden:'
+            ' changing status.allocation or status.reservedFor requires resource="resourceclaims/binding",'
+            ' verb="patch" permission: resourceclaims.resource.k8s.io is forbidden: User "u"',
+            [], MissingRight, id="a right that no request names",
+        ),
+        pytest.param(
+            422, 'ResourceClaim.resource.k8s.io "c" is invalid: spec: Invalid value: "changing'
+            ' status.allocation or status.reservedFor requires resource="', [], ApiError,
+            id="the words for such a right in another place",
         ),
         pytest.param(
             403, f'pods "p" is forbidden: it is said that {BINDS}', [], Forbidden,
