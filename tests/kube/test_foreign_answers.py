@@ -123,8 +123,9 @@ TERMINATING = [{"reason": "NamespaceTerminating", "message": "namespace ns is be
         ),
         pytest.param(
             422, 'ResourceClaim.resource.k8s.io "c" is invalid: status.allocation: Forbidden:'
-            ' changing status.allocation or status.reservedFor requires resource="resourceclaims/binding",'
-            ' verb="patch" permission: resourceclaims.resource.k8s.io is forbidden: User "u"',
+            ' changing status.allocation or status.reservedFor requires'
+            ' resource="resourceclaims/binding", verb="patch" permission:'
+            ' resourceclaims.resource.k8s.io is forbidden: User "u"',
             [], MissingRight, id="a right that no request names",
         ),
         pytest.param(
