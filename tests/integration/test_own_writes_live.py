@@ -211,6 +211,18 @@ def test_every_write_that_the_code_does_not_make_is_refused_to_us_and_to_nobody_
     assert [goal for goal, text in others.items() if text.startswith(says[goal]) and text] == []
 
 
+def test_the_ledger_stays_one_that_can_be_written(plane: ControlPlane, thief: ApiClient):
+    ledger = f"{CONFIG_MAPS}/{US}-ledger"
+    with contextlib.suppress(ApiError):  # there is one, if a scheduler ran before
+        plane.api.post(CONFIG_MAPS, {"metadata": {"name": f"{US}-ledger"}})
+
+    refused = said(thief, Request("merge", ledger, {"immutable": True}))
+
+    assert refused.endswith(f"{DENIED}the scheduler makes nothing immutable")
+    assert said(thief, Request("merge", ledger, {"data": {"a": "b"}})) == ""
+    plane.api.delete(ledger)
+
+
 def test_a_policy_that_cannot_be_evaluated_stops_the_scheduler_and_nobody_else(
     plane: ControlPlane, scene: Scene
 ):
