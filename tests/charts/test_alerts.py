@@ -19,6 +19,8 @@ from tests.charts.test_monitoring import SERIES
 
 pytestmark = pytest.mark.chart
 
+LEADS = 'leader_election_master_status{pod="a"}'
+
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
@@ -195,6 +197,21 @@ def test_a_scheduler_that_has_never_been_there_is_down(rules: Rules):
     expected = {"eval_time": "6m", "alertname": rule["alert"], "exp_alerts": [said]}
 
     rules.run({"input_series": other, "alert_rule_test": [expected]})
+
+
+def test_a_replica_with_a_new_address_breaks_no_rule(rules: Rules):
+    """As when its node restarts. Prometheus ends the series of the old target a little later."""
+    rules.run(
+        {
+            "input_series": [
+                *series({**HEALTH, LEADS: Steps({0: 1, 31: None})}, 'instance="old",'),
+                *series({**HEALTH, LEADS: Steps({0: None, 30: 1})}, 'instance="new",'),
+            ],
+            "promql_expr_test": [
+                {"expr": "vector(1)", "eval_time": "60m", "exp_samples": [{"value": 1}]}
+            ],
+        }
+    )
 
 
 def test_the_upgrade_of_a_control_plane_raises_no_alert(rules: Rules):
