@@ -328,7 +328,8 @@ async def remembered() -> set[Right]:
     ledger = LedgerStore(NAME, f"{NAME}-ledger", lambda _: None, owner)
     assert await ledger.load(client) == ""
     await ledger.save(client, "{}")
-    recorder.answers.append(Reply(200, {}, b'{"metadata":{"resourceVersion":"2"}}'))
+    found = b'{"kind":"ConfigMap","metadata":{"resourceVersion":"2"}}'
+    recorder.answers.append(Reply(200, {}, found))
     await ledger.load(client)
     await ledger.save(client, "{}")
     assert {f"/namespaces/{NAME}/" in path for _, path in recorder.requests} == {True}

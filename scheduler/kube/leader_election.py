@@ -253,7 +253,12 @@ class LeaderElector:
                 self._observe({})
 
     async def _write(self, spec: dict[str, Any]) -> None:
-        """Replace the content; refused when another instance was faster."""
+        """Replace the content; refused when another instance was faster.
+
+        Raises:
+            KubeError: It was not replaced, or it is unknown whether it was. An answer that does not
+                show what was written comes from something on the way, which must not make us lead.
+        """
         lease: dict[str, Any] = self._lease or {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -267,7 +272,10 @@ class LeaderElector:
                 return await self._call("update", "PUT", self._path(self._settings.name), written)
             return await self._call("create", "POST", self._path(), written)
 
-        self._observe(await self._owner.write(self._client, metadata, send))
+        answer = await self._owner.write(self._client, metadata, send)
+        if _object(answer, "spec").get("holderIdentity") != spec["holderIdentity"]:
+            raise Unreachable("the response to the write is not the lease that was written")
+        self._observe(answer)
 
     async def _call(
         self, verb: str, method: str, path: str, lease: dict[str, Any] | None

@@ -1,6 +1,7 @@
 """When a lease may be taken: every state that a candidate or its holder may see."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -11,7 +12,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from tests.kube.fixtures import NOW, until
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeApi, Fault
 
 KEY: Final = "kube-system/preemptive-scheduler"
 #: Ours: the lease duration, the renew deadline and the retry period, in seconds.
@@ -166,3 +167,44 @@ async def test_one_that_was_suspended_does_not_take_an_emptied_lease_back(
 
     assert not elector.is_leader
     assert api.store.get("leases", KEY)["spec"] == {}
+
+
+#: What something on the way may answer to a write that it has not passed on.
+FOREIGN: Final[dict[str, Any]] = {
+    "an empty object": {},
+    "a Status": {"kind": "Status", "metadata": {}, "status": "Success"},
+    "the lease as it was": {"kind": "Lease", "metadata": {"resourceVersion": "1"}, "spec": held()},
+}
+
+
+@pytest.mark.parametrize("answer", FOREIGN)
+@pytest.mark.parametrize(("method", "spec"), [("POST", GONE), ("PUT", RELEASED)])
+async def test_only_a_lease_that_was_written_makes_a_leader(
+    api: FakeApi, client: Client, method: str, spec: Spec, answer: str
+):
+    elector = World(api, [(0, spec)]).elector(client)
+    body = json.dumps(FOREIGN[answer]).encode()
+    api.inject(Fault(method, "/leases", times=3, status=200, body=body))
+
+    async with asyncio.timeout(5):
+        await elector.acquire()
+
+    assert api.store.get("leases", KEY)["spec"]["holderIdentity"] == "us"
+
+
+@pytest.mark.parametrize("answer", FOREIGN)
+async def test_a_lease_that_was_not_written_is_not_renewed(
+    api: FakeApi, client: Client, answer: str
+):
+    world = World(api, [])
+    elector = world.elector(client)
+    await elector.acquire()
+    body = json.dumps(FOREIGN[answer]).encode()
+    api.inject(Fault("PUT", "/leases", times=1000, status=200, body=body))
+    api.inject(Fault("POST", "/leases", times=1000, status=200, body=body))
+
+    holding = asyncio.create_task(elector.keep_renewing())
+    await until(lambda: world.now > OURS[1] or holding.done())
+
+    assert not elector.is_leader
+    holding.cancel()

@@ -43,6 +43,7 @@ _ANY_TIME: Final = 0.0
 
 
 class _ConfigMap(msgspec.Struct):
+    kind: str = ""
     metadata: dict[str, Any] = {}
     data: dict[str, str] = {}
 
@@ -215,18 +216,13 @@ class LedgerStore:
                         self._on_loaded(self._foreign)
                 raise
         else:
-            self._observe(answer)
+            written = _decoded(answer)
+            if written.text != merged:
+                raise Unreachable("the response to the write is not the ledger that was written")
+            self._state = written
         finally:
             self._unanswered -= 1
         self._foreign, self._sound = "", merged
-
-    def _observe(self, answer: bytes) -> None:
-        """Note the answer to a write."""
-        try:
-            self._state = _CONFIG_MAP.decode(answer)
-        except UNREADABLE:
-            # It is written; the next write will be refused, and then the version is read.
-            self._state = _ConfigMap({"resourceVersion": "unknown"})
 
     def _merged(self, text: str) -> str:
         """Return a text merged with what another instance has written."""
@@ -244,15 +240,28 @@ class LedgerStore:
     async def _read(self, client: Client) -> _ConfigMap:
         request = Request("get", "configmaps", "GET", self._path(self._name))
         try:
-            return _CONFIG_MAP.decode(await client.call(request))
+            found = _decoded(await client.call(request))
         except NotFound:
             return _ConfigMap()
-        except UNREADABLE as error:
-            raise Unreachable(f"cannot {request}: {error}") from error
+        if found.kind != "ConfigMap":
+            raise Unreachable(f"cannot {request}: the response is something else")
+        return found
 
     def _path(self, name: str = "") -> str:
         folder = f"/api/v1/namespaces/{self._namespace}/configmaps"
         return f"{folder}/{name}" if name else folder
+
+
+def _decoded(body: bytes) -> _ConfigMap:
+    """Return the ConfigMap in an answer.
+
+    Raises:
+        Unreachable: It cannot be read, so it comes from something on the way.
+    """
+    try:
+        return _CONFIG_MAP.decode(body)
+    except UNREADABLE as error:
+        raise Unreachable(f"the response is not a ConfigMap: {error}") from error
 
 
 def _is_sound(text: str) -> bool:

@@ -122,6 +122,17 @@ async def test_a_new_leader_waits_until_the_ledger_can_be_read(
     assert [kind for kind, _ in heard.ledger] == ["unreadable", "unreadable"]
 
 
+async def test_a_new_leader_reads_no_ledger_from_what_something_else_has_answered(
+    api: FakeApi, leader: Instance, outcomes: Outcomes, waits: Waits
+):
+    new = Instance(leader.client, outcomes, waits)
+    api.inject(Fault("GET", "configmaps", times=2, status=200, body=b'{"metadata":{}}'))
+
+    loaded = await new.store.load_with_retries(new.client, waits.sleeper)
+
+    assert loaded == text("a", "b")
+
+
 async def test_without_the_right_to_read_it_a_new_leader_begins_without_a_ledger(
     api: FakeApi, instance: Instance, heard: Heard, waits: Waits
 ):
@@ -146,6 +157,21 @@ async def test_a_write_whose_answer_is_lost_is_found_out(
     assert isinstance(outcome, EffectDone)
     assert stored(api) == 2
     assert instance.recalled == []
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status"}', b'{"data":{"ledger.json":1}}'])
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_a_write_that_something_else_has_answered_is_not_taken_for_done(
+    api: FakeApi, instance: Instance, method: str, body: bytes
+):
+    if method == "PATCH":
+        await instance.remember("a")
+    api.inject(Fault(method, "configmaps", times=2, status=200, body=body))
+
+    outcome = await instance.remember("a", "b")
+
+    assert isinstance(outcome, EffectDone)
+    assert stored(api) == 2
 
 
 async def test_a_deleted_config_map_is_created_again(api: FakeApi, instance: Instance):
