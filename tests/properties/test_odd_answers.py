@@ -1,9 +1,9 @@
 """Whatever answers in place of the API server, an informer ends up with what is really there.
 
 Pods, nodes and budgets change at random while answers are lost, replaced by those of something on
-the way, or cut; while watches are silent, closed, expired or get invalid lines; and while etcd is
-put back to an earlier state. Until the faults end, no object may be reported as gone that was
-never deleted.
+the way, or cut; while lists come by streams or are refused as such; while watches are silent,
+closed, expired or get invalid lines; and while etcd is put back to an earlier state. Until the
+faults end, no object may be reported as gone that was never deleted.
 """
 
 import asyncio
@@ -27,6 +27,9 @@ from tests.support.fake_api import FakeApi, Fault
 HISTORIES = 24
 STEPS = 30
 KIND = "poddisruptionbudgets"
+#: The requests of the two ways to list, of which each is drawn twice as often as others.
+PAGES = (r"limit=\d",) * 2
+STREAMS = ("sendInitialEvents=",) * 2
 
 BODIES = (
     b"",
@@ -65,7 +68,8 @@ class Life:
     def __init__(self, seed: int) -> None:
         self.dice = Dice(0xA45, seed)
         self.api = FakeApi()
-        self.told: set[str] = set()
+        #: The version of each object that was reported, by key.
+        self.told: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
         #: How often each was deleted, and how often it was reported as gone.
         self.deleted: Counter[str] = Counter()
@@ -75,15 +79,16 @@ class Life:
         for event in events:
             if isinstance(event, BudgetObserved):
                 metadata = event.budget.metadata
-                self.told.add(metadata.key)
+                self.told[metadata.key] = metadata.resource_version
             elif isinstance(event, BudgetGone):
                 self.gone[event.key] += 1
                 assert self.gone[event.key] <= self.deleted[event.key], f"{event.key} is there"
-                self.told.remove(event.key)
+                del self.told[event.key]
 
-    def there(self) -> set[str]:
-        names = (each["metadata"]["name"] for each in self.api.store.all(KIND))
-        return {f"ns/{name}" for name in names}
+    def there(self) -> dict[str, str]:
+        """Return the version of each object, by key."""
+        found = (each["metadata"] for each in self.api.store.all(KIND))
+        return {f"ns/{each['name']}": each["resourceVersion"] for each in found}
 
     def change(self) -> None:
         name = f"b{self.dice.number(0, 5)}"
@@ -97,22 +102,21 @@ class Life:
         """Put etcd back: versions go backwards, and some of the objects are not there."""
         store = self.api.store
         store.listeners.remove(self.api._changed)
-        for key in self.there():
+        keys = sorted(self.there())
+        kept = [store.get(KIND, key) for key in keys if self.dice.chance(0.5)]
+        for key in keys:
             self.deleted[key] += 1
-            kept = self.dice.chance(0.5)
-            each = store.get(KIND, key)
             store.remove(KIND, key)
-            if kept:
-                store.version -= 10
-                store.put(KIND, each)
-        store.version -= 5
-        store.changes.clear()
+        store.turn_back(10 + 2 * len(keys))
+        for each in kept:
+            store.put(KIND, each)
         store.listeners.append(self.api._changed)
         self.api.close_watches()
 
     def spoil(self) -> None:
         """Have something go wrong with requests from now on."""
-        dice, path = self.dice, self.dice.pick((KIND, "watch=true", "limit=2", "limit=2", "/apis"))
+        dice = self.dice
+        path = dice.pick((KIND, "watch=true", *PAGES, *STREAMS, "/apis"))
         fault = Fault("GET", path, times=dice.number(1, 6))
         match dice.number(0, 3):
             case 0:
@@ -130,6 +134,7 @@ class Life:
         happenings = (
             (0.45, "change", self.change),
             (0.65, "spoil", self.spoil),
+            (0.7, "gate", self.switch_gate),
             (0.75, "say", lambda: self.api.say(self.dice.pick(LINES))),
             (0.82, "close", self.api.close_watches),
             (0.87, "expire", self.api.expire_watches),
@@ -149,6 +154,10 @@ class Life:
     def thaw(self) -> None:
         self.api.frozen = False
 
+    def switch_gate(self) -> None:
+        """Have another server answer, whose feature gate for lists by a stream differs."""
+        self.api.streams_lists = not self.api.streams_lists
+
     def vanish(self) -> None:
         """Have the server not know the resource for a moment, once, as while it starts."""
         if not self.counts["absent"]:
@@ -160,13 +169,16 @@ class Life:
 async def lived(seed: int) -> Life:
     """Let an informer live through a history; it must know what is there at the end."""
     life = Life(seed)
-    await life.api.start()
 
     async def sleep(seconds: float) -> None:
         # A hundred times faster. What is missing is looked for twice, 50 ms apart.
         await asyncio.sleep(seconds / 100)
 
-    async with HttpTransport(ClusterAccess(life.api.url, FixedHeaders()), "test") as transport:
+    async with contextlib.AsyncExitStack() as stack:
+        await life.api.start()
+        stack.push_async_callback(life.api.stop)
+        access = ClusterAccess(life.api.url, FixedHeaders())
+        transport = await stack.enter_async_context(HttpTransport(access, "test"))
         settings = InformerSettings(
             silence_seconds=0.05,
             quiet_seconds=0.1,
@@ -180,7 +192,7 @@ async def lived(seed: int) -> Life:
         for _ in range(STEPS):
             life.step()
             await asyncio.sleep(life.dice.pick((0, 0.001, 0.005)))
-        life.api._faults.clear()
+        life.api.clear_faults()
         async with asyncio.timeout(10):
             while life.told != life.there() or not informer.synced.is_set():
                 assert not running.done(), running.exception()
@@ -188,7 +200,6 @@ async def lived(seed: int) -> Life:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
-    await life.api.stop()
     return life
 
 
@@ -199,6 +210,15 @@ async def test_an_informer_knows_what_is_there_at_the_end(part: int):
         counts += (await lived(seed)).counts
 
     # Nothing is proved unless all of it happens.
-    assert {"change", "spoil", "say", "close", "expire", "restore", "freeze", "absent"} <= set(
-        counts
-    ), json.dumps(counts)
+    happenings = {
+        "change",
+        "spoil",
+        "gate",
+        "say",
+        "close",
+        "expire",
+        "restore",
+        "freeze",
+        "absent",
+    }
+    assert happenings <= set(counts), json.dumps(counts)

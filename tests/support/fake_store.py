@@ -78,6 +78,8 @@ class Store:
         self.version = 100
         self.oldest = 0
         self.changes: list[Change] = []
+        #: What existed when a list in pages began, by kind and version.
+        self._listed: dict[tuple[str, int], dict[str, Object]] = {}
         self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in LISTS}
 
     def put(self, kind: str, each: Object, *, uid: str = "") -> Object:
@@ -118,6 +120,12 @@ class Store:
         """Forget all history, so that older watches and pages expire."""
         self.oldest = self.version
         self.changes.clear()
+        self._listed.clear()
+
+    def turn_back(self, versions: int) -> None:
+        """Have lower versions from now on, and no history, as an etcd that was restored."""
+        self.version -= versions
+        self.compact()
 
     def execute(
         self, verb: str, target: Target, query: Mapping[str, str], sent: Object
@@ -143,27 +151,29 @@ class Store:
     def _page(self, kind: str, query: Mapping[str, str]) -> Object:
         selector = query.get("fieldSelector", "")
         limit = int(query.get("limit", "0"))
-        begin = ""
+        version, begin, objects = self.version, "", self._objects[kind]
         if token := query.get("continue", ""):
-            version, begin = base64.urlsafe_b64decode(token).decode().split(":", 1)
-            if int(version) < self.oldest:
+            at, begin = base64.urlsafe_b64decode(token).decode().split(":", 1)
+            version = int(at)
+            if (kind, version) not in self._listed:
                 raise expired()
+            objects = self._listed[kind, version]
         keys = sorted(
-            key
-            for key, each in self._objects[kind].items()
-            if key > begin and selects(selector, each)
+            key for key, each in objects.items() if key > begin and selects(selector, each)
         )
         page = keys[:limit] if limit else keys
-        metadata = {"resourceVersion": str(self.version)}
+        metadata = {"resourceVersion": str(version)}
         if len(page) < len(keys):
-            token = base64.urlsafe_b64encode(f"{self.version}:{page[-1]}".encode()).decode()
+            # All pages show what existed at the version of the first one.
+            self._listed.setdefault((kind, version), dict(objects))
+            token = base64.urlsafe_b64encode(f"{version}:{page[-1]}".encode()).decode()
             metadata["continue"] = token
         api_version, name = LISTS[kind]
         return {
             "kind": f"{name}List",
             "apiVersion": api_version,
             "metadata": metadata,
-            "items": [self._objects[kind][key] for key in page],
+            "items": [objects[key] for key in page],
         }
 
     def _changed(self, kind: str, old: Object | None, new: Object | None) -> None:
