@@ -248,9 +248,14 @@ class Informer(Generic[ObjectT]):
             return
         finally:
             self._watch_timeout = None
-        if not worked and _now() - opened_at < HEALTHY_SECONDS:
+        at_once = _now() - opened_at < HEALTHY_SECONDS
+        if at_once and not worked:
             raise Unreachable("the server ended the watch at once")
         self._retry.watch_worked()
+        if at_once:
+            # No failure, but if every watch ends like this one, the next one must not be opened
+            # without a pause.
+            await self._sleeper.sleep(self._settings.first_pause_seconds)
 
     async def _follow(self) -> bool:
         """Watch until the server ends the watch; return whether it sent anything."""

@@ -170,9 +170,12 @@ class Lister(Generic[ObjectT]):
             try:
                 await asyncio.sleep(0)  # lets the request be sent
                 self._take_page(page, seen)
-                page = await following
+                token, page = page.token, await following
             finally:
                 following.cancel()
+            if page.token == token:
+                # As from a cache on the way that ignores the query: this would never end.
+                raise Unreachable(f"cannot list {self._resource.name}: a page came twice")
         self._take_page(page, seen)
         self._limit = self._page_objects
         return Listed(seen, page.version)

@@ -138,6 +138,20 @@ async def test_a_failing_server_is_tried_again_with_growing_pauses(
     assert waits.slept == [0.5, 1.0, 2.0]
 
 
+async def test_watches_that_end_with_their_first_line_are_not_opened_without_pauses(
+    api: FakeApi, start: Start, waits: Waits
+):
+    """As through something on the way that passes on a part of an answer as the whole."""
+    line = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"200"}}}\n'
+    api.inject(Fault("GET", WATCH, times=5, status=200, body=line))
+
+    informer = await start()
+    await until(lambda: api.watches == 1)
+
+    assert waits.slept == [0.5] * 5
+    assert informer.health().problem == ""
+
+
 async def test_an_unknown_resource_counts_as_empty_where_it_is_optional(
     api: FakeApi, view: View, start: Start
 ):

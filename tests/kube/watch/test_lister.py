@@ -181,6 +181,20 @@ async def test_a_page_that_expires_begins_the_list_again_in_pages(
     assert ways(thousands)[:7] == ["pages", "page", "stream", "pages", "page", "page", "page"]
 
 
+async def test_a_page_that_comes_again_and_again_is_no_list(
+    api: FakeApi, view: View, start: Start, waits: Waits
+):
+    """As from a cache on the way that ignores the query."""
+    api.store.put("pods", pod("a"))
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "9", "continue": "x"}, "items": []}
+    api.inject(Fault("GET", "limit=", times=6, status=200, body=json.dumps(page).encode()))
+
+    await start()
+
+    assert view.equals(api)
+    assert waits.slept == [0.5, 1.0, 2.0]
+
+
 async def test_pages_that_are_too_large_get_smaller(thousands: FakeApi, view: View, start: Start):
     informer = await start(page_objects=400)
 
