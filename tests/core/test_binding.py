@@ -5,7 +5,7 @@ import pytest
 from scheduler.core.outbox import Bound
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import Bind, RecordEvent, SetCondition
-from scheduler.model.events import FailureKind
+from scheduler.model.events import FailureKind, PodObserved
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, node, pod
 from tests.support.cluster import Cluster
@@ -145,9 +145,11 @@ def test_a_pod_that_is_deleted_while_it_is_bound_frees_its_capacity(cluster):
 
 
 def test_a_late_state_without_a_node_does_not_unbind(cluster):
+    cluster.lag()
     cluster.done()
 
-    cluster.add(pod("p").cpu("2").version(1))
+    cluster.observe(PodObserved(pod("p").cpu("2").version(1).build()))
+    cluster.catch_up()
 
     assert cluster.phase("p") is None
     assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)

@@ -63,15 +63,19 @@ class EventHandlers:
             self.on_pod_gone(pod.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(pod, now)
-        elif self._cluster.find_pod(pod.uid) is not None:
-            # It is on a node, or being bound to one: this state is older than ours.
+        elif self._cluster.is_assumed(pod.uid):
+            # It is being bound to a node: this state is older than ours.
             queued = self._queue.get(pod.uid)
             if queued is not None:
                 queued.classified = ClassifiedPod(pod)
-        elif pod.spec.scheduler_name in self._profiles:
-            self._on_pending_pod(pod, now)
         else:
-            self._sync_foreign_nomination(pod, now)
+            if self._cluster.find_pod(pod.uid) is not None:
+                # It was on a node, and no API server takes it off: etcd was restored.
+                self.on_pod_gone(pod.uid, now)
+            if pod.spec.scheduler_name in self._profiles:
+                self._on_pending_pod(pod, now)
+            else:
+                self._sync_foreign_nomination(pod, now)
 
     def on_pod_gone(self, uid: str, now: Seconds) -> None:
         """Remove a pod that is gone or has finished."""

@@ -30,6 +30,23 @@ def fits(cluster: Cluster, cpu: str) -> bool:
     return cluster.schedule(probe) == Placed("n1")
 
 
+# A restored etcd
+
+
+@pytest.mark.parametrize("scheduler", ["preemptive-scheduler", "other"])
+def test_a_pod_whose_binding_never_was_takes_no_capacity_and_is_decided_for(scheduler: str):
+    """Its version says nothing: etcd may have been restored with higher ones."""
+    bound = pod("a").scheduler(scheduler).on("n1").cpu("4").version(1000)
+    cluster = one_node(bound)
+
+    cluster.add(pod("a").scheduler(scheduler).cpu("4").version(2000))
+
+    if scheduler == "other":
+        assert fits(cluster, "4")
+    else:
+        assert [each.decision for each in cluster.drain()] == [Placed("n1")]
+
+
 # Pods of others
 
 
