@@ -270,10 +270,10 @@ class _Scheduler:
         replaced, parts = self._replaced, self._parts
         while await replaced.wait():
             self._loop.stop_deciding()
+            replaced.clear()  # what is found out from here on may be another restore
             lists = (informer.list_again() for informer in parts.informers)
             await asyncio.gather(parts.policies.list_again(), *lists)
-            replaced.clear()
-            if not parts.stopping.is_set():
+            if not (replaced.is_set() or parts.stopping.is_set()):
                 self._loop.start_deciding()
 
     async def _load(self, stood_by: bool) -> str:

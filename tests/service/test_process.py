@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[2]
 LEASE = "kube-system/preemptive-scheduler"
 RENEWED = "2026-01-01T00:00:00.000000Z"
 
+#: The line of a watch whose version is below that of every list.
+OLD = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n'
+
 #: Sends a signal when the imports of `run` begin.
 EARLY = """
 import os, signal, sys
@@ -211,6 +214,35 @@ async def test_a_leader_from_the_start_lists_once(api: FakeApi, start: Any):
 
     await process.logs("pod_bound")
     assert api.lists() == 1
+
+
+async def test_an_etcd_that_is_restored_again_while_everything_is_listed_is_listed_again(
+    api: FakeApi, start: Any
+):
+    async def restored() -> None:
+        """Have the watch of nodes, and no other one, show that etcd was restored."""
+        async with asyncio.timeout(30):
+            while not (
+                queues := [each for each, (kind, _) in api._watches.items() if kind == "nodes"]
+            ):
+                await asyncio.sleep(0.01)
+        for queue in queues:
+            queue.put_nowait(OLD)
+
+    process = await start("-m", "scheduler.cli.main")
+    await process.logs("caches_synced")
+    before = api.lists("namespaces")
+    api.inject(Fault("GET", r"/pods\?limit=", times=2, status=503))  # takes more than a second
+
+    await restored()
+    async with asyncio.timeout(30):
+        while api.lists("nodes") < 2:
+            await asyncio.sleep(0.01)
+    await restored()
+
+    async with asyncio.timeout(10):
+        while api.lists("namespaces") < before + 2:
+            await asyncio.sleep(0.01)
 
 
 def asked(api: FakeApi) -> list[tuple[str, str]]:
