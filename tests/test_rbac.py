@@ -135,7 +135,8 @@ class Recorder:
         self.requests.append((method, path))
         if self.answers:
             return self.answers.pop(0)
-        return Reply(200, {}, body or _claim(path) or _empty_list(path, self.kind))
+        status = 201 if method == "POST" else 200
+        return Reply(status, {}, body or _claim(path) or _empty_list(path, self.kind))
 
     def post(self, *_: object) -> bool:
         return False

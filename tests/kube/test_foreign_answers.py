@@ -203,6 +203,32 @@ async def test_a_pod_that_is_reported_missing_but_exists_is_bound(
     assert [each.verb for each in api.requests] == ["create", "get", "create"]
 
 
+@pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status","status":"Success"}'])
+async def test_a_success_that_is_not_an_api_servers_binds_nothing(
+    api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=200, body=body))
+
+    await write(bind(api))
+
+    assert outcomes.kinds() == ["done"]
+    assert api.store.get("pods", "default/a")["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status","metadata":{}}'])
+async def test_a_pod_that_is_looked_up_is_not_replaced_by_something_else(
+    api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=503))
+    api.inject(Fault("GET", "/pods/a", status=200, body=body))
+
+    await write(bind(api))
+
+    assert outcomes.kinds() == ["done"]
+
+
 async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, outcomes: Outcomes):
     api.store.put("pods", pod("a"))
     effect = bind(api)

@@ -122,6 +122,8 @@ class RawPods:
             raw = _DECODER.decode(body)
         except UNREADABLE as error:
             raise Unreachable(f"cannot get pods: {error}") from error
+        if not raw.metadata.uid:
+            raise Unreachable("cannot get pods: the response is no pod")
         if raw.metadata.uid != pod.uid:
             raise NotFound(404, "NotFound", f"pod {pod} is gone")
         encoded = msgspec.json.encode(raw)

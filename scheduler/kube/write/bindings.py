@@ -123,7 +123,10 @@ class Bindings:
     async def _placement(self, request: Request, attempt: RetryAttempt) -> "_Placement":
         while True:
             try:
-                return _PLACEMENT.decode(await self._client.call(request))
+                placement = _PLACEMENT.decode(await self._client.call(request))
+                if placement.metadata.uid:
+                    return placement
+                await self._retry.pause(request, Unreachable("the response is no pod"), attempt)
             except NotFound:
                 raise
             except (ApiError, *TRANSIENT) as error:
