@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.config.settings import Extender
 from scheduler.kube.client.client import Client
+from scheduler.kube.errors import Unreachable
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.raw_objects import RawNodes, RawPods
@@ -19,7 +20,7 @@ from scheduler.model.events import Answered, EffectDone, EffectFailed, Failure, 
 from scheduler.model.extender_answers import Filtered
 from tests.kube.fixtures import NOW, Outcomes, Waits, bind, until, writes
 from tests.support.extender import ExtenderServer
-from tests.support.fake_api import FakeApi, node, pod
+from tests.support.fake_api import FakeApi, Fault, node, pod
 
 FILTER = Question(0, Verb.FILTER, ("n1",))
 #: Hands an effect to a writer with an extender of these settings.
@@ -114,6 +115,16 @@ async def test_a_pod_is_looked_up_once_for_all_questions_about_a_version(
 
     assert first == again == newer
     assert [request.verb for request in api.requests] == ["get", "get"]
+
+
+async def test_a_pod_is_not_deleted_because_something_else_has_answered(
+    api: FakeApi, client: Client
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("GET", "/pods/a", status=200, body=b"{}"))
+
+    with pytest.raises(Unreachable):
+        await RawPods(client).get(ask(api).pod)
 
 
 async def test_no_extender_is_asked_about_a_deleted_pod(
