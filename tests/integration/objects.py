@@ -43,18 +43,18 @@ def prepare(api: ApiClient) -> None:
 
 
 def own_writes() -> list[Json]:
-    """Return the admission policy that we ship, for every profile but two.
+    """Return the admission policy that we ship, for every profile but that of kube-scheduler.
 
-    Each test has a profile of its own, and all share the ServiceAccount. Profiles are neither that
-    of kube-scheduler nor the default one, as where an administrator has named all of them.
+    Each test has a profile of its own, and all share the ServiceAccount. That Events may come from
+    `preemptive-scheduler` does not follow from a profile, as where no profile has that name.
     """
     policy, binding = documents(BASE / "admission.yaml")
     named = "[dyn(oldObject), dyn(object)].filter(o, o != null).map(o, "
-    named += "o.?spec.?schedulerName.orValue(o.?reportingController.orValue('')))"
+    named += "o.?spec.?schedulerName.orValue('') != '' ? o.spec.schedulerName : "
+    named += "o.?reportingController.orValue('').replace('preemptive-scheduler', ''))"
     first, *others = policy["spec"]["variables"]
     assert first["name"] == "profiles"
-    two = "['default-scheduler', 'preemptive-scheduler']"
-    every = {"name": "profiles", "expression": f"{named}.filter(n, !(n in {two}))"}
+    every = {"name": "profiles", "expression": f"{named}.filter(n, n != 'default-scheduler')"}
     policy["spec"]["variables"] = [every, *others]
     return [policy, binding]
 
