@@ -217,8 +217,11 @@ def classified(
     status: int, reason: str, message: str, retry_after: float | None = None
 ) -> ApiError:
     """Return the error for an HTTP status."""
-    kind = KINDS.get(status, ServerUnavailable if status >= 500 else ApiError)
-    return kind(status, reason, message, retry_after)
+    return _kind_of(status)(status, reason, message, retry_after)
+
+
+def _kind_of(status: int) -> type[ApiError]:
+    return KINDS.get(status, ServerUnavailable if status >= 500 else ApiError)
 
 
 def prefixed(error: ApiError, text: str) -> ApiError:
@@ -241,10 +244,7 @@ def refusal(
         kind = _read_kind(status, answer) if is_status else None
         if kind is not None:
             return kind(status, answer.reason, message)
-        # A pause applies to all writes of a kind; a webhook answers for one object.
-        is_busy = not (is_status and _BY_ADMISSION.match(answer.message))
-        pause = _retry_after(headers, answer) if is_busy else None
-        return classified(status, answer.reason, message, pause)
+        return classified(status, answer.reason, message, _retry_after(headers, answer))
     if status == 404:
         return NotServed(message)
     return Unreachable(f"{message} (HTTP status {status} without a Status object)")
@@ -253,10 +253,11 @@ def refusal(
 def _read_kind(status: int, answer: _Status) -> type[ApiError] | None:
     """Return the error that a Status itself tells; `None` leaves it to the HTTP status.
 
-    A webhook that answers 429 or 500 asks for a retry, which is the HTTP status as well.
+    A webhook that answers 429 or 500 asks for a retry, but for one object only: the pause that a
+    response may ask for applies to all writes of a kind.
     """
     if _BY_ADMISSION.match(answer.message):
-        return None if status == 429 or status >= 500 else Denied
+        return _kind_of(status) if status == 429 or status >= 500 else Denied
     if status == 422 and _BY_BINDING.match(answer.message):
         return MissingRight
     if status != 403:

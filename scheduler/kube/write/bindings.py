@@ -124,9 +124,8 @@ class Bindings:
         while True:
             try:
                 placement = _PLACEMENT.decode(await self._client.call(request))
-                if placement.metadata.uid:
-                    return placement
-                await self._retry.pause(request, Unreachable("the response is no pod"), attempt)
+                if not placement.metadata.uid:
+                    raise Unreachable("the response is no pod")
             except NotFound:
                 raise
             except (ApiError, *TRANSIENT) as error:
@@ -134,6 +133,8 @@ class Bindings:
                 await self._retry.pause(request, error, attempt)
             except UNREADABLE as error:
                 await self._retry.pause(request, Unreachable(str(error)), attempt)
+            else:
+                return placement
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
