@@ -23,6 +23,7 @@ from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.pod_status import SCHEDULER_ERROR, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.extender_protocol import binder
 from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
@@ -150,7 +151,7 @@ class BindingCycle:
     def __len__(self) -> int:
         return len(self._pre_binding)
 
-    def start(self, queued: QueuedPod, node: str) -> str:
+    def start(self, queued: QueuedPod, node: str, state: AttemptState) -> str:
         """Reserve for a pod that was assumed on a node, or request its binding at once.
 
         Returns:
@@ -161,7 +162,7 @@ class BindingCycle:
         reservations: list[_PodReservation] = []
         for plugin in self._reservers[queued.pod.spec.scheduler_name]:
             try:
-                reservation = plugin.reserve(queued.pod, node, self._cluster)
+                reservation = plugin.reserve(state, node, self._cluster)
             except Exception as error:  # noqa: BLE001 - a plugin of others may raise anything
                 for reserved in reversed(reservations):
                     reserved.reservation.release()

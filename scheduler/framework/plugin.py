@@ -6,14 +6,19 @@ of nodes, all rows at once. A plugin that does not apply to a class of pods comp
 costs that class nothing.
 
     Filter.compile_filter(pod) -> CompiledFilter
+        .prepare(state) -> whether it applies in this attempt
         .codes(nodes)   -> (n,) verdict codes, 0 where the pod fits
     Score.compile_score(pod)   -> CompiledScore
+        .prepare(state) -> whether it applies in this attempt
         .scores(nodes)  -> (n,) raw scores
         .normalise(raw) -> (n,) scores from 0 to 100
 
 A compiled rule declares what its result `reads`. A result that reads only the node itself, or the
 node and its pods, is cached by row and recomputed for changed rows only. All other results are
 computed in each attempt. The result for a node must not depend on the other nodes of the view.
+
+All pods of a class share a compiled rule, so it keeps nothing of an attempt. A rule that depends on
+more of a pod, or on the time, returns from `prepare` the rule for this attempt.
 
 Axes: n rows of a view.
 """
@@ -22,11 +27,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from scheduler.framework.cluster_events import ClusterEvent, ClusterEventWithHint
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import Effect
@@ -53,6 +59,7 @@ __all__ = [
     "PostFilter",
     "PostFilterMessage",
     "PreEnqueue",
+    "PreFilter",
     "PrepareStatus",
     "Prepared",
     "Reads",
@@ -86,8 +93,8 @@ class PrepareStatus(IntEnum):
     SKIP = 1
 
 
-PASS = PrepareStatus.PASS
-SKIP = PrepareStatus.SKIP
+PASS: Final = PrepareStatus.PASS
+SKIP: Final = PrepareStatus.SKIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +102,6 @@ class Rejected:
     """The pod is rejected on all nodes, before any node is evaluated (PreFilter)."""
 
     verdict: Verdict
-
-
-Prepared: TypeAlias = PrepareStatus | Rejected
 
 
 class PluginError(Exception):
@@ -135,16 +139,11 @@ class CompiledFilter(ABC):
     #: and on the volumes of its claims. Must hold for the plugin's queueing hints, too, except
     #: for hints on PersistentVolumeClaims.
     spec_only: bool = False
-    #: Whether the result depends on more of a pod than makes its class: `begin` gets each pod.
-    per_pod: bool = False
     #: The names of the only nodes on which the pod can fit; `None` when there is no such limit.
     #: Source: kube-scheduler v1.36.3 framework.PreFilterResult.NodeNames.
     node_names: frozenset[str] | None = None
 
-    def begin(self, pod: Pod) -> None:  # noqa: B027 - most rules need no pod
-        """Take the pod of the class that `prepare` is about; called before it if `per_pod`."""
-
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> "Prepared":
         """Reject the pod, or skip the rule, before any node is evaluated (PreFilter)."""
         return PASS
 
@@ -175,6 +174,19 @@ class CompiledFilter(ABC):
         return fits
 
 
+#: A compiled filter takes the place of the one that was prepared, in this attempt. Both read
+#: `CLUSTER`.
+Prepared: TypeAlias = PrepareStatus | Rejected | CompiledFilter
+
+
+class PreFilter(CompiledFilter):
+    """A compiled filter that evaluates the pod in `prepare`, and accepts every node itself."""
+
+    def codes(self, nodes: NodeView) -> Codes:
+        """Return, (n,), 0 for each node."""
+        return np.zeros(len(nodes), dtype=np.uint16)
+
+
 class CompiledScore(ABC):
     """A score, compiled for one class of pods."""
 
@@ -183,8 +195,11 @@ class CompiledScore(ABC):
     #: Whether raw scores have to be normalised over the feasible nodes (NormalizeScore).
     needs_normalising: bool = False
 
-    def prepare(self) -> PrepareStatus:
-        """Return whether the rule scores in this attempt (PreScore): `PASS` or `SKIP`."""
+    def prepare(self, _state: AttemptState, /) -> "PrepareStatus | CompiledScore":
+        """Return whether the rule scores in this attempt (PreScore): `PASS` or `SKIP`.
+
+        A rule that reads `CLUSTER` may return another one that scores in this attempt.
+        """
         return PASS
 
     def cache_key(self) -> Hashable:
@@ -292,7 +307,9 @@ class PostFilterMessage:
 class PostFilter(Named, Protocol):
     """PostFilter: runs when a pod fits nowhere."""
 
-    def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
+    def post_filter(
+        self, state: AttemptState, *, prefilter_rejected_by: str | None
+    ) -> PostFilterMessage:
         """Return a message; preemption itself is part of the core, not a plugin."""
         ...
 
@@ -353,7 +370,7 @@ class Reservation(ABC):
 class Reserve(Named, Protocol):
     """Reserve, Unreserve and PreBind."""
 
-    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
+    def reserve(self, state: AttemptState, node: str, cluster: Cluster) -> Reservation | None:
         """Reserve what the pod needs on the selected node; `None` when it needs nothing."""
         ...
 

@@ -7,15 +7,12 @@ Source: kube-scheduler v1.36.3 framework/runtime.expandMultiPointPlugins, RunPre
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from scheduler.framework.cluster_events import ClusterEventWithHint
-from scheduler.framework.plugin import CompiledFilter, Filter, Plugin, Prepared
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import PASS, CompiledFilter, Filter, Plugin, PreFilter, Prepared
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Codes
-from scheduler.state.views.node_view import NodeView
 
 __all__ = ["PreFilterOnly", "with_prefilters"]
 
@@ -44,22 +41,16 @@ class PreFilterOnly:
         return ()
 
 
-class _PrepareOnly(CompiledFilter):
+class _PrepareOnly(PreFilter):
     """Runs `prepare` of another compiled filter; accepts every node that is left."""
 
     def __init__(self, inner: CompiledFilter) -> None:
         self._inner = inner
         self.node_names = inner.node_names
-        self.per_pod = inner.per_pod
 
-    def begin(self, pod: Pod) -> None:
-        self._inner.begin(pod)
-
-    def prepare(self) -> Prepared:
-        return self._inner.prepare()
-
-    def codes(self, nodes: NodeView) -> Codes:
-        return np.zeros(len(nodes), dtype=np.uint16)
+    def prepare(self, state: AttemptState, /) -> Prepared:
+        prepared = self._inner.prepare(state)
+        return PASS if isinstance(prepared, CompiledFilter) else prepared
 
 
 def with_prefilters(filters: Sequence[Plugin], prefilters: Sequence[Plugin]) -> list[Plugin]:

@@ -25,7 +25,8 @@ __all__ = ["CLAIMS", "PREEMPTION", "Profile", "build_queueing_hints"]
 
 #: The PostFilter plugin that the core implements itself.
 PREEMPTION = "DefaultPreemption"
-#: The plugin whose hints about a resource claim concern only the pods that name it.
+#: The plugin whose verdicts depend on the claims that a pod names, which may be its own, and whose
+#: hints about a claim concern only the pods that name it.
 CLAIMS = "DynamicResources"
 
 #: Any event may lift a rejection by an extender.

@@ -25,6 +25,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Scores
 from scheduler.state.views.node_view import NodeView
 from tests.support.builders import node, pod
+from tests.support.plugin_checks import ATTEMPT
 
 
 class Everywhere(CompiledFilter):
@@ -231,7 +232,7 @@ def test_a_predicate_that_says_no_more_passes_prepares_nothing_and_fits_where_it
     cluster = Cluster()
     cluster.write_node(node("n1").build())
 
-    assert Everywhere().prepare() == 0
+    assert Everywhere().prepare(ATTEMPT) == 0
     assert Everywhere().node_names is None
     assert Everywhere().fits(cluster.nodes()).tolist() == [True]
 
@@ -241,7 +242,7 @@ def test_a_priority_that_says_no_more_keeps_its_raw_scores():
 
     assert Constant().normalise(raw).tolist() == [3, 9]
     assert Constant().cache_key() is None
-    assert Constant().prepare() == 0
+    assert Constant().prepare(ATTEMPT) == 0
 
 
 def scaled(*raw: int, reverse: bool = False) -> list[int]:

@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.config import load
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
+    PASS,
     SKIP,
     Filter,
     NodeFilter,
@@ -145,24 +147,28 @@ def cluster() -> Cluster:
     return state
 
 
-def prepared_filter(plugin: Any, wanted: PodBuilder, state: Cluster) -> Any:
+def prepared_filter(
+    plugin: Any, wanted: PodBuilder, state: Cluster, attempt: AttemptState | None = None
+) -> Any:
     """Return the compiled filter; `None` if the plugin has none that evaluates nodes."""
     compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
     if compiled_filter is None:
         return None
-    compiled_filter.begin(wanted.build())
-    result = compiled_filter.prepare()
-    return None if result is SKIP or isinstance(result, Rejected) else compiled_filter
+    attempt = attempt or AttemptState(wanted.build(), 0.0)
+    result = compiled_filter.prepare(attempt)
+    if result is SKIP or isinstance(result, Rejected):
+        return None
+    return compiled_filter if result is PASS else result
 
 
 def prepared_score(plugin: Any, wanted: PodBuilder, state: Cluster) -> Any:
     """Return the compiled score, after the filter of the same plugin; `None` if it has none."""
+    attempt = AttemptState(wanted.build(), 0.0)
     if isinstance(plugin, Filter):
-        prepared_filter(plugin, wanted, state)
+        prepared_filter(plugin, wanted, state, attempt)
     compiled_score = plugin.compile_score(wanted.build(), state)
-    if compiled_score is None or compiled_score.prepare() is SKIP:
-        return None
-    return compiled_score
+    result = SKIP if compiled_score is None else compiled_score.prepare(attempt)
+    return {SKIP: None, PASS: compiled_score}.get(result, result)
 
 
 def applicable(plugins: Mapping[str, Any], prepared: Callable[..., Any]) -> list[Pair]:

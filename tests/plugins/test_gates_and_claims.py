@@ -15,7 +15,7 @@ from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from tests.support.builders import container, node, pod
-from tests.support.plugin_checks import hint, rejected_as_a_whole, rejections, state_of
+from tests.support.plugin_checks import ATTEMPT, hint, rejected_as_a_whole, rejections, state_of
 
 GATES = SchedulingGates()
 CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device", "c")])
@@ -58,7 +58,7 @@ def test_a_pod_without_claims_is_not_looked_at():
     ids=["by a filter", "by itself", "by another one as a whole"],
 )
 def test_the_message_depends_on_the_plugins_that_rejected_the_pod(rejected_by, want):
-    said = DynamicResources().post_filter(pod("p").build(), prefilter_rejected_by=rejected_by)
+    said = DynamicResources().post_filter(ATTEMPT, prefilter_rejected_by=rejected_by)
 
     assert said == want
 

@@ -42,23 +42,26 @@ class Compared(SchedulingAlgorithm):
         classified: ClassifiedPod,
         node: str,
         victims: frozenset[str],
+        now: Seconds,
         gone: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
         same_key(classified)
-        mine = super().still_needed(classified, node, victims, gone)
-        assert mine == self.fresh().still_needed(classified, node, victims, gone)
+        mine = super().still_needed(classified, node, victims, now, gone)
+        assert mine == self.fresh().still_needed(classified, node, victims, now, gone)
         return mine
 
-    def fits_without(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
+    def fits_without(
+        self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
+    ) -> bool:
         same_key(classified)
-        mine = super().fits_without(classified, node, victims)
-        assert mine == self.fresh().fits_without(classified, node, victims)
+        mine = super().fits_without(classified, node, victims, now)
+        assert mine == self.fresh().fits_without(classified, node, victims, now)
         return mine
 
-    def fits(self, classified: ClassifiedPod, node: str) -> bool:
+    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
         same_key(classified)
-        mine = super().fits(classified, node)
-        assert mine == self.fresh().fits(classified, node)
+        mine = super().fits(classified, node, now)
+        assert mine == self.fresh().fits(classified, node, now)
         return mine
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from scheduler.core.attempt.equivalence import PodClass
 from scheduler.core.machine import Machine
 from scheduler.core.preemption.policy import loop_breaker
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import times
@@ -265,7 +266,9 @@ class World:
         state.forget(wanted.uid)
         fresh = PodClass(ClassifiedPod(wanted), PROFILES[OURS], state, Verdicts())
         rows = np.array(sorted(state.columns.row(name) for name in fits), dtype=np.int64)
-        totals = sum(fresh.scores.weighted(rows).values()) if rows.shape[0] > 1 else rows * 0
+        attempt = AttemptState(wanted, self.now)
+        by_plugin = fresh.scores.weighted(rows, attempt) if rows.shape[0] > 1 else {}
+        totals = sum(by_plugin.values(), rows * 0)
         best = {state.columns.names[row] for row in rows[totals == totals.max()].tolist()}
         state.assume(wanted, node_name)
         assert node_name in best

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.framework.cluster_events import ClusterEventWithHint
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.node_adapters import NodeFilterAdapter
 from scheduler.framework.plugin import (
     PASS,
@@ -85,7 +86,7 @@ class _Preparation(CompiledFilter):
         self._result = result
         self._code = code
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         return self._result
 
     def codes(self, nodes: NodeView) -> Codes:
@@ -183,7 +184,9 @@ class Says:
         self.name = name
         self._result = PostFilterMessage(text, ends)
 
-    def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
+    def post_filter(
+        self, _state: AttemptState, *, prefilter_rejected_by: str | None
+    ) -> PostFilterMessage:
         return self._result
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:

@@ -6,14 +6,22 @@ from typing import Any
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
-from scheduler.framework.plugin import CompiledFilter, CompiledScore, Rejected
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import (
+    PASS,
+    SKIP,
+    CompiledFilter,
+    CompiledScore,
+    PreFilter,
+    Rejected,
+)
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.views.node_view import NodeView
-from tests.support.builders import NodeBuilder, PodBuilder
+from tests.support.builders import NodeBuilder, PodBuilder, pod
 
-__all__ = ["hint", "rejections", "scored", "state_of", "verdicts_of"]
+__all__ = ["ATTEMPT", "hint", "in_attempt", "rejections", "scored", "state_of", "verdicts_of"]
 
 
 def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
@@ -25,6 +33,23 @@ def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
         else:
             state.place(each.build(), each.build().spec.node_name)
     return state
+
+
+#: An attempt for a pod of which the rule needs to know no more than its class.
+ATTEMPT = AttemptState(pod("any").build(), 0.0)
+
+
+class Skipped(PreFilter):
+    """Stands for a filter that an attempt skips."""
+
+
+def in_attempt(compiled_filter: CompiledFilter, state: AttemptState = ATTEMPT) -> CompiledFilter:
+    """Return the filter as it applies in an attempt."""
+    status = compiled_filter.prepare(state)
+    assert not isinstance(status, Rejected)
+    if status is SKIP:
+        return Skipped()
+    return compiled_filter if status is PASS else status
 
 
 def verdicts_of(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, Verdict | None]:
@@ -59,9 +84,9 @@ def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str
 def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
     """Return the verdict on the pod from `prepare`, before any node is evaluated."""
     compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
-    if compiled_filter is not None:
-        compiled_filter.begin(wanted.build())
-    result = compiled_filter.prepare() if compiled_filter is not None else None
+    if compiled_filter is None:
+        return None
+    result = compiled_filter.prepare(AttemptState(wanted.build(), 0.0))
     return result.verdict if isinstance(result, Rejected) else None
 
 

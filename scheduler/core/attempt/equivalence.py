@@ -24,7 +24,7 @@ from scheduler.core.feasibility.filters import ClassFilters
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache
 from scheduler.framework.extender_protocol import interested
-from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.framework.profile import CLAIMS, PREEMPTION, Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_spec import ClaimVolume
@@ -104,7 +104,7 @@ class PodClass:
         """
         if self.extenders or cluster.nominations.get(pod.uid) is not None:
             return b""
-        if rejectors & self.filters.per_pod and pod.spec.resource_claims:
+        if CLAIMS in rejectors and pod.spec.resource_claims:
             return b""  # each pod of the class may have claims of its own
         if rejectors <= self.filters.spec_only and not self._may_evict(pod, cluster):
             drivers = claim_drivers(pod, cluster.volumes)

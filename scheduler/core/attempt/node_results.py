@@ -8,11 +8,10 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.policy.vetoes import Veto
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 from scheduler.model.decisions import NodeTrace
-from scheduler.state.columns.arrays import Codes, Rows
+from scheduler.state.columns.arrays import Codes, Rows, Scores
 from scheduler.state.columns.node_columns import NodeColumns
 
 __all__ = ["NodeResult", "NodeResults", "node_traces"]
@@ -43,7 +42,7 @@ class NodeResults(Sequence[NodeResult]):
         self,
         codes: Codes,
         verdicts: Verdicts,
-        scoring: ClassScores,
+        weighted: Callable[[Rows], dict[str, Scores]],
         extra: Mapping[str, Mapping[str, int]],
         columns: NodeColumns,
         vetoes: Callable[[int], tuple[Veto, ...]],
@@ -53,7 +52,7 @@ class NodeResults(Sequence[NodeResult]):
         Args:
             codes: (N,) the verdict on every row.
             verdicts: The table of the codes.
-            scoring: The scores of the pod's class; computed only with two or more feasible nodes.
+            weighted: Returns the scores of feasible rows; called only with two or more of them.
             extra: The scores that extenders gave, by extender and node.
             columns: Has the names of the nodes.
             vetoes: Returns why pods of a row were not evicted.
@@ -63,7 +62,8 @@ class NodeResults(Sequence[NodeResult]):
         self._names = columns.names.copy()
         # Codes are used again for other verdicts.
         self._table = {code: verdicts[code] for code in np.unique(codes[codes != NO_NODE]).tolist()}
-        self._scored = (feasible, scoring.weighted(feasible) if feasible.shape[0] > 1 else {})
+        scored = weighted(feasible) if feasible.shape[0] > 1 else {}
+        self._scored = (feasible, scored)
         self._extra = extra
         self._vetoes = vetoes
         self._rows: list[int] | None = None

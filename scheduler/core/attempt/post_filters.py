@@ -30,8 +30,8 @@ from scheduler.core.preemption.evaluate.evaluator import PreemptionInputs
 from scheduler.core.preemption.evaluate.no_candidate import NoCandidate, vetoed
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
 from scheduler.model.effects import Effect, Verb
 from scheduler.model.times import Seconds
@@ -47,7 +47,7 @@ NO_CANDIDATE: Final = "no candidate node for preemption"
 class AttemptContext:
     """The pod of an attempt and what is needed to decide for it."""
 
-    pod: Pod
+    state: AttemptState
     pod_class: PodClass
     explain: Explain
     #: Finds `vetoes` as they are now.
@@ -140,7 +140,7 @@ class PostFilterRunner:
                 messages.append(text)
                 keeps, blocked, until = result.keeps_nomination, result.blocked, result.until
             else:
-                answer = plugin.post_filter(context.pod, prefilter_rejected_by=by)
+                answer = plugin.post_filter(context.state, prefilter_rejected_by=by)
                 effects += answer.effects
                 if answer.message:
                     messages.append(answer.message)
@@ -247,7 +247,7 @@ class PostFilterRunner:
             remaining = self._allowed(context.vetoes, remaining)
             if not remaining:
                 return vetoed(context.vetoes.tally)
-        best = candidates.best_of(remaining, context.pod.uid, self._cluster)
+        best = candidates.best_of(remaining, context.state.pod.uid, self._cluster)
         return best or NoCandidate(NO_CANDIDATE, keeps_nomination=True)
 
     def _allowed(self, vetoes: CandidateVetoes, remaining: Sequence[Candidate]) -> list[Candidate]:
@@ -285,9 +285,9 @@ class PostFilterRunner:
         profile = context.pod_class.profile
         relocation = None
         if profile.prefers_movable:
-            relocation = RelocationCost(profile, self._cluster, self._verdicts)
+            relocation = RelocationCost(profile, self._cluster, self._verdicts, context.state.now)
         return PreemptionInputs(
-            context.pod,
+            context.state.pod,
             self._cluster,
             filtered.prepared.predicates,
             context.vetoes,

@@ -39,11 +39,11 @@ from scheduler.core.feasibility import nominated_pods, tie_breaking
 from scheduler.core.feasibility.explain import rejections
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error, pending_reason
-from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
@@ -85,8 +85,9 @@ NO_NODES: Final = "no nodes available to schedule pods"
 class AttemptResult(Record, frozen=True):
     """The result of an attempt. Exactly one of `node`, `candidate` and `message` decides."""
 
-    #: The node that takes the pod.
+    #: The node that takes the pod, and what the attempt knows, for its reservations.
     node: str | None = None
+    state: AttemptState | None = None
     #: The preemption that frees resources for it.
     candidate: Candidate | None = None
     #: Why it fits on no node; also set beside a candidate.
@@ -155,7 +156,7 @@ class SchedulingAlgorithm:
             PluginError: The pod cannot be decided, or not in `MAX_ROUNDS`.
         """
         pod = classified.pod
-        self._cluster.devices.now = now - self._cluster.clock_ahead
+        state = AttemptState(pod, now)
         for _ in range(MAX_ROUNDS):
             nodes = self._cluster.columns.node_count
             if nodes == 0:
@@ -168,7 +169,7 @@ class SchedulingAlgorithm:
             find_vetoes = functools.partial(self._policies.vetoes, pod, now, since)
             checks_all = self.detailed or explain is Explain.IN_BULK
             context = AttemptContext(
-                pod, self._classes.get(classified), explain, find_vetoes, checks_all, compares
+                state, self._classes.get(classified), explain, find_vetoes, checks_all, compares
             )
             result = yield from self._attempt(context)
             if result is not None:
@@ -248,8 +249,8 @@ class SchedulingAlgorithm:
             extender_result: The former answer of extenders; `None` where none was asked.
             nominated_only: Whether the nominated node is enough where the pod fits there.
         """
-        pod, pod_class = context.pod, context.pod_class
-        prepared = pod_class.filters.prepare(pod)
+        pod, pod_class = context.state.pod, context.pod_class
+        prepared = pod_class.filters.pre_filter(context.state)
         if prepared.rejected is not None:
             code = self._verdicts.code(prepared.rejected)
             codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
@@ -259,8 +260,7 @@ class SchedulingAlgorithm:
         if nominated is not None and fits and nominated_only:
             filtered = FilterResult(prepared, nominated, fitting(nominated), nominated_only=True)
             return self._apply_extender_result(filtered, extender_result)
-        codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
-        feasible = pod_class.filters.fitting(codes)
+        codes, feasible = self._codes(pod, pod_class, prepared, None if fits else nominated)
         return self._apply_extender_result(FilterResult(prepared, codes, feasible), extender_result)
 
     def _apply_extender_result(
@@ -284,8 +284,8 @@ class SchedulingAlgorithm:
 
     def _codes(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
-    ) -> Codes:
-        """Return, (N,), the verdict on every row.
+    ) -> tuple[Codes, Rows]:
+        """Return, (N,), the verdict on every row, and the rows where it is 0.
 
         The verdict on the nominated node stays, even if PreFilter results exclude that node; then
         the plugin of that verdict is named with the plugins that excluded the other nodes.
@@ -299,7 +299,9 @@ class SchedulingAlgorithm:
         codes = np.where(columns.exists(), outside, NO_NODE).astype(np.uint16)
         expected = self._expected(pod, prepared, rows)
         codes[rows] = pod_class.filters.run_on_rows(rows, prepared, expected)
-        return codes if nominated is None else np.where(nominated != NO_NODE, nominated, codes)
+        if nominated is not None:
+            codes = np.where(nominated != NO_NODE, nominated, codes)
+        return codes, fitting(codes)
 
     def _excluded(self, prepared: Preparation, nominated_code: int) -> Verdict:
         """Return the verdict on excluded nodes; it also names the plugin of the nominated node."""
@@ -351,10 +353,11 @@ class SchedulingAlgorithm:
         if feasible.shape[0] == 1:
             row = int(feasible[0])
         else:
-            ties = self._best(context.pod_class.scores, feasible, scores.values())
-            row = tie_breaking.pick(ties, context.pod.uid, columns)
+            ties = self._best(context, feasible, scores.values())
+            row = tie_breaking.pick(ties, context.state.pod.uid, columns)
         return AttemptResult(
             node=columns.names[row],
+            state=context.state,
             nodes=columns.node_count,
             feasible=feasible.shape[0],
             results=self._results(context, filtered.codes, scores),
@@ -362,15 +365,15 @@ class SchedulingAlgorithm:
         )
 
     def _best(
-        self, class_scores: ClassScores, feasible: Rows, scores: Collection[Mapping[str, int]]
+        self, context: AttemptContext, feasible: Rows, scores: Collection[Mapping[str, int]]
     ) -> Rows:
         """Return the rows with the highest score, the scores of extenders included."""
+        class_scores, state = context.pod_class.scores, context.state
         if not scores:
-            return class_scores.best(feasible)
+            return class_scores.best(feasible, state)
         extra = [sum(by_node.get(name, 0) for by_node in scores) for name in self._names(feasible)]
-        return tie_breaking.best(
-            feasible, class_scores.ranking(feasible) + np.array(extra, dtype=np.int64)
-        )
+        own = class_scores.ranking(feasible, state)
+        return tie_breaking.best(feasible, own + np.array(extra, dtype=np.int64))
 
     def _run_post_filters(
         self,
@@ -396,7 +399,8 @@ class SchedulingAlgorithm:
             text = fit_error(nodes, reasons.items(), post_filter=post_filter.message)
         refusals = () if context.vetoes is None else self._refusals(context.vetoes, post_filter)
         alone = bool(refusals or post_filter.blocked)
-        group = b"" if alone else context.pod_class.group_key(context.pod, rejectors, self._cluster)
+        key_of = context.pod_class.group_key
+        group = b"" if alone else key_of(context.state.pod, rejectors, self._cluster)
         return AttemptResult(
             candidate=post_filter.candidate,
             message=text,
@@ -428,57 +432,55 @@ class SchedulingAlgorithm:
         classified: ClassifiedPod,
         node: str,
         victims: frozenset[str],
+        now: Seconds,
         gone: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
         """Return which victims of a plan for a pod must go; see `victims.still_needed`.
 
         Where extenders have chosen the victims, all of them count as needed.
         """
-        pod_class = self._classes.get(classified)
-        prepared = pod_class.filters.prepare(classified.pod)
-        row = self._row(node, prepared)
+        pod_class, prepared, row = self._pre_filtered(classified, node, now)
         if row is None:
             return None
         if extenders.has_verb(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
             return victims
         return still_needed(classified.pod, self._cluster, prepared.predicates, row, victims, gone)
 
-    def fits_without(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
-        """Return whether a pod fits without the victims, nominated pods ignored.
-
-        See `victims.fits_without`.
-        """
-        prepared = self._classes.get(classified).filters.prepare(classified.pod)
-        row = self._row(node, prepared)
+    def fits_without(
+        self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
+    ) -> bool:
+        """Return whether a pod fits without the victims, nominated pods ignored."""
+        _, prepared, row = self._pre_filtered(classified, node, now)
         if row is None or prepared.rejected is not None:
             return row is not None
         if not victims and rejects(prepared.predicates, row):
             return False
         return fits_without(self._cluster, prepared.predicates, row, victims)
 
-    def fits(self, classified: ClassifiedPod, node: str) -> bool:
+    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
         """Return whether a pod fits on a node, nominated pods included; extenders are not asked."""
-        prepared = self._classes.get(classified).filters.prepare(classified.pod)
-        row = self._row(node, prepared)
+        _, prepared, row = self._pre_filtered(classified, node, now)
         if row is None or prepared.rejected is not None or rejects(prepared.predicates, row):
             return False
         none: frozenset[str] = frozenset()
         pod, predicates = classified.pod, prepared.predicates
         return still_needed(pod, self._cluster, predicates, row, none) is not None
 
+    def _pre_filtered(
+        self, classified: ClassifiedPod, node: str, now: Seconds
+    ) -> tuple[PodClass, Preparation, int | None]:
+        """Return class, PreFilter result and row; no row where the pod can never fit."""
+        pod_class = self._classes.get(classified)
+        prepared = pod_class.filters.pre_filter(AttemptState(classified.pod, now))
+        rejected, only = prepared.rejected, prepared.only
+        possible = (rejected is None or rejected.resolvable) and (only is None or node in only)
+        row = self._cluster.columns.row(node) if possible else None
+        exists = row is not None and self._cluster.columns.nodes[row] is not None
+        return pod_class, prepared, row if exists else None
+
     def has_filter_extender(self, classified: ClassifiedPod) -> bool:
         """Return whether extenders decide which nodes the pod fits on."""
         return extenders.has_verb(self._classes.get(classified).extenders, Verb.FILTER)
-
-    def _row(self, node: str, prepared: Preparation) -> int | None:
-        """Return the row of a node, `None` where the pod can never fit there."""
-        rejected, only = prepared.rejected, prepared.only
-        if (rejected is not None and not rejected.resolvable) or (
-            only is not None and node not in only
-        ):
-            return None
-        row = self._cluster.columns.row(node)
-        return None if row is None or self._cluster.columns.nodes[row] is None else row
 
     def _results(
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
@@ -486,9 +488,10 @@ class SchedulingAlgorithm:
         """Return what was found about each node, if that is wanted."""
         if context.explain is Explain.NOTHING:
             return ()
-        columns, class_scores = self._cluster.columns, context.pod_class.scores
+        columns = self._cluster.columns
+        weighted = functools.partial(context.pod_class.scores.weighted, state=context.state)
         of_row = (lambda _row: ()) if context.vetoes is None else context.vetoes.on_row
-        return NodeResults(codes, self._verdicts, class_scores, scores, columns, of_row)
+        return NodeResults(codes, self._verdicts, weighted, scores, columns, of_row)
 
     def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
         if not self.detailed:

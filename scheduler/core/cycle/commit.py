@@ -12,6 +12,7 @@ from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import Bind
@@ -58,8 +59,8 @@ class DecisionCommitter:
             self._retry(queued, now)
             self._report_failure(queued, SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
-        if outcome.node is not None:
-            return self._place(queued, outcome.node, now)
+        if outcome.node is not None and outcome.state is not None:
+            return self._place(queued, outcome.node, outcome.state, now)
         self._binding.emit(outcome.effects)
         resumed, plan = self._plan_runner.inherited.resume(queued, now)
         queued.reason = PendingReason.PREEMPTING
@@ -68,7 +69,7 @@ class DecisionCommitter:
             self._plan_runner.continue_plan(plan, now)
             return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.candidate is not None:
-            candidate = self._plan_runner.prefer_terminating(queued, outcome.candidate)
+            candidate = self._plan_runner.prefer_terminating(queued, outcome.candidate, now)
             self._withdraw_elsewhere(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.begin_preemption(queued, outcome.rejectors, now)
             self._status.report_failed(pod, outcome.message)
@@ -79,14 +80,14 @@ class DecisionCommitter:
             outcome = replace(outcome, keeps_nomination=False)
         return self._mark_unschedulable(queued, outcome, now)
 
-    def _place(self, queued: QueuedPod, node: str, now: Seconds) -> Decision:
+    def _place(self, queued: QueuedPod, node: str, state: AttemptState, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""
         pod = queued.pod
         self._plan_runner.tracking.preemptor_assumed(pod.uid, node, now)
         self._withdraw_elsewhere(pod, node, now)
         self._cluster.assume(pod, node)
         self._queue.mark_assumed(queued, now)
-        problem = self._binding.start(queued, node)
+        problem = self._binding.start(queued, node, state)
         if not problem:
             return Placed(node)
         self._take_off_node(queued, problem, now)

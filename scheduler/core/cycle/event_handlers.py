@@ -213,9 +213,9 @@ class EventHandlers:
     def _wake_by_freed_resources(self, gone: Pod, now: Seconds) -> None:
         """Wake the pods that can use the resources of a pod that has left its node."""
         plan_runner, node = self._plan_runner, gone.spec.node_name
-        fits = functools.partial(plan_runner.revalidation.group_fits, node=node)
+        fits = functools.partial(plan_runner.revalidation.group_fits, node=node, now=now)
         self._wakeups.wake_by_freed_resources(
-            gone, plan_runner.tracking.done_waiting(node), fits, now
+            gone, plan_runner.tracking.done_waiting(node, now), fits, now
         )
 
     def _on_pending_pod(self, pod: Pod, now: Seconds) -> None:

@@ -186,13 +186,13 @@ class PlanRunner:
         self._outbox.emit(Nominate(pod.ref, node, message, generation, plan.written_record))
         return node
 
-    def prefer_terminating(self, queued: QueuedPod, candidate: Candidate) -> Candidate:
-        """Return a node where victims terminate that no preemptor needs, else the candidate."""
-        if all(map(self._cluster.is_being_deleted, candidate.victims)):
-            return candidate
+    def prefer_terminating(self, queued: QueuedPod, chosen: Candidate, now: Seconds) -> Candidate:
+        """Return a node where victims terminate that no preemptor needs, else the chosen one."""
+        if all(map(self._cluster.is_being_deleted, chosen.victims)):
+            return chosen
         nodes = islice(self.tracking.nodes_with_unneeded_victims(), MAX_NODES_CHECKED)
-        vacated = (self.revalidation.candidate_without_evictions(queued, node) for node in nodes)
-        return next(filter(None, vacated), candidate)
+        vacated = self.revalidation.candidate_without_evictions
+        return next(filter(None, (vacated(queued, node, now) for node in nodes)), chosen)
 
     # Answers --------------------------------------------------------------------------------------
 
@@ -379,7 +379,7 @@ class PlanRunner:
             # The charge may have been computed under other policies.
             outdated = not plan.began and self.revalidation.is_outdated(plan)
             others = self._plans.on_node(plan.node)
-            kept = None if outdated else self.revalidation.to_evict(plan, to_evict, others)
+            kept = None if outdated else self.revalidation.to_evict(plan, to_evict, others, now)
             if kept is None:
                 self._stop(plan, now)
                 self._end(plan, now)

@@ -31,14 +31,17 @@ class FitChecker(Protocol):
         classified: ClassifiedPod,
         node: str,
         victims: frozenset[str],
+        now: Seconds,
         gone: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
         """Return which victims must go if `gone` do anyway; `None` if all are not enough."""
 
-    def fits_without(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
+    def fits_without(
+        self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
+    ) -> bool:
         """Return whether a pod fits without the victims, nominated pods ignored."""
 
-    def fits(self, classified: ClassifiedPod, node: str) -> bool:
+    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
         """Return whether a pod fits on a node as it is, nominated pods included."""
 
     def has_filter_extender(self, classified: ClassifiedPod) -> bool:
@@ -94,7 +97,11 @@ class PlanValidator:
         plan.charged_under = self.policy_inputs(plan)
 
     def to_evict(
-        self, plan: PreemptionPlan, victims: list[Pod], others: Iterable[PreemptionPlan]
+        self,
+        plan: PreemptionPlan,
+        victims: list[Pod],
+        others: Iterable[PreemptionPlan],
+        now: Seconds,
     ) -> list[Pod] | None:
         """Return which victims have to be evicted now; `None` where the plan is not enough.
 
@@ -106,6 +113,7 @@ class PlanValidator:
             plan: The plan.
             victims: Its victims that do not terminate yet.
             others: Plans for the same node.
+            now: The time.
         """
         queued = self._queue.get(plan.uid)
         if queued is None:
@@ -114,7 +122,7 @@ class PlanValidator:
         # A decision does not know which pods other plans evict, such as those of an earlier leader.
         if not terminating and not self._has_changed(plan, queued):
             return victims
-        needed = self.needed_victims(plan, queued, terminating)
+        needed = self.needed_victims(plan, queued, now, terminating)
         if needed is None:
             return None
         kept = [
@@ -143,7 +151,7 @@ class PlanValidator:
             and self._cluster.nominations.node(pod.uid) == plan.node
             and all(victim.priority < pod.priority for victim in to_evict)
             and not self._policy_refusal(plan, pod, to_evict, now)
-            and self.needed_victims(plan, queued) is not None
+            and self.needed_victims(plan, queued, now) is not None
         )
 
     def _may_preempt(self, pod: Pod) -> bool:
@@ -165,7 +173,9 @@ class PlanValidator:
         counted = all(victim.uid in plan.in_ledger for victim in to_evict)
         return self._policies.resume_refusal(pod, plan.node, to_evict, now, counted=counted)
 
-    def candidate_without_evictions(self, queued: QueuedPod, node: str) -> Candidate | None:
+    def candidate_without_evictions(
+        self, queued: QueuedPod, node: str, now: Seconds
+    ) -> Candidate | None:
         """Return a node as a candidate when a pod fits there once its terminating pods are gone.
 
         Differs from kube-scheduler, which evicts other pods while victims that no preemptor needs
@@ -180,35 +190,35 @@ class PlanValidator:
         uids = frozenset(pod.uid for pod in terminating)
         if row is None or not uids or self._fit_checker.has_filter_extender(queued.classified):
             return None
-        needed = self._fit_checker.still_needed(queued.classified, node, uids)
+        needed = self._fit_checker.still_needed(queued.classified, node, uids, now)
         return Candidate(row, terminating, 0) if needed is not None and not needed else None
 
     def needed_victims(
-        self, plan: PreemptionPlan, queued: QueuedPod, gone: frozenset[str] = frozenset()
+        self,
+        plan: PreemptionPlan,
+        queued: QueuedPod,
+        now: Seconds,
+        gone: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
         """Return which victims must go when `gone` pods terminate; `None` when that is not enough.
 
         A plan is not given up for nominated pods, since each of them preempts for itself. But where
         it is not enough beside them, no victim is spared.
         """
-        node, uids = plan.node, plan.uids
-        needed = self._fit_checker.still_needed(queued.classified, node, uids, gone)
-        if needed is None and self._fit_checker.fits_without(queued.classified, node, uids | gone):
+        checker, pod, node, uids = self._fit_checker, queued.classified, plan.node, plan.uids
+        needed = checker.still_needed(pod, node, uids, now, gone)
+        if needed is None and checker.fits_without(pod, node, uids | gone, now):
             return uids
         return needed
 
-    def preemptor_fits(self, plan: PreemptionPlan) -> bool:
+    def preemptor_fits(self, plan: PreemptionPlan, now: Seconds) -> bool:
         """Return whether the preemptor of a plan fits on its node now, nominated pods ignored."""
         queued = self._queue.get(plan.uid)
         if queued is None:
             return False
-        return self._fit_checker.fits_without(queued.classified, plan.node, frozenset())
+        return self._fit_checker.fits_without(queued.classified, plan.node, frozenset(), now)
 
-    def fits(self, queued: QueuedPod, node: str) -> bool:
-        """Return whether a pod fits on a node as it is, nominated pods included."""
-        return self._fit_checker.fits(queued.classified, node)
-
-    def group_fits(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
+    def group_fits(self, pods: Mapping[str, QueuedPod], node: str, now: Seconds) -> bool:
         """Return whether pods of one group, which only lack resources, fit on a node.
 
         Nominated pods count. Pods that are nominated to the node themselves are left to
@@ -218,6 +228,7 @@ class PlanValidator:
         Args:
             pods: By uid.
             node: The node's name.
+            now: The time.
         """
         cluster = self._cluster
         nominations, row = cluster.nominations, cluster.columns.row(node)
@@ -233,7 +244,7 @@ class PlanValidator:
         for name in other.rejectors:
             if not filters[name].may_fit(footprint, row, pod.priority, cluster):
                 return False
-        return self.fits(other, node)
+        return self._fit_checker.fits(other.classified, node, now)
 
     def _terminating_for_others(
         self, plan: PreemptionPlan, others: Iterable[PreemptionPlan]

@@ -96,13 +96,13 @@ class VictimTracker:
             and bool(plan.remaining(self._cluster))
         )  # fmt: skip
 
-    def done_waiting(self, node: str) -> list[str]:
+    def done_waiting(self, node: str, now: Seconds) -> list[str]:
         """Return the preemptors, by uid, that need not wait for victims on a node any more."""
         cluster = self._cluster
         return [
             plan.uid
             for plan in self._plans.on_node(node)
-            if not plan.remaining(cluster) or self._revalidation.preemptor_fits(plan)
+            if not plan.remaining(cluster) or self._revalidation.preemptor_fits(plan, now)
         ]
 
     def nodes_with_unneeded_victims(self) -> Iterator[str]:
@@ -133,7 +133,7 @@ class VictimTracker:
         elif (
             before.phase is PreemptionPhase.WITHDRAWN
             or plan.uids <= before.uids
-            or self._preemptor_fits(before)
+            or self._revalidation.preemptor_fits(before, now)
         ):
             # The former evictions still serve this preemptor.
             self._close(before, PreemptionMove.END, now)
@@ -220,7 +220,7 @@ class VictimTracker:
         plan = self._plans.get(uid)
         if plan is None or plan.phase not in AWAITING_VICTIMS:
             return
-        if not plan.remaining(self._cluster) and not self._preemptor_fits(plan):
+        if not plan.remaining(self._cluster) and not self._revalidation.preemptor_fits(plan, now):
             self.close_as_lost(plan, now)
 
     def close_as_lost(self, plan: PreemptionPlan, now: Seconds) -> None:
@@ -330,9 +330,6 @@ class VictimTracker:
 
     def _is_watched(self, plan: PreemptionPlan, _moment: Seconds) -> bool:
         return self._plans.get(plan.uid) is plan and plan.phase in AWAITING_VICTIMS
-
-    def _preemptor_fits(self, plan: PreemptionPlan) -> bool:
-        return self._revalidation.preemptor_fits(plan)
 
     def _withdraw_nomination(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Withdraw the nomination of a plan, and retry its preemptor."""

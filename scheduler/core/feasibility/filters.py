@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.framework.plugin import SKIP, CompiledFilter, Reads, Rejected
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import PASS, SKIP, CompiledFilter, Reads, Rejected
 from scheduler.framework.verdicts import NO_NODE, Verdict
-from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
@@ -52,13 +52,11 @@ class ClassFilters:
         self.spec_only: Final = frozenset(
             name for name, predicate in self._predicates if predicate.spec_only
         )
-        self._per_pod = tuple(each for _, each in self._predicates if each.per_pod)
-        #: Plugins whose verdict depends on more of a pod than makes its class.
-        self.per_pod: Final = frozenset(name for name, each in self._predicates if each.per_pod)
         row_wise = [
             predicate for _, predicate in self._predicates if predicate.reads is not Reads.CLUSTER
         ]
         self._rows = _RowVerdicts(cluster, row_wise)
+        self._row_wise = len(row_wise)
         # If a row-wise filter came after a cluster-wide one, the combined verdict of the row-wise
         # filters would not name the first plugin that rejects the node.
         kinds = [predicate.reads is Reads.CLUSTER for _, predicate in self._predicates]
@@ -69,20 +67,18 @@ class ClassFilters:
         """The memory that the cached verdicts take."""
         return self._rows.size_bytes
 
-    def prepare(self, pod: Pod) -> Preparation:
+    def pre_filter(self, state: AttemptState) -> Preparation:
         """Run PreFilter: evaluate a pod of the class as a whole.
 
         Source: kube-scheduler v1.36.3 framework/runtime.RunPreFilterPlugins.
         """
-        for each in self._per_pod:
-            each.begin(pod)
         rejected: Verdict | None = None
         blamed: set[str] = set()
         applying: list[tuple[str, CompiledFilter]] = []
         only: frozenset[str] | None = None
         narrowed_by: list[str] = []
         for name, predicate in self._predicates:
-            status = predicate.prepare()
+            status = predicate.prepare(state)
             if isinstance(status, Rejected):
                 blamed.add(name)
                 rejected = status.verdict
@@ -91,7 +87,7 @@ class ClassFilters:
                 continue
             if status is SKIP:
                 continue
-            applying.append((name, predicate))
+            applying.append((name, predicate if status is PASS else status))
             if predicate.node_names is not None:
                 narrowed_by.append(name)
                 only = predicate.node_names if only is None else only & predicate.node_names
@@ -103,38 +99,35 @@ class ClassFilters:
         blamed.update(narrowed_by)
         return Preparation(rejected, frozenset(blamed), tuple(applying), only, tuple(narrowed_by))
 
-    def run_all(self, prepared: Preparation, expected: tuple[Rows, Codes] | None = None) -> Codes:
-        """Return, (N,), the verdict on every row, `NO_NODE` for rows without a node.
-
-        Where the pod does not fit beside nominated pods, the further filters do not look.
-
-        It must not be written to: where nothing has to be computed for this attempt, it is the
-        cached array itself, which `fitting` recognises.
+    def run_all(
+        self, prepared: Preparation, expected: tuple[Rows, Codes] | None = None
+    ) -> tuple[Codes, Rows]:
+        """Run all filters on all rows.
 
         Args:
             prepared: The result of PreFilter.
-            expected: Some rows, and (n,) the verdicts with the nominated pods there.
+            expected: Some rows, and (n,) the verdicts with the nominated pods there. Cluster-wide
+                filters do not run where these reject the pod.
+
+        Returns:
+            (N,) the verdict on every row, `NO_NODE` for rows without a node; and the rows on which
+            the pod fits. Both may be cached, so they must not be written to.
         """
-        if not self._in_order or len(prepared.predicates) < len(self._predicates):
+        further = [each for _, each in prepared.predicates if each.reads is Reads.CLUSTER]
+        if not self._in_order or len(prepared.predicates) - len(further) < self._row_wise:
             nodes = self._cluster.nodes()
             exists = self._cluster.columns.exists()
             present = np.where(exists, 0, NO_NODE).astype(np.uint16)
             present = present if expected is None else merged(present, *expected)
-            return run_filters(nodes, prepared.predicates, present)
+            codes = run_filters(nodes, prepared.predicates, present)
+            return codes, fitting(codes)
         codes = self._rows.refreshed()
+        if not further and expected is None:
+            return codes, self._rows.fitting()
         codes = codes if expected is None else merged(codes, *expected)
-        further = [each for _, each in self._predicates if each.reads is Reads.CLUSTER]
-        return run_on_survivors(self._cluster.nodes(), further, codes) if further else codes
-
-    def fitting(self, codes: Codes) -> Rows:
-        """Return the rows whose verdict is 0.
-
-        They are cached for the array that `run_all` returns when it computes nothing: that array
-        is recognised by identity.
-        """
-        if codes is self._rows.combined:
-            return self._rows.fitting()
-        return fitting(codes)
+        if further:
+            codes = run_on_survivors(self._cluster.nodes(), further, codes)
+        return codes, fitting(codes)
 
     def run_on_rows(
         self, rows: Rows, prepared: Preparation, expected: tuple[Rows, Codes] | None = None

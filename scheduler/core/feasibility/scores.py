@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.feasibility.tie_breaking import best
-from scheduler.framework.plugin import SKIP, CompiledScore, Reads
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import PASS, SKIP, CompiledScore, Reads
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Rows, Scores, grown
 from scheduler.state.columns.row_cursor import RowCursor, max_incremental
@@ -75,15 +76,16 @@ class ClassScores:
         arrays = 1 + len(self._plain) + len(self._normalised)
         return self._sum.nbytes * arrays + self._rows.nbytes + self._best.nbytes
 
-    def best(self, rows: Rows) -> Rows:
+    def best(self, rows: Rows, state: AttemptState) -> Rows:
         """Return, in row order, the best of the feasible rows, at least one.
 
         Args:
             rows: (F,) the feasible rows. The same array object means the same rows, so a caller
                 must not change an array that it passes again.
+            state: The attempt.
         """
         self._refresh()
-        further = [*self._further(rows)]
+        further = [*self._further(rows, state)]
         if further:
             return best(rows, self._total(rows, further))
         if self._rows is not rows or not self._best.shape[0]:
@@ -91,10 +93,10 @@ class ClassScores:
             self._highest = int(self._sum[self._best[0]])
         return self._best
 
-    def ranking(self, rows: Rows) -> Scores:
+    def ranking(self, rows: Rows, state: AttemptState) -> Scores:
         """Return, (F,), the weighted scores of the feasible nodes, less what all have in common."""
         self._refresh()
-        return self._total(rows, self._further(rows))
+        return self._total(rows, self._further(rows, state))
 
     def _total(self, rows: Rows, further: Iterable[Scores]) -> Scores:
         total = self._sum.take(rows)
@@ -102,30 +104,34 @@ class ClassScores:
             total += scores
         return total
 
-    def _further(self, rows: Rows) -> Iterator[Scores]:
+    def _further(self, rows: Rows, state: AttemptState) -> Iterator[Scores]:
         """Yield, (F,), the weighted scores that come on top of the cached sum."""
         for cached in self._normalised:
-            if not cached.flat and cached.compiled.prepare() is not SKIP:
+            if not cached.flat and cached.compiled.prepare(state) is not SKIP:
                 yield cached.weight * cached.compiled.normalise(cached.raw[rows])
-        for _, weight, scores in self._cluster_wide_scores(rows):
+        for _, weight, scores in self._cluster_wide_scores(rows, state):
             yield weight * scores
 
-    def weighted(self, rows: Rows) -> dict[str, Scores]:
+    def weighted(self, rows: Rows, state: AttemptState) -> dict[str, Scores]:
         """Return, by plugin, (F,) weighted scores, for the trace of an attempt."""
         self._refresh()
         by_plugin = {cached.name: cached.weight * cached.raw[rows] for cached in self._plain}
         for cached in self._normalised:
-            if cached.compiled.prepare() is not SKIP:
+            if cached.compiled.prepare(state) is not SKIP:
                 scores = cached.compiled.normalise(cached.raw[rows])
                 by_plugin[cached.name] = cached.weight * scores
-        for name, weight, scores in self._cluster_wide_scores(rows):
+        for name, weight, scores in self._cluster_wide_scores(rows, state):
             by_plugin[name] = weight * scores
         return {name: by_plugin[name] for name, _, _ in self._order if name in by_plugin}
 
-    def _cluster_wide_scores(self, rows: Rows) -> Iterator[tuple[str, int, Scores]]:
+    def _cluster_wide_scores(
+        self, rows: Rows, state: AttemptState
+    ) -> Iterator[tuple[str, int, Scores]]:
         nodes = NodeView(self._cluster.columns, rows)
-        for name, weight, compiled in self._cluster_wide:
-            if compiled.prepare() is not SKIP:
+        for name, weight, shared in self._cluster_wide:
+            prepared = shared.prepare(state)
+            if prepared is not SKIP:
+                compiled = shared if prepared is PASS else prepared
                 raw = compiled.scores(nodes)
                 yield name, weight, compiled.normalise(raw) if compiled.needs_normalising else raw
 

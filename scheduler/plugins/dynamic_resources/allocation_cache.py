@@ -183,9 +183,12 @@ class AllocationCache:
     ) -> tuple[tuple[ClaimDemand, ...], Found]:
         """Return the devices for the claims on one node, with what was asked for.
 
+        It has evaluations of its own, whatever the attempt has needed.
+
         Raises:
             PluginError: There are none.
         """
+        self._expressions.begin()
         form = self._form(claims)
         try:
             found = self._made(form, claims, node, self._steps).run()

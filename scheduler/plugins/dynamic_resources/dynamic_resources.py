@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
     CompiledFilter,
     CompiledScore,
-    PluginError,
     PostFilterMessage,
     Reservation,
 )
@@ -26,9 +26,15 @@ from scheduler.model.releases import OLDEST, Reference
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod
-from scheduler.plugins.dynamic_resources.filtering import Attempts, ChoiceScore, DeviceFilter
+from scheduler.plugins.dynamic_resources.filtering import (
+    NAME,
+    ChoiceScore,
+    ClaimAllocator,
+    DeviceFilter,
+    claims_in,
+)
 from scheduler.plugins.dynamic_resources.hints import DeviceHints
-from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, problem_with
+from scheduler.plugins.dynamic_resources.pod_claims import problem_with
 from scheduler.plugins.dynamic_resources.reservation import claim_ref, reserve
 from scheduler.state.cluster import Cluster
 from scheduler.state.devices.devices import Devices
@@ -44,7 +50,7 @@ NO_CURE: Final = "still not schedulable"
 class DynamicResources:
     """Rejects nodes where the claims of the pod cannot be used or allocated."""
 
-    name: ClassVar[str] = "DynamicResources"
+    name: ClassVar[str] = NAME
 
     def __init__(
         self,
@@ -66,7 +72,7 @@ class DynamicResources:
         self._reference: Final = reference
         self._filter_timeout_seconds = filter_timeout_seconds
         self._binding_timeout_seconds = binding_timeout_seconds
-        self._attempts: Attempts | None = None
+        self._allocator: ClaimAllocator | None = None
 
     def pre_enqueue(self, pod: Pod, cluster: Cluster) -> str | None:
         if not pod.spec.resource_claims:
@@ -78,16 +84,18 @@ class DynamicResources:
     ) -> CompiledFilter | None:
         if not pod.spec.resource_claims and not extended_resources.requested_resources(pod):
             return None
-        return DeviceFilter(self._of(cluster), pod, verdicts)
+        return DeviceFilter(self._of(cluster), verdicts)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         return ChoiceScore(self._of(cluster)) if pod.spec.resource_claims else None
 
-    def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
+    def post_filter(
+        self, state: AttemptState, *, prefilter_rejected_by: str | None
+    ) -> PostFilterMessage:
         if prefilter_rejected_by not in (None, self.name):
             # Upstream's PreFilter has not run then, its state is missing, and that is an error.
             return PostFilterMessage("not found", ends=True)
-        claims = None if self._attempts is None else self._attempts.of(pod)
+        claims = claims_in(state)
         says = self._reference.reports_nothing_to_deallocate
         if claims is None:
             return PostFilterMessage(NOTHING_TO_FREE if says else "")
@@ -96,17 +104,11 @@ class DynamicResources:
             return PostFilterMessage(NO_CURE if says else "")
         return PostFilterMessage(cure[0], effects=(cure[1],))
 
-    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
-        if not pod.spec.resource_claims and not extended_resources.requested_resources(pod):
-            return None
-        attempts, target = self._of(cluster), cluster.columns.node(node)
-        try:
-            claims = attempts.begin(pod)
-        except UnusableClaimError as error:
-            raise PluginError(str(error)) from error
+    def reserve(self, state: AttemptState, node: str, cluster: Cluster) -> Reservation | None:
+        claims, target = claims_in(state), cluster.columns.node(node)
         if claims is None or target is None:
             return None
-        return reserve(claims, target, attempts, self._binding_timeout_seconds)
+        return reserve(claims, target, self._of(cluster), self._binding_timeout_seconds)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints, changed = DeviceHints(self._devices), Action.ADD | Action.UPDATE
@@ -121,17 +123,17 @@ class DynamicResources:
         )
 
     def _devices(self) -> Devices | None:
-        return None if self._attempts is None else self._attempts.cluster.devices
+        return None if self._allocator is None else self._allocator.cluster.devices
 
-    def _of(self, cluster: Cluster) -> Attempts:
-        if self._attempts is None or self._attempts.cluster is not cluster:
-            self._attempts = Attempts(
+    def _of(self, cluster: Cluster) -> ClaimAllocator:
+        if self._allocator is None or self._allocator.cluster is not cluster:
+            self._allocator = ClaimAllocator(
                 cluster,
                 self._filter_timeout_seconds,
                 self._binding_timeout_seconds,
                 may_allocate=self._may_allocate,
             )
-        return self._attempts
+        return self._allocator
 
 
 def _cure(claims: ClaimsOfPod) -> tuple[str, Effect] | None:

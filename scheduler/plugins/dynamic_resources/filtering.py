@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
-    PASS,
     SKIP,
     CompiledFilter,
     CompiledScore,
     PluginError,
+    PreFilter,
     Prepared,
     PrepareStatus,
     Reads,
@@ -39,7 +40,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
-__all__ = ["Attempts", "ChoiceScore", "DeviceFilter"]
+__all__ = ["NAME", "ChoiceScore", "ClaimAllocator", "DeviceFilter", "claims_in"]
 
 NAME: Final = "DynamicResources"
 CANNOT: Final = "cannot allocate all claims"
@@ -52,11 +53,8 @@ NO_RESOURCE: Final = "cannot fit resource"
 DISABLED: Final = "pod needs devices, and this scheduler is configured with allocateDevices: false"
 
 
-class Attempts:
-    """What the filter, the score and the post filter of one attempt share.
-
-    Attempts of one profile do not run at the same time: each filters again after it has waited.
-    """
+class ClaimAllocator:
+    """Whether the claims of a pod can be allocated on the nodes of one cluster."""
 
     def __init__(
         self,
@@ -70,27 +68,18 @@ class Attempts:
         self._may_allocate = may_allocate
         self.allocation_cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
         self.binding_timeout_seconds: Final = binding_timeout_seconds
-        #: The claims of the pod that is being scheduled; `None` where it needs no devices.
-        self.claims: ClaimsOfPod | None = None
 
     def begin(self, pod: Pod) -> ClaimsOfPod | None:
-        """Resolve the claims of a pod.
+        """Begin an attempt for a pod; return its claims, `None` if it needs no devices.
 
         Raises:
             UnusableClaimError: A claim rejects the pod on all nodes, or no devices are allocated.
         """
-        self.claims = None
         self.allocation_cache.begin()
         claims = resolve(pod, self.cluster.devices)
         if claims is not None and not self._may_allocate:
             raise UnusableClaimError(DISABLED)
-        self.claims = claims
         return claims
-
-    def of(self, pod: Pod) -> ClaimsOfPod | None:
-        """Return the claims of the last attempt, if it was for this pod."""
-        claims = self.claims
-        return claims if claims is not None and claims.pod.uid == pod.uid else None
 
     def outcomes(self, claims: ClaimsOfPod, nodes: NodeView) -> Int:
         """Return, (n,), values of `Outcome`: whether what has to be allocated can be.
@@ -159,48 +148,68 @@ class Attempts:
         return lacking
 
 
-class DeviceFilter(CompiledFilter):
+class DeviceFilter(PreFilter):
+    """Resolves the claims of a pod; `_ClaimFilter` evaluates nodes for them."""
+
+    reads = Reads.CLUSTER
+
+    def __init__(self, allocator: ClaimAllocator, verdicts: Verdicts) -> None:
+        self._allocator = allocator
+        self._verdicts = verdicts
+
+    def prepare(self, state: AttemptState, /) -> Prepared:
+        """Resolve the claims."""
+        state.data.pop(NAME, None)
+        try:
+            claims = self._allocator.begin(state.pod)
+        except UnusableClaimError as error:
+            return Rejected(_verdict(str(error)))
+        if claims is None:
+            return SKIP
+        state.data[NAME] = claims
+        return _ClaimFilter(self._allocator, self._verdicts, claims, state.now)
+
+
+def claims_in(state: AttemptState) -> ClaimsOfPod | None:
+    """Return the claims that the filter has resolved in an attempt; `None` if there are none."""
+    claims = state.data.get(NAME)
+    return claims if isinstance(claims, ClaimsOfPod) else None
+
+
+class _ClaimFilter(CompiledFilter):
     """Rejects nodes where the claims of a pod are not available and cannot be allocated."""
 
     reads = Reads.CLUSTER
-    per_pod = True
 
-    def __init__(self, attempts: Attempts, pod: Pod, verdicts: Verdicts) -> None:
-        self._attempts = attempts
-        self._pod = pod
+    def __init__(
+        self, allocator: ClaimAllocator, verdicts: Verdicts, claims: ClaimsOfPod, now: Seconds
+    ) -> None:
+        self._allocator = allocator
         self._verdicts = verdicts
-        self._claims: ClaimsOfPod | None = None
-        self._where: dict[int, NodeTerms | bool] = {}
+        self._claims = claims
+        #: Where each allocated claim can be used, by index.
+        self._where = {
+            index: self._place(claim, now - allocator.cluster.clock_ahead)
+            for index, claim in enumerate(claims.claims)
+            if claim.status.allocation is not None
+        }
 
-    def begin(self, pod: Pod) -> None:
-        self._pod = pod
+    def _place(self, claim: ResourceClaim, now: Seconds) -> NodeTerms | bool:
+        """Return where an allocated claim can be used: the terms, everywhere or nowhere.
 
-    def prepare(self) -> Prepared:
-        """Resolve the claims."""
-        self._where = {}
-        try:
-            self._claims = self._attempts.begin(self._pod)
-        except UnusableClaimError as error:
-            self._claims = None
-            return Rejected(_verdict(str(error)))
-        self.reads = Reads.NODE if self._claims is None else Reads.CLUSTER
-        for index, claim in enumerate(self._claims.claims if self._claims is not None else ()):
-            if claim.status.allocation is not None:
-                self._where[index] = self._place(claim)
-        return PASS
-
-    def _place(self, claim: ResourceClaim) -> NodeTerms | bool:
-        """Return where an allocated claim can be used: the terms, everywhere or nowhere."""
-        ready, attempts = binding_conditions.is_ready(claim), self._attempts
-        now = attempts.cluster.devices.now
-        late = binding_conditions.is_late(claim, now, attempts.binding_timeout_seconds)
+        Args:
+            claim: The claim.
+            now: The time by the API server's clock.
+        """
+        ready, allocator = binding_conditions.is_ready(claim), self._allocator
+        late = binding_conditions.is_late(claim, now, allocator.binding_timeout_seconds)
         if isinstance(ready, str) or (not ready and late):
             return False
         allocation = claim.status.allocation
         if allocation is None or allocation.node_selector is None:
             return True
         terms = allocation.node_selector.node_selector_terms
-        return NodeTerms(terms, attempts.cluster.columns.labels)
+        return NodeTerms(terms, allocator.cluster.columns.labels)
 
     def codes(self, nodes: NodeView) -> Codes:
         """Return, (n,), verdict codes; see `codes_where`."""
@@ -214,13 +223,11 @@ class DeviceFilter(CompiledFilter):
         """
         claims = self._claims
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        if claims is None:
-            return codes
         if claims.is_rejected_everywhere:
             codes[passing] = self._code(STALE)
             return codes
         for name in claims.unmapped if claims.resources else ():
-            lacking = passing & (codes == 0) & self._attempts.lacks(nodes, name)
+            lacking = passing & (codes == 0) & self._allocator.lacks(nodes, name)
             codes[lacking & _never_offered(nodes, name)] = self._code(NO_RESOURCE)
         remaining = np.flatnonzero(passing & (codes == 0))
         judge = self._tried if isinstance(nodes, HypotheticalView) else self._judged
@@ -242,7 +249,7 @@ class DeviceFilter(CompiledFilter):
         return np.concatenate([self._tried(claims, node) for node in each])
 
     def _judged(self, claims: ClaimsOfPod, nodes: NodeView) -> Codes:
-        outcomes = self._attempts.outcomes(claims, nodes)
+        outcomes = self._allocator.outcomes(claims, nodes)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         codes[outcomes == Outcome.CANNOT] = self._code(CANNOT)
         codes[outcomes == Outcome.INVALID_POOLS] = self._code(INVALID)
@@ -266,7 +273,7 @@ class DeviceFilter(CompiledFilter):
         """Return, (n,), where an allocated claim can be used."""
         everywhere: Bool = np.ones(len(nodes), dtype=np.bool_)
         available = everywhere & where if isinstance(where, bool) else where.any(nodes)
-        reference = self._attempts.cluster.devices.reference
+        reference = self._allocator.cluster.devices.reference
         if reference.skipped_operations_need_feature and _skips_operations(claim):
             of_rows = (nodes.columns.nodes[row] for row in nodes.rows.tolist())
             declared = [
@@ -289,19 +296,21 @@ class ChoiceScore(CompiledScore):
     reads = Reads.CLUSTER
     needs_normalising = True
 
-    def __init__(self, attempts: Attempts) -> None:
-        self._attempts = attempts
+    def __init__(self, allocator: ClaimAllocator, claims: ClaimsOfPod | None = None) -> None:
+        self._allocator = allocator
+        self._claims = claims
 
-    def prepare(self) -> PrepareStatus:
+    def prepare(self, state: AttemptState, /) -> PrepareStatus | CompiledScore:
         """Skip pods without choices."""
-        claims = self._attempts.claims
-        return PASS if claims is not None and _has_choices(claims) else SKIP
+        claims = claims_in(state)
+        if claims is None or not _has_choices(claims):
+            return SKIP
+        return ChoiceScore(self._allocator, claims)
 
     def scores(self, nodes: NodeView) -> Scores:
-        claims = self._attempts.claims
-        if claims is None:
+        if self._claims is None:
             return np.zeros(len(nodes), dtype=np.int64)
-        return self._attempts.choice_scores(claims, nodes)
+        return self._allocator.choice_scores(self._claims, nodes)
 
     def normalise(self, raw: Scores) -> Scores:
         return normalise_to_max(raw)

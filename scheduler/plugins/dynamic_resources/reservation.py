@@ -24,7 +24,7 @@ from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import binding_conditions
 from scheduler.plugins.dynamic_resources.allocation_results import allocations
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod
-from scheduler.plugins.dynamic_resources.filtering import Attempts
+from scheduler.plugins.dynamic_resources.filtering import ClaimAllocator
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from scheduler.state.views.node_view import NodeView
@@ -39,20 +39,20 @@ def claim_ref(claim: ResourceClaim) -> ClaimRef:
 
 
 def reserve(
-    claims: ClaimsOfPod, node: Node, attempts: Attempts, timeout_seconds: Seconds
+    claims: ClaimsOfPod, node: Node, allocator: ClaimAllocator, timeout_seconds: Seconds
 ) -> Reservation | None:
     """Return the reservation of the claims of a pod on a node; `None` if nothing is to be done.
 
     Raises:
         PluginError: The claims cannot be allocated on the node.
     """
-    writes = _writes(claims, node, attempts)
+    writes = _writes(claims, node, allocator)
     if not writes:
         return None
-    return ClaimReservation(claims, node.metadata.name, writes, attempts.cluster, timeout_seconds)
+    return ClaimReservation(claims, node.metadata.name, writes, allocator.cluster, timeout_seconds)
 
 
-def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> list[ClaimWrite]:
+def _writes(claims: ClaimsOfPod, node: Node, allocator: ClaimAllocator) -> list[ClaimWrite]:
     """Return what has to be written.
 
     A claim that is reserved for the pod is reserved again: an earlier attempt has failed, here or
@@ -60,16 +60,16 @@ def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> list[ClaimWr
     """
     wanted, extended = list(claims.to_allocate), None
     if claims.resources:
-        row = attempts.cluster.columns.row(node.metadata.name)
-        nodes = NodeView(attempts.cluster.columns).take(_only(row))
-        names = tuple(name for name in claims.resources if attempts.lacks(nodes, name)[0])
-        wanted += attempts.extended(claims, names)
+        row = allocator.cluster.columns.row(node.metadata.name)
+        nodes = NodeView(allocator.cluster.columns).take(_only(row))
+        names = tuple(name for name in claims.resources if allocator.lacks(nodes, name)[0])
+        wanted += allocator.extended(claims, names)
         extended = claims.backed_by(names) if len(wanted) > len(claims.to_allocate) else None
     made: dict[str, Allocation] = {}
     if wanted:
-        demands, found = attempts.allocation_cache.find(wanted, node)
+        demands, found = allocator.allocation_cache.find(wanted, node)
         uids = [claim.uid for claim in wanted]
-        reference = attempts.cluster.devices.reference
+        reference = allocator.cluster.devices.reference
         each = allocations(demands, found, uids, node.metadata.name, reference)
         made = dict(zip(uids, each, strict=True))
     writes = [_claim_write(claim, made.get(claim.uid)) for claim in claims.claims]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Hint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.node_adapters import NodeFilterAdapter, NodeScoreAdapter
 from scheduler.framework.plugin import (
     MAX_SCORE,
@@ -154,9 +155,9 @@ class _CheckedFilter(CompiledFilter):
         #: Codes that were checked before.
         self._checked_codes = {FITS}
 
-    def prepare(self) -> Prepared:
+    def prepare(self, state: AttemptState, /) -> Prepared:
         with self._owner.filter_context:
-            result = self._inner.prepare()
+            result = self._inner.prepare(state)
             if isinstance(result, Rejected):
                 self._check(result.verdict)
             elif not isinstance(result, PrepareStatus):
@@ -202,9 +203,10 @@ class _CheckedScore(CompiledScore):
         self._inner = inner
         self._owner = owner
 
-    def prepare(self) -> PrepareStatus:
+    def prepare(self, state: AttemptState, /) -> PrepareStatus:
         with self._owner.score_context:
-            return PrepareStatus(self._inner.prepare())
+            status: Any = self._inner.prepare(state)
+            return PrepareStatus(status)
 
     def cache_key(self) -> Hashable:
         with self._owner.score_context:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
     MAX_SCORE,
     PASS,
@@ -139,19 +140,14 @@ class _Required(CompiledFilter):
         #: Counters of pods that reject a node, each with its rule; the last rule first.
         self._anti_counters: list[tuple[int, TopologyCounter]] = []
 
-    def prepare(self) -> Prepared:
-        """Refresh the counters.
+    def prepare(self, _state: AttemptState, /) -> Prepared:
+        """Refresh the counters; skip the rule for a pod that no term concerns now.
 
-        Upstream skips the rule for a pod without required terms that no running pod rejects now, so
-        pods that are only nominated cannot reject it either. Here such a pod passes. Its verdicts
-        are 0 everywhere and read nothing, so cached verdicts of the other rules stay valid.
+        So pods that are only nominated cannot reject such a pod either.
         """
         existing = self._existing.counters()
         if not self._has_terms and not any(counter.sums.any() for counter in existing):
-            self._anti_counters = []
-            self.reads = Reads.NODE
-            return PASS
-        self.reads = Reads.CLUSTER
+            return SKIP
         self._is_first = None
         self._affinity_counters = self._affinity.counters()
         self._anti_counters = [(_EXISTING, counter) for counter in existing]
@@ -233,7 +229,7 @@ class _Preferred(CompiledScore):
         self._existing = ExistingTerms(pod, cluster, question, _preference(hard_weight), anti=False)
         self._counters: list[TopologyCounter] = []
 
-    def prepare(self) -> PrepareStatus:
+    def prepare(self, _state: AttemptState, /) -> PrepareStatus:
         """Refresh the counters; skip the score when it is 0 everywhere."""
         self._counters = [*self._incoming.counters(), *self._existing.counters()]
         return PASS if self._counters else SKIP

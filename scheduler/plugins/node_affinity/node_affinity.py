@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
     PASS,
     CompiledFilter,
@@ -154,7 +155,7 @@ class _Required(CompiledFilter):
         self._cached: Codes = np.zeros(0, dtype=np.uint16)
         self._cursor = RowCursor(columns.node_changes)
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         return Rejected(self._conflict) if self.node_names == frozenset() else PASS
 
     def codes(self, nodes: NodeView) -> Codes:

@@ -15,7 +15,15 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
-from scheduler.framework.plugin import CompiledFilter, CompiledScore, Prepared, Reads, Rejected
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import (
+    CompiledFilter,
+    CompiledScore,
+    PreFilter,
+    Prepared,
+    Reads,
+    Rejected,
+)
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api import resources
 from scheduler.model.api.devices import DeviceClass
@@ -170,7 +178,7 @@ class NodeResourcesFit:
         return have.get(name, 0) <= 0 and classes is not None and name in classes.resources
 
 
-class _TooManyResources(CompiledFilter):
+class _TooManyResources(PreFilter):
     """Rejects a pod that names more resources than are supported."""
 
     spec_only = True
@@ -178,11 +186,8 @@ class _TooManyResources(CompiledFilter):
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         return Rejected(self._verdict)
-
-    def codes(self, nodes: NodeView) -> Codes:
-        return np.zeros(len(nodes), dtype=np.uint16)
 
 
 class _FitFilter(CompiledFilter):

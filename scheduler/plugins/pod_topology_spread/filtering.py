@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import PASS, SKIP, CompiledFilter, Prepared, Reads
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.pod_topology_spread.constraints import (
     Constraint,
@@ -52,7 +53,7 @@ class Required(CompiledFilter):
         self._version = -1
         self._checks: list[_Check] = []
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         constraints, version = self._constraints.now(), self._cluster.columns.labels.version
         if constraints is not self._compiled or version != self._version:
             self._compiled, self._version = constraints, version
@@ -60,9 +61,7 @@ class Required(CompiledFilter):
             self._checks = [self._check(constraint, inclusion) for constraint in self._deciding()]
         for check in self._checks:
             check.refresh()
-        # Without constraints, the verdicts are 0 everywhere and read nothing.
-        self.reads = Reads.CLUSTER if self._checks else Reads.NODE
-        return PASS
+        return PASS if self._checks else SKIP
 
     def codes(self, nodes: NodeView) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)

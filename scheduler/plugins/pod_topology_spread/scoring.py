@@ -11,6 +11,7 @@ from functools import reduce
 
 import numpy as np
 
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import MAX_SCORE, PASS, SKIP, CompiledScore, PrepareStatus, Reads
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.pod_topology_spread.constraints import (
@@ -58,7 +59,7 @@ class Preferred(CompiledScore):
         self._parts: list[_ByDomain | _ByHost] = []
         self._ignored: Bool | None = None
 
-    def prepare(self) -> PrepareStatus:
+    def prepare(self, _state: AttemptState, /) -> PrepareStatus:
         constraints, version = self._constraints.now(), self._cluster.columns.labels.version
         if constraints is not self._compiled or version != self._version:
             self._compiled, self._version = constraints, version

@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.framework.plugin import MAX_SCORE, SKIP, CompiledScore, PrepareStatus, Reads
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import MAX_SCORE, PASS, SKIP, CompiledScore, PrepareStatus, Reads
 from scheduler.model.api import quantity
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import PersistentVolumeClaim
@@ -60,13 +61,13 @@ class CapacityScore(CompiledScore):
         self._shape = [(utilization, score * (MAX_SCORE // 10)) for utilization, score in shape]
         self._matcher: VolumeMatcher | None = None
 
-    def prepare(self) -> PrepareStatus:
+    def prepare(self, _state: AttemptState, /) -> PrepareStatus:
         """Look up the claims of the pod; without one that waits, all nodes score 0."""
         waiting = self._waiting(self._pod, self._cluster)
         if not waiting:
             return SKIP
         self._matcher = VolumeMatcher(waiting, self._cluster.volumes)
-        return super().prepare()
+        return PASS
 
     def scores(self, nodes: NodeView) -> Scores:
         scores = np.zeros(len(nodes), dtype=np.int64)

@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import PASS, CompiledFilter, PluginError, Prepared, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -79,7 +80,7 @@ class _Limited(CompiledFilter):
         self._error = ""
         self._hypothetical = HypotheticalCounts(cluster, self._new)
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         """Find the volumes that the pod would bring to a node."""
         self._missing, self._error = 0, ""
         self._new = self._volumes()

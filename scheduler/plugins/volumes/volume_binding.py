@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
     PASS,
     CompiledFilter,
@@ -94,7 +95,8 @@ class VolumeBinding:
             return None
         return CapacityScore(pod, cluster, _unbound, self._shape)
 
-    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
+    def reserve(self, state: AttemptState, node: str, cluster: Cluster) -> Reservation | None:
+        pod = state.pod
         waiting = _unbound(pod, cluster)
         if not waiting:
             return None
@@ -132,7 +134,7 @@ class _Bindable(PodIndependentFilter):
         self._bound: list[PersistentVolumeClaim] = []
         self._matching: VolumeMatcher | None = None
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         """Look up the claims of the pod."""
         problem = self._invalid_claim()
         if problem:

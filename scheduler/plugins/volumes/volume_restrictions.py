@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -71,7 +72,7 @@ class _Exclusive(CompiledFilter):
         self._users: SlotWeights | None = None
         self._used = 0
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         """Look up the pods that use the volumes of the pod.
 
         Upstream skips the rule for a pod without disks whose claims no pod uses now, so pods that

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import PASS, Prepared, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -76,7 +77,7 @@ class _InZone(PodIndependentFilter):
         self._code = code
         self._wanted: list[_Topology] = []
 
-    def prepare(self) -> Prepared:
+    def prepare(self, _state: AttemptState, /) -> Prepared:
         """Look up the labels of the pod's volumes."""
         self._wanted = []
         for name in self._claims:

@@ -20,7 +20,6 @@ from scheduler.model.api.devices import (
 )
 from scheduler.model.api.objects import Node
 from scheduler.model.releases import OLDEST, Reference
-from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Int
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
@@ -53,8 +52,6 @@ class Devices:
         self.changes: Final = ChangeLog()
         #: Grows with each change that concerns all rows.
         self.version = 0
-        #: The time of the current attempt, by the API server's clock.
-        self.now: Seconds = 0.0
         #: Grows with each change of a device class.
         self.classes_version = 0
         self._signatures: Final = Signatures(columns, self.usage, self.changes)

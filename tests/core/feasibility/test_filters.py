@@ -5,6 +5,7 @@ import pytest
 
 from scheduler.core.feasibility.filters import ClassFilters
 from scheduler.core.feasibility.scores import ClassScores
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import CompiledFilter, CompiledScore, Reads
 from scheduler.framework.verdicts import NO_NODE, Verdicts
 from scheduler.model.api.objects import Pod
@@ -13,6 +14,7 @@ from scheduler.state.columns.arrays import Codes, Scores
 from scheduler.state.views.node_view import NodeView
 from tests.support.builders import OURS, node, pod
 from tests.support.cluster import profiles
+from tests.support.plugin_checks import ATTEMPT
 
 WANTED = (
     pod("p").cpu("2").memory("1Gi").port(80).selects(zone="a").image("app:1")
@@ -49,12 +51,14 @@ class Kept:
 
     def answers(self, compiled: tuple[ClassFilters, ClassScores]) -> tuple[list[int], dict]:
         filtering, scoring = compiled
-        codes = filtering.run_all(filtering.prepare(self.wanted))
+        attempt = AttemptState(self.wanted, 0.0)
+        codes, fitting = filtering.run_all(filtering.pre_filter(attempt))
         feasible = np.flatnonzero(codes == 0)
-        weighted = scoring.weighted(feasible) if feasible.shape[0] else {}
+        assert fitting.tolist() == feasible.tolist()
+        weighted = scoring.weighted(feasible, attempt) if feasible.shape[0] else {}
         scores = {name: values.tolist() for name, values in weighted.items()}
         if feasible.shape[0]:
-            scores["best"] = scoring.best(filtering.fitting(codes)).tolist()
+            scores["best"] = scoring.best(fitting, attempt).tolist()
         return codes.tolist(), scores
 
     def agrees(self) -> bool:
@@ -200,7 +204,7 @@ def test_a_cluster_wide_filter_gets_the_survivors_of_the_others():
     state, last = three_nodes(), Last(9)
     filtering = ClassFilters(state, [("Third", Third()), ("Last", last)])
 
-    codes = filtering.run_all(filtering.prepare(PLAIN))
+    codes, _ = filtering.run_all(filtering.pre_filter(ATTEMPT))
 
     assert last.asked == [[1, 2]]
     assert codes.tolist() == [7, 9, 0, 7]
@@ -212,7 +216,7 @@ def test_a_cluster_wide_filter_is_not_run_without_survivors():
         state.erase_node(f"n{number}")
     filtering = ClassFilters(state, [("Third", Third()), ("Last", last)])
 
-    assert filtering.run_all(filtering.prepare(PLAIN)).tolist() == [7, NO_NODE, NO_NODE, 7]
+    assert filtering.run_all(filtering.pre_filter(ATTEMPT))[0].tolist() == [7, NO_NODE, NO_NODE, 7]
     assert last.asked == []
 
 
@@ -220,7 +224,7 @@ def test_a_cluster_wide_filter_that_comes_first_names_the_reason():
     state, last = three_nodes(), Last(9)
     filtering = ClassFilters(state, [("Last", last), ("Third", Third())])
 
-    assert filtering.run_all(filtering.prepare(PLAIN)).tolist() == [9, 9, 9, 7]
+    assert filtering.run_all(filtering.pre_filter(ATTEMPT))[0].tolist() == [9, 9, 9, 7]
 
 
 class Raw(CompiledScore):
@@ -242,29 +246,29 @@ def test_scores_are_recomputed_when_their_token_changes():
     state, raw = three_nodes(), Raw([1, 2, 3, 4])
     scoring = ClassScores(state, [("Raw", 10, raw)])
     rows = np.array([1, 3])
-    assert scoring.weighted(rows)["Raw"].tolist() == [20, 40]
+    assert scoring.weighted(rows, ATTEMPT)["Raw"].tolist() == [20, 40]
 
     raw.by_row, raw.version = [5, 6, 7, 8], 1
 
-    assert scoring.weighted(rows)["Raw"].tolist() == [60, 80]
+    assert scoring.weighted(rows, ATTEMPT)["Raw"].tolist() == [60, 80]
 
 
 def test_scores_that_read_the_cluster_are_computed_each_time():
     state, raw = three_nodes(), Raw([1, 2, 3, 4], reads=Reads.CLUSTER)
     scoring = ClassScores(state, [("Raw", 1, raw)])
     rows = np.array([0, 3])
-    assert scoring.weighted(rows)["Raw"].tolist() == [1, 4]
+    assert scoring.weighted(rows, ATTEMPT)["Raw"].tolist() == [1, 4]
 
     raw.by_row = [9, 9, 9, 9]
 
-    assert scoring.weighted(rows)["Raw"].tolist() == [9, 9]
+    assert scoring.weighted(rows, ATTEMPT)["Raw"].tolist() == [9, 9]
 
 
 def test_the_ranking_agrees_with_the_sum_of_the_explained_scores(kept):
     rows = np.flatnonzero(np.array(kept.answers((kept.filtering, kept.scoring))[0]) == 0)
 
-    ranking = kept.scoring.ranking(rows)
-    totals = sum(kept.scoring.weighted(rows).values())
+    ranking = kept.scoring.ranking(rows, ATTEMPT)
+    totals = sum(kept.scoring.weighted(rows, ATTEMPT).values())
 
     assert rows.shape[0] > 2
     assert len(set((totals - ranking).tolist())) == 1

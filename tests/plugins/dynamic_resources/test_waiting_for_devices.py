@@ -3,10 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from scheduler.model import times
 from scheduler.model.api.devices import AllocatedDevice
 from scheduler.model.api.objects import Condition
-from scheduler.model.effects import Bind
+from scheduler.model.effects import Bind, Nominate
 from scheduler.queue.phases import QueuePhase
+from tests.properties.taped import restored, snapshot_of
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -99,3 +101,30 @@ def test_a_pod_whose_claim_for_extended_resources_vanishes_is_tried_again(extend
     assert extended.asked(Bind) == []
     assert [each.status for each in extended.machine.take_device_waits()] == ["error"]
     assert extended.phase("p") is QueuePhase.BACKOFF
+
+
+def preempting(cluster: Cluster) -> None:
+    """Let a pod preempt on the node of its claim, where its device is not ready."""
+    cluster.schedule(claiming("user", "c"))
+    known = cluster.claim("c")
+    stamped = replace(known.status.allocation, allocation_timestamp=times.stamp(cluster.now))
+    cluster.add(replace(known, status=replace(known.status, allocation=stamped)))
+    report(cluster, Condition("Ready", "False"))
+    cluster.add(pod("low").on("n1").cpu("4").priority(1))
+    cluster.hold(Nominate)
+    cluster.schedule(claiming("high", "c").cpu("4").priority(10))
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["machine", "copy"])
+@pytest.mark.parametrize(("seconds", "evicted"), [(599, ["low"]), (601, [])])
+def test_a_plan_is_checked_again_with_the_time_of_the_check(seconds, evicted, copied):
+    cluster = Cluster(node("n1").cpu("4"), device_class(), SLOW, claim("c", wants()))
+    preempting(cluster)
+    if copied:
+        cluster.machine = restored(snapshot_of(cluster.machine))
+
+    cluster.now += seconds
+    cluster.add(node("n1").cpu("4").label("changed", "true"))
+    cluster.done()
+
+    assert cluster.evicted() == evicted

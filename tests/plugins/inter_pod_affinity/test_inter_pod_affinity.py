@@ -11,6 +11,7 @@ from scheduler.plugins.inter_pod_affinity.inter_pod_affinity import InterPodAffi
 from scheduler.state.views.node_view import NodeView
 from tests.support.affinities import Twin, away, labels, near, reasons, term
 from tests.support.builders import PodBuilder, node, pod, requirement
+from tests.support.plugin_checks import ATTEMPT, in_attempt
 
 FITS = ""
 NEAR = "node(s) didn't match pod affinity rules"
@@ -36,15 +37,15 @@ def rejections(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = 
         builder.build(), twin.cluster, verdicts
     )
     assert compiled_filter is not None
-    assert compiled_filter.prepare() is PASS
-    return reasons(compiled_filter.codes(twin.cluster.nodes()).tolist(), verdicts)
+    codes = in_attempt(compiled_filter).codes(twin.cluster.nodes())
+    return reasons(codes.tolist(), verdicts)
 
 
 def scored(twin: Twin, builder: PodBuilder, **settings: int) -> list[int]:
     """Return the raw score of each node."""
     compiled_score = InterPodAffinity(**settings).compile_score(builder.build(), twin.cluster)
     assert compiled_score is not None
-    if compiled_score.prepare() is SKIP:
+    if compiled_score.prepare(ATTEMPT) is SKIP:
         return []
     return compiled_score.scores(twin.cluster.nodes()).tolist()
 
@@ -128,8 +129,7 @@ def test_namespaces_are_found_by_their_labels_as_they_are(twin: Twin) -> None:
         lambda: twin.no_namespace("blue"),
     ):
         change()
-        compiled_filter.prepare()
-        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
+        codes = in_attempt(compiled_filter).codes(NodeView(twin.cluster.columns, np.array([0])))
         seen += reasons(codes.tolist(), verdicts)
 
     assert seen == [NEAR, FITS, NEAR, FITS, NEAR]
@@ -143,7 +143,7 @@ def test_running_pods_look_at_the_labels_of_the_pods_namespace_as_they_are(twin:
     bystander = InterPodAffinity().compile_filter(web, twin.cluster, verdicts)
     assert compiled_filter is not None
     assert bystander is not None
-    bystander.prepare()
+    in_attempt(bystander)
     seen = []
 
     for change in (
@@ -153,9 +153,9 @@ def test_running_pods_look_at_the_labels_of_the_pods_namespace_as_they_are(twin:
         lambda: twin.namespace("default", team="t2"),
     ):
         change()
-        compiled_filter.prepare()
-        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
-        seen.append((*reasons(codes.tolist(), verdicts), compiled_filter.reads))
+        applied = in_attempt(compiled_filter)
+        codes = applied.codes(NodeView(twin.cluster.columns, np.array([0])))
+        seen.append((*reasons(codes.tolist(), verdicts), applied.reads))
 
     assert seen == [
         (FITS, Reads.NODE),
@@ -172,7 +172,7 @@ def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     compiled_filter = InterPodAffinity().compile_filter(broken, twin.cluster, verdicts)
 
     assert compiled_filter is not None
-    said = compiled_filter.prepare()
+    said = compiled_filter.prepare(ATTEMPT)
     assert isinstance(said, Rejected)
     assert said.verdict.reasons == (
         "parsing pod: preferredAntiAffinityTerms: "
@@ -206,10 +206,10 @@ def if_nominated(twin: Twin, builder: PodBuilder, nominated: PodBuilder) -> tupl
     verdicts = Verdicts()
     compiled_filter = InterPodAffinity().compile_filter(builder.build(), twin.cluster, verdicts)
     assert compiled_filter is not None
-    compiled_filter.prepare()
+    applied = in_attempt(compiled_filter)
     there = twin.cluster.hypothetical_view(np.array([0]))
     there.change(np.array([twin.cluster.pods.slot(nominated.build().uid)]), +1)
-    return reasons(compiled_filter.codes(there).tolist(), verdicts)[0], compiled_filter.reads
+    return reasons(applied.codes(there).tolist(), verdicts)[0], applied.reads
 
 
 def test_nominated_pods_refuse_a_pod_only_when_the_rule_is_asked_at_all(twin: Twin) -> None:
@@ -247,7 +247,7 @@ def test_removing_the_last_matching_pod_of_a_zone_as_a_victim(
     fan = near(pod("p").label("app", "web"), term("zone", app="web")).build()
     compiled_filter = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
     assert compiled_filter is not None
-    compiled_filter.prepare()
+    in_attempt(compiled_filter)
     there = twin.cluster.hypothetical_view(np.array([0]))
     assert reasons(compiled_filter.codes(there).tolist(), verdicts) == [FITS]
 
@@ -308,7 +308,7 @@ def test_profiles_with_different_weights_do_not_share_their_counts(twin: Twin) -
     both = [InterPodAffinity(weight).compile_score(web, twin.cluster) for weight in (1, 5)]
     for compiled_score in both:
         assert compiled_score is not None
-        compiled_score.prepare()
+        compiled_score.prepare(ATTEMPT)
         found.append(int(compiled_score.scores(twin.cluster.nodes())[0]))
 
     assert found == [1, 5]
@@ -329,7 +329,7 @@ def test_pods_without_preferences_can_be_left_out(twin: Twin) -> None:
     fussy = away(plain, term("zone", app="db"), weight=1)
     compiled_score = rule.compile_score(fussy.build(), twin.cluster)
     assert compiled_score is not None
-    assert compiled_score.prepare() is PASS
+    assert compiled_score.prepare(ATTEMPT) is PASS
     assert compiled_score.scores(twin.cluster.nodes()).tolist() == [10, 10, 0, 0]
 
 

@@ -13,6 +13,7 @@ from scheduler.plugins.inter_pod_affinity.inter_pod_affinity import InterPodAffi
 from scheduler.state.views.node_view import NodeView
 from tests.support.affinities import Twin, changes, hypothetical_views, pods, reasons
 from tests.support.oracle_affinity import Affinity, affinity_scores
+from tests.support.plugin_checks import ATTEMPT, in_attempt
 
 _INCOMING = st.lists(pods(uid="incoming"), min_size=1, max_size=3)
 
@@ -30,8 +31,7 @@ class Compiled:
 
     def check(self) -> None:
         assert self.compiled_filter is not None
-        self.compiled_filter.prepare()
-        self._check_filter(self.compiled_filter)
+        self._check_filter(in_attempt(self.compiled_filter))
         assert self.compiled_score is not None
         self._check_scores(self.compiled_score)
 
@@ -60,7 +60,7 @@ class Compiled:
         scores = affinity_scores(self.pod, twin.world, hard_weight=2)
         want = [scores[node.metadata.name] for node in twin.nodes(rows.tolist())]
 
-        skipped = compiled_score.prepare() is SKIP
+        skipped = compiled_score.prepare(ATTEMPT) is SKIP
         raw = (
             np.zeros(len(rows))
             if skipped

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.framework.cluster_events import Action, Resource
-from scheduler.framework.plugin import PASS, SKIP, Reads, Rejected
+from scheduler.framework.plugin import SKIP, Reads, Rejected
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import TopologySpreadConstraint
 from scheduler.plugins.pod_topology_spread.pod_topology_spread import PodTopologySpread
@@ -21,6 +21,7 @@ from tests.support.affinities import (
     spread,
 )
 from tests.support.builders import PodBuilder, node, pod, requirement
+from tests.support.plugin_checks import ATTEMPT, in_attempt
 
 FITS = ""
 SKEWED = "node(s) didn't match pod topology spread constraints"
@@ -55,8 +56,8 @@ def rejections(
     compiled_filter = rule.compile_filter(builder.build(), twin.cluster, verdicts)
     if compiled_filter is None:
         return []
-    assert compiled_filter.prepare() is PASS
-    return reasons(compiled_filter.codes(twin.cluster.nodes()).tolist(), verdicts)
+    codes = in_attempt(compiled_filter).codes(twin.cluster.nodes())
+    return reasons(codes.tolist(), verdicts)
 
 
 def scored(
@@ -64,7 +65,7 @@ def scored(
 ) -> list[int]:
     """Return the normalised score of each node."""
     compiled_score = PodTopologySpread(defaults).compile_score(builder.build(), twin.cluster)
-    if compiled_score is None or compiled_score.prepare() is SKIP:
+    if compiled_score is None or compiled_score.prepare(ATTEMPT) is SKIP:
         return []
     return compiled_score.normalise(compiled_score.scores(twin.cluster.nodes())).tolist()
 
@@ -181,11 +182,11 @@ def test_a_new_value_on_a_node_that_does_not_count_is_evaluated_as_well(twin: Tw
     here = spread(WEB.selects(disk="ssd"), constraint("zone", app="web")).build()
     compiled_filter = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
     assert compiled_filter is not None
-    compiled_filter.prepare()
+    in_attempt(compiled_filter)
 
     for number in range(20):
         twin.node(node(f"new-{number}").label("zone", f"new-{number}").build())
-    compiled_filter.prepare()
+    in_attempt(compiled_filter)
 
     codes = compiled_filter.codes(twin.cluster.nodes()).tolist()
     assert reasons(codes, verdicts) == [FITS, FITS, FITS, NO_LABEL] + [FITS] * 20
@@ -198,7 +199,7 @@ def test_a_victim_that_terminates_already_lowers_the_count_once_more(twin: Twin)
     both = spread(WEB, constraint("zone", min_domains=3, app="web")).build()
     compiled_filter = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
     assert compiled_filter is not None
-    compiled_filter.prepare()
+    in_attempt(compiled_filter)
     there = twin.cluster.hypothetical_view(np.array([0]))
 
     found = [reasons(compiled_filter.codes(there).tolist(), verdicts)]
@@ -214,7 +215,7 @@ def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     compiled_filter = rule.compile_filter(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
 
     assert compiled_filter is not None
-    said = compiled_filter.prepare()
+    said = compiled_filter.prepare(ATTEMPT)
     assert isinstance(said, Rejected)
     assert said.verdict.reasons == (
         "obtaining pod's hard topology spread constraints: "
@@ -239,9 +240,9 @@ def test_hard_defaults_hold_while_something_selects_the_pod(twin: Twin) -> None:
         lambda: twin.cluster.workloads.erase("Service", "default/web"),
     ):
         change()
-        compiled_filter.prepare()
-        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
-        seen.append((*reasons(codes.tolist(), verdicts), compiled_filter.reads))
+        applied = in_attempt(compiled_filter)
+        codes = applied.codes(NodeView(twin.cluster.columns, np.array([0])))
+        seen.append((*reasons(codes.tolist(), verdicts), applied.reads))
 
     assert seen == [(FITS, Reads.NODE), (SKEWED, Reads.CLUSTER), (FITS, Reads.NODE)]
 

@@ -25,6 +25,7 @@ from tests.support.affinities import (
 )
 from tests.support.builders import PodBuilder
 from tests.support.oracle_affinity import Spread, spread_scores
+from tests.support.plugin_checks import ATTEMPT, in_attempt
 
 _SELECTORS: st.SearchStrategy[LabelSelector | None] = st.sampled_from(
     [
@@ -77,10 +78,9 @@ class Compiled:
 
     def check(self) -> None:
         if self.compiled_filter is not None:
-            self.compiled_filter.prepare()
-            self._check_filter(self.compiled_filter)
+            self._check_filter(in_attempt(self.compiled_filter))
         if self.compiled_score is not None:
-            assert self.compiled_score.prepare() is not SKIP
+            assert self.compiled_score.prepare(ATTEMPT) is not SKIP
             self._check_scores(self.compiled_score)
         hard = [each for each in self.constraints if each.when_unsatisfiable == "DoNotSchedule"]
         assert (self.compiled_filter is None) == (not hard)
@@ -173,7 +173,7 @@ def test_built_in_constraints_also_score_nodes_without_a_zone(
     rows = twin.rows()
     names = [twin.cluster.columns.names[row] for row in rows]
     raw, scores = spread_scores(pod.build(), built_in, twin.world, names, every_key=False)
-    assert compiled_score.prepare() is not SKIP
+    assert compiled_score.prepare(ATTEMPT) is not SKIP
     found = compiled_score.scores(NodeView(twin.cluster.columns, rows))
     assert found.tolist() == raw
     assert compiled_score.normalise(found).tolist() == scores

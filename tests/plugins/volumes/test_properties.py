@@ -21,6 +21,7 @@ from scheduler.state.views.node_view import NodeView
 from tests.support import oracle_volumes as oracle
 from tests.support.builders import node, pod
 from tests.support.oracle_volumes import Refused, World
+from tests.support.plugin_checks import ATTEMPT
 from tests.support.storage import (
     VolumeBuilder,
     attachment,
@@ -204,7 +205,7 @@ class Rule:
         self.prepare()
 
     def prepare(self) -> None:
-        said = self.compiled_filter.prepare() if self.compiled_filter is not None else None
+        said = self.compiled_filter.prepare(ATTEMPT) if self.compiled_filter is not None else None
         self.refused = Refused(said.verdict.reasons[0]) if isinstance(said, Rejected) else None
 
     def judge(self, view: NodeView, name: str) -> tuple[str, ...] | Refused:

@@ -22,11 +22,13 @@ from scheduler.core.feasibility import nominated_pods, tie_breaking
 from scheduler.core.feasibility.filters import ClassFilters
 from scheduler.core.preemption.evaluate.candidates import Candidate, cost
 from scheduler.core.preemption.evaluate.victims import Pinned
+from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
 
@@ -54,10 +56,13 @@ def sampled(tied: Rows, uid: str, cluster: Cluster) -> Rows:
 class RelocationCost:
     """Compares candidates by what happens to their victims, in one attempt."""
 
-    def __init__(self, profile: Profile, cluster: Cluster, verdicts: Verdicts) -> None:
+    def __init__(
+        self, profile: Profile, cluster: Cluster, verdicts: Verdicts, now: Seconds
+    ) -> None:
         self._profile = profile
         self._cluster = cluster
         self._verdicts = verdicts
+        self._now = now
         #: (N,) where a pod could run, by its class.
         self._fitting: dict[bytes, Bool] = {}
         #: The rows that `lowest` returned last.
@@ -153,11 +158,11 @@ class RelocationCost:
         filters = ClassFilters(
             cluster, self._profile.compile_filters(unbound, cluster, self._verdicts)
         )
-        prepared = filters.prepare(unbound)
+        prepared = filters.pre_filter(AttemptState(unbound, self._now))
         exists = cluster.columns.exists()
         if prepared.rejected is not None:
             return np.ones(exists.shape[0], dtype=np.uint16)
-        codes = filters.run_all(prepared)
+        codes, _ = filters.run_all(prepared)
         if prepared.only is not None:
             inside = np.zeros(codes.shape[0], dtype=np.bool_)
             inside[cluster.columns.rows_of(prepared.only)] = True
