@@ -189,19 +189,6 @@ def test_links_lead_somewhere(page: Path):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_new_names_of_modules_exist():
-    """Names in the second column of the page of new names; they may be of the tools."""
-    text = (DOCS / "renamed.md").read_text()
-    modules = re.findall(r"^\| `[^|]*\| `([a-z_/]+)` \|", text, re.MULTILINE)
-    homes = (ROOT / "scheduler", ROOT / "deploy" / "tools", ROOT)
-
-    assert len(modules) > 100
-    assert [
-        module for module in modules
-        if not any((home / module).is_dir() or (home / f"{module}.py").is_file() for home in homes)
-    ] == []  # fmt: skip
-
-
 def test_the_readme_lists_every_page():
     text = (ROOT / "README.md").read_text()
     pages = [path.name for path in DOCS.glob("*.md")]

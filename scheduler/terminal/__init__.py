@@ -1,1 +1,1 @@
-"""The terminal view: live display of the scheduler, and a summary at the end."""
+"""The live view in a terminal, drawn from documents of `/api/v1`."""

@@ -1,7 +1,7 @@
-"""The view of `kubectl preemptive top`: queue, nodes and preemptions of a cluster.
+"""The live view of `kubectl preemptive top` and `make run`: queue, nodes and preemptions.
 
-It is drawn from documents of `/api/v1`, which may hide names. `render` is pure and fills a terminal
-of any size; the sections share its height.
+It is drawn from documents of `/api/v1`, which may hide names, and fills a terminal of any size:
+sections are stacked in a narrow one and in two columns in a wide one, and share its height.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
 from rich.text import Text
 
 from scheduler.model import times
@@ -18,11 +19,25 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView
 from scheduler.model.times import Seconds
 from scheduler.observe.logs import escape
-from scheduler.terminal import sections as parts
-from scheduler.terminal.layout import Section, stacked
-from scheduler.terminal.sections import ACCENT, BAD, BUSY, GOOD, MUTED, fitted
+from scheduler.terminal.layout import (
+    ACCENT,
+    BAD,
+    BUSY,
+    GOOD,
+    MUTED,
+    Section,
+    bar,
+    fitted,
+    natural,
+    percent,
+    stacked,
+)
 
-__all__ = ["TopPicture", "TopSnapshot"]
+__all__ = ["TopPicture", "TopSnapshot", "live"]
+
+#: The least width for two columns.
+_WIDE: Final = 130
+_SEPARATOR: Final = " │ "
 
 _NOTHING: Final = ResourceUse()
 #: Short names of the priority classes of Kubernetes.
@@ -44,6 +59,16 @@ class TopSnapshot:
     hidden_preemptions: int = 0
     #: Why it is not up to date; empty if it is.
     problem: str = ""
+    #: What the scheduler has done, newest first, where its log is at hand.
+    log: Sequence[Text] = ()
+
+
+def live(console: Console) -> Live:
+    """Return a display for `live.update(TopPicture(snapshot), refresh=True)`.
+
+    It uses the alternate screen while it is open, and restores the terminal afterwards.
+    """
+    return Live(console=console, screen=True, auto_refresh=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +76,10 @@ class TopPicture:
     """A renderable that fills the console that it is printed on."""
 
     snapshot: TopSnapshot
-    #: At the end of the first line: which key ends the view.
+    #: At the end of the first line: which key ends the view, for example.
     hint: str = ""
+    #: The last line; empty for none.
+    footer: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
@@ -60,23 +87,48 @@ class TopPicture:
         lines = [_header(self.snapshot, self.hint, width), _queue(self.snapshot, width)]
         if self.snapshot.problem:
             lines.append(fitted(Text(escape.printable(self.snapshot.problem), BAD), width))
-        lines += stacked(_sections(self.snapshot, width), width, height - len(lines))
-        return iter(lines[:height])
+        footer = [fitted(Text(self.footer, MUTED), width)] if self.footer else []
+        above = height - len(footer)
+        lines += _body(self.snapshot, width, above - len(lines))
+        return iter(lines[:above] + footer)
 
 
-def _sections(snapshot: TopSnapshot, width: int) -> list[Section]:
+def _body(snapshot: TopSnapshot, width: int, height: int) -> list[Text]:
+    if width < _WIDE:
+        sections = _queue_sections(snapshot, width) + _preemption_sections(snapshot, width)
+        return stacked(sections, width, height)
+    left_width = (width - len(_SEPARATOR)) // 2
+    right_width = width - len(_SEPARATOR) - left_width
+    left = stacked(_queue_sections(snapshot, left_width), left_width, height)
+    right = stacked(_preemption_sections(snapshot, right_width), right_width, height)
+    return [
+        Text.assemble(a, (_SEPARATOR, MUTED), b, no_wrap=True)
+        for a, b in zip(left, right, strict=True)
+    ]
+
+
+def _queue_sections(snapshot: TopSnapshot, width: int) -> list[Section]:
     reasons = _reasons(snapshot, width)
     pending = [_pending(each, snapshot, width) for each in snapshot.pending]
     pending += _hidden(snapshot.hidden_pending, "waiting pods", width)
-    preemptions = [_preemption(each, snapshot, width) for each in snapshot.preemptions]
-    preemptions += _hidden(snapshot.hidden_preemptions, "preemptions", width)
     nodes = snapshot.nodes
     return [
         Section("Why pods wait", len(reasons), 3, lambda count: reasons[:count]),
         Section("Waiting pods", len(pending), 4, lambda count: pending[:count], _shared(snapshot)),
         Section("Nodes", len(nodes), 4, lambda count: _nodes(nodes, width, count), _legend()),
-        Section("Preemptions", len(preemptions), 4, lambda count: preemptions[:count]),
     ]
+
+
+def _preemption_sections(snapshot: TopSnapshot, width: int) -> list[Section]:
+    preemptions = [
+        line for each in snapshot.preemptions for line in _preemption(each, snapshot, width)
+    ]
+    preemptions += _hidden(snapshot.hidden_preemptions, "preemptions", width)
+    sections = [Section("Preemptions", len(preemptions), 4, lambda count: preemptions[:count])]
+    if snapshot.log:
+        log = [fitted(line.copy(), width) for line in snapshot.log]
+        sections.append(Section("Log", len(log), 4, lambda count: log[:count]))
+    return sections
 
 
 def _header(snapshot: TopSnapshot, hint: str, width: int) -> Text:
@@ -134,7 +186,8 @@ def _pending(each: PendingPodView, snapshot: TopSnapshot, width: int) -> Text:
     return fitted(line, width)
 
 
-def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> Text:
+def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> list[Text]:
+    """Return the line of a preemption; and of its victims, while it is under way."""
     count = len(each.victims) + each.hidden_victims
     wasted = sum(victim.wasted for victim in each.victims)
     state = each.outcome or each.phase
@@ -144,7 +197,13 @@ def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> Text
     line.append(f"{count} evicted on {escape.printable(each.node)}")
     if wasted:
         line.append(f", {wasted} wasted", BAD)
-    return fitted(line, width)
+    lines = [line]
+    if not each.outcome:
+        shared = bool(_shared_namespace(snapshot))
+        for victim in each.victims:
+            name = _name(victim.pod, shared=shared)
+            lines.append(Text(" " * 7).append(f"{victim.state:<11} ", BUSY).append(name))
+    return [fitted(line, width) for line in lines]
 
 
 def _hidden(count: int, what: str, width: int) -> list[Text]:
@@ -155,7 +214,7 @@ def _hidden(count: int, what: str, width: int) -> list[Text]:
 
 def _nodes(nodes: Sequence[NodeView], width: int, limit: int) -> list[Text]:
     """Return a line for each node: those with changes first, then the fullest ones."""
-    ordered = sorted(nodes, key=lambda node: parts.natural(node.name))
+    ordered = sorted(nodes, key=lambda node: natural(node.name))
     rest: Sequence[NodeView] = ()
     if len(ordered) > limit:
         ordered.sort(key=lambda node: (not _moves(node), -_fullness(node)))
@@ -173,8 +232,8 @@ def _node(node: NodeView, name_width: int, width: int) -> Text:
     line = fitted(Text(escape.printable(node.name)), name_width)
     for name in ("cpu", "memory"):
         use = node.resources.get(name, _NOTHING)
-        line.append(f" {name} ").append_text(parts.bar(use.requested, use.allocatable, bar_width))
-        line.append(f"{parts.percent(use.requested, use.allocatable):>4} %")
+        line.append(f" {name} ").append_text(bar(use.requested, use.allocatable, bar_width))
+        line.append(f"{percent(use.requested, use.allocatable):>4} %")
     line.append(" ")
     if node.unschedulable:
         line.append(" cordoned", BUSY)
@@ -196,7 +255,7 @@ def _legend() -> Text:
 
 def _share(nodes: Sequence[NodeView], name: str) -> int:
     uses = [node.resources.get(name, _NOTHING) for node in nodes]
-    return parts.percent(sum(use.requested for use in uses), sum(use.allocatable for use in uses))
+    return percent(sum(use.requested for use in uses), sum(use.allocatable for use in uses))
 
 
 def _moves(node: NodeView) -> bool:
@@ -218,8 +277,12 @@ def _fitted_name(pod: PodView, snapshot: TopSnapshot, width: int) -> Text:
 
 def _pods(snapshot: TopSnapshot) -> list[PodView]:
     """Return the pods whose names are shown."""
-    waiting = [each.pod for each in snapshot.pending]
-    return waiting + [each.preemptor for each in snapshot.preemptions]
+    pods = [each.pod for each in snapshot.pending]
+    for each in snapshot.preemptions:
+        pods.append(each.preemptor)
+        if not each.outcome:
+            pods += [victim.pod for victim in each.victims]
+    return pods
 
 
 def _shared_namespace(snapshot: TopSnapshot) -> str:

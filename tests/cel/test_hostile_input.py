@@ -152,6 +152,14 @@ def test_the_last_place_of_a_part_is_found_in_linear_time():
     assert time.process_time() - begun < 0.1
 
 
+def test_patterns_that_are_too_large_are_work():
+    pattern = "'(?:\\\\pL?){1000}' + string(x)"
+    selector = compile_selector(f"lists.range(9).all(x, ''.matches({pattern}) || true)", V1_37)
+
+    with pytest.raises(EvaluationError, match=EXPENSIVE):
+        selector.evaluate(DEVICE, most_work=150_000)
+
+
 def test_a_class_of_characters_that_is_named_thousands_of_times_counts_once():
     begun = time.process_time()
 

@@ -213,7 +213,7 @@ async def test_a_defect_ends_top(client: SchedulerClient, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(top, "_redraws", lambda: True)
     monkeypatch.setattr(top, "_keys", lambda: contextlib.nullcontext(asyncio.Event()))
-    monkeypatch.setattr(top.view, "live", lambda _: contextlib.nullcontext(Screen()))
+    monkeypatch.setattr(top, "live", lambda _: contextlib.nullcontext(Screen()))
     monkeypatch.setattr(top._Frames, "follow", broken)
     arguments = parsing.parser().parse_args(["top"])
     out = Output(io.StringIO(), 80, color=False)

@@ -1,7 +1,6 @@
 """The demonstration of `make run`: a control plane, the scheduler, and a preemption.
 
 `player` applies the steps of an `example` to a control plane of `deploy.tools.controlplane`. `feed`
-watches the cluster and reads the scheduler's log, `history` collects the input of
-`scheduler.terminal.view`, `completion` decides when a step is done, and `screens` are the kinds of
-output.
+reads what the scheduler serves and logs, `completion` decides when a step is done, and `screens`
+are the kinds of output.
 """

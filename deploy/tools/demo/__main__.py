@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import signal
 import sys
-from dataclasses import replace
+import time
 from pathlib import Path
 
 from deploy.tools.controlplane import binaries
@@ -15,7 +15,6 @@ from deploy.tools.controlplane.nodes import NodeShape
 from deploy.tools.controlplane.processes import ProcessError
 from deploy.tools.demo import address, example, screens
 from deploy.tools.demo.player import DemoError, Pace, Player
-from scheduler.terminal import view
 
 NODES = 4
 #: The plugin, as `make setup` installs it.
@@ -87,13 +86,15 @@ def _play(options: argparse.Namespace) -> int:
     told = contextlib.nullcontext() if options.once else address.announced(port)
     with ControlPlane() as cluster, told:
         cluster.create_nodes(NODES, SHAPE)
-        with screens.screen(console, hint) as screen:
+        began_at = time.time()
+        with screens.screen(console, hint, began_at) as screen:
             player = Player(cluster, story, pace, screen, port)
-            ended = player.play()
+            player.play()
+            summary = screens.summary(player.snapshot, player.pods(), time.time() - began_at)
             if not options.once:
                 with contextlib.suppress(KeyboardInterrupt):  # the user ends it
                     player.linger()
-    console.print(view.summary(replace(ended, title=str(options.file.name))))
+    console.print(summary)
     for name, count in story.steps[-1].pods.items():
         console.print(f"All {count} pods of priority class {name} run.", highlight=False)
     return 0

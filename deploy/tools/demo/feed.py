@@ -1,124 +1,109 @@
-"""The inputs of the history: objects from watches, and records of the scheduler's log.
+"""What the scheduler of the demonstration serves, and what it logs."""
 
-One thread per source puts them into a queue; the owner of the `Feed` takes them out.
-"""
-
-import queue
-import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import warnings
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+import urllib3
 
-from deploy.tools.controlplane.api import ApiClient
-from deploy.tools.demo.history import History
+from deploy.tools.demo import address
 from scheduler.model import times
+from scheduler.model.rest.cluster import NodesDocument, PendingPodsDocument, Summary
+from scheduler.model.rest.common import Document
+from scheduler.model.rest.preemptions import PreemptionsDocument
 from scheduler.model.times import Seconds
+from scheduler.terminal.top import TopSnapshot
 
-__all__ = ["Feed", "records"]
+__all__ = ["NOTHING", "Log", "LogLine", "Pages"]
 
 Json: TypeAlias = dict[str, Any]
+D = TypeVar("D", bound=Document)
 
-#: Longer than any demonstration.
-WATCH_SECONDS: Final = 30 * 24 * 3600.0
-#: Pause before a file without new content is read again.
-LOOK_SECONDS: Final = 0.05
+#: Before the scheduler serves.
+NOTHING: Final = TopSnapshot(Summary("", "", leader=True, revision=0, queue={}))
 
 
-@dataclass(frozen=True)
-class _News:
-    apply: Callable[[History, Seconds], None]
-    #: On the clock of `time.time`.
+class Pages:
+    """The documents of a scheduler on this machine."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"{address.url(port)}/api/v1"
+        self._pool = urllib3.PoolManager(cert_reqs="CERT_NONE", retries=False, timeout=5.0)
+
+    def snapshot(self) -> TopSnapshot | None:
+        """Return what the scheduler serves now; `None` while it does not."""
+        try:
+            nodes = self._get("nodes", NodesDocument).items
+            pending = self._get("pods", PendingPodsDocument).items
+            preemptions = self._get("preemptions", PreemptionsDocument).items
+            summary = self._get("summary", Summary)
+        except (urllib3.exceptions.HTTPError, msgspec.MsgspecError):
+            return None
+        return TopSnapshot(summary, nodes, pending, preemptions)
+
+    def _get(self, path: str, document: type[D]) -> D:
+        with warnings.catch_warnings():
+            # Its certificate is its own, and the connection stays on this machine.
+            warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+            answer = self._pool.request("GET", f"{self._url}/{path}")
+        return msgspec.json.decode(answer.data, type=document)
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """What the scheduler has done."""
+
     at: Seconds
+    #: placed, preempts, evicted, waits or failed.
+    verb: str
+    text: str
 
 
-class Feed:
-    """Watches a cluster and a log until the process ends.
+class Log:
+    """The log of the scheduler, which has JSON lines; read as it grows."""
 
-    Args:
-        began_at: when the demonstration began, on the clock of `time.time`.
-    """
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._last: dict[str, LogLine] = {}
 
-    def __init__(self, began_at: Seconds) -> None:
-        self._began_at = began_at
-        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
-
-    def elapsed(self) -> Seconds:
-        """Return the seconds since the start of the demonstration."""
-        return time.time() - self._began_at
-
-    def watch(self, api: ApiClient) -> None:
-        """Start to watch pods and nodes."""
-        self._start(lambda: self._watch(api, "/api/v1/pods", _see_pods))
-        self._start(lambda: self._watch(api, "/api/v1/nodes", _see_nodes))
-
-    def follow(self, log: Path) -> None:
-        """Start to read the records of a log file, which must exist."""
-        self._start(lambda: self._follow(log))
-
-    def pass_on(self, history: History, timeout: Seconds) -> None:
-        """Add all that is in the queue to the history; wait for the first until the timeout."""
-        try:
-            news = self._news.get(timeout=timeout)
-            while True:
-                news.apply(history, news.at - self._began_at)
-                news = self._news.get_nowait()
-        except queue.Empty:
-            return
-
-    def _start(self, target: Callable[[], None]) -> None:
-        threading.Thread(target=target, daemon=True).start()
-
-    def _watch(
-        self,
-        api: ApiClient,
-        path: str,
-        see: Callable[[list[Json]], Callable[[History, Seconds], None]],
-    ) -> None:
-        def report(objects: list[Json]) -> bool:
-            self._news.put(_News(see(objects), time.time()))
-            return False
-
-        api.wait_for_list(path, report, WATCH_SECONDS)
-
-    def _follow(self, log: Path) -> None:
-        rest = b""
-        with log.open("rb") as file:
-            while True:
-                chunk = file.read()
-                if not chunk:
-                    time.sleep(LOOK_SECONDS)
-                    continue
-                complete, rest = records(rest + chunk)
-                for record in complete:
-                    at = times.parse(record.get("ts")) or time.time()
-                    self._news.put(_News(_see_record(record), at))
+    def news(self) -> list[LogLine]:
+        """Return what was done since the last call; what a pod has repeated is left out."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._read += len(whole) + len(newline)
+        found = []
+        for line in filter(None, map(_line, whole.split(b"\n"))):
+            pod = line.text.partition(" ")[0].rstrip(":")
+            last = self._last.get(pod)
+            if last is None or (last.verb, last.text) != (line.verb, line.text):
+                self._last[pod] = line
+                found.append(line)
+        return found
 
 
-def records(text: bytes) -> tuple[list[Json], bytes]:
-    """Return the records of all complete lines, and the rest; invalid lines are skipped."""
-    *lines, rest = text.split(b"\n")
-    complete = []
-    for line in lines:
-        try:
-            record = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-        if isinstance(record, dict) and "event" in record:
-            complete.append(record)
-    return complete, rest
+def _line(text: bytes) -> LogLine | None:
+    """Return what a line of the log tells; `None` if it is of no interest here."""
+    try:
+        record = msgspec.json.decode(text)
+        at = times.parse(record["ts"])
+        event = record["event"]
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        return None
+    pod, node, message = (record.get(name, "") for name in ("pod", "node", "message"))
+    victims = ", ".join(map(_name, record.get("victims", ())))
+    told = {
+        "pod_bound": ("placed", f"{_name(pod)} on {node}"),
+        "pod_unschedulable": ("waits", f"{_name(pod)}: {message}"),
+        "preemption_planned": ("preempts", f"{_name(pod)} on {node}, evicting {victims}"),
+        "victim_evicted": ("evicted", f"{_name(pod)} for {_name(record.get('preemptor', ''))}"),
+        "attempt_failed": ("failed", f"{_name(pod)}: {message}"),
+        "bind_failed": ("failed", f"{_name(pod)}: {message}"),
+    }.get(event)
+    return None if told is None or at is None else LogLine(at, *told)
 
 
-def _see_pods(pods: list[Json]) -> Callable[[History, Seconds], None]:
-    return lambda history, at: history.see_pods(pods, at)
-
-
-def _see_nodes(nodes: list[Json]) -> Callable[[History, Seconds], None]:
-    return lambda history, _: history.see_nodes(nodes)
-
-
-def _see_record(record: Json) -> Callable[[History, Seconds], None]:
-    return lambda history, at: history.see_record(record, at)
+def _name(key: str) -> str:
+    """Return the name of a pod: the example has one namespace."""
+    return key.rpartition("/")[2]

@@ -4,21 +4,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.demo import completion, installation
 from deploy.tools.demo.example import Example
-from deploy.tools.demo.feed import Feed
-from deploy.tools.demo.history import History
+from deploy.tools.demo.feed import NOTHING, Log, Pages
 from deploy.tools.demo.screens import Screen
 from scheduler.model.times import Seconds
-from scheduler.terminal.values import ViewSnapshot
 
 __all__ = ["DemoError", "Pace", "Player"]
 
-#: Seconds between two updates of the clock on the screen.
-TICK_SECONDS: Final = 0.1
+Json: TypeAlias = dict[str, Any]
+
+#: Seconds between two updates of the screen.
+TICK_SECONDS: Final = 0.25
 #: How long a step must be complete before it counts as done. The scheduler flushes its log four
 #: times a second, so all of it has been read by then.
 CALM_SECONDS: Final = 0.6
@@ -51,43 +51,45 @@ class Player:
         self._example = example
         self._pace = pace
         self._screen = screen
-        self._history = History(installation.NAME, example.classes)
-        self._feed = Feed(time.time())
+        self._pages = Pages(port)
+        self._log: Log | None = None
         self._caption = ""
+        #: What the scheduler has served last.
+        self.snapshot = NOTHING
 
-    def play(self) -> ViewSnapshot:
+    def play(self) -> None:
         """Run all steps.
-
-        Returns:
-            The state at the end.
 
         Raises:
             DemoError: a step was not done in time, or the scheduler ended.
         """
-        self._caption = "scheduler starts"
+        self._begin("scheduler starts")
         installation.install(self._cluster)
-        self._feed.watch(self._cluster.api)
-        self._feed.follow(installation.start(self._cluster, self._port))
-        self._watch_until(lambda: None if self._history.leads else "the scheduler does not lead")
+        self._log = Log(installation.start(self._cluster, self._port))
+        self._watch_until(self._leadership)
         for number, step in enumerate(self._example.steps):
-            self._caption = f"step {number + 1} of {len(self._example.steps)}"
+            self._begin(f"step {number + 1} of {len(self._example.steps)}")
             self._cluster.api.apply(step.documents)
             self._watch_until(lambda number=number: self._obstacle(number))  # type: ignore[misc]
             self._watch_for(self._pace.pause_seconds)
-        return self._snapshot()
 
     def linger(self) -> None:
         """Show the cluster until Ctrl-C."""
-        self._caption = "settled; Ctrl-C ends"
+        self._begin("settled; Ctrl-C ends")
         self._watch_for(float("inf"))
 
-    def _snapshot(self) -> ViewSnapshot:
-        return self._history.snapshot(self._caption, self._feed.elapsed())
+    def pods(self) -> list[Json]:
+        """Return the pods of the scheduler."""
+        pods = self._cluster.api.items("/api/v1/pods")
+        return [pod for pod in pods if pod["spec"].get("schedulerName") == installation.NAME]
+
+    def _leadership(self) -> str | None:
+        leads = self.snapshot is not NOTHING and self.snapshot.summary.leader
+        return None if leads else "the scheduler does not lead"
 
     def _obstacle(self, number: int) -> str | None:
-        return completion.obstacle(
-            self._history.pods, self._example.pods(number), self._example.steps[number].pods
-        )
+        steps = self._example.steps
+        return completion.obstacle(self.pods(), self._example.pods(number), steps[number].pods)
 
     def _watch_until(self, obstacle: Callable[[], str | None]) -> None:
         """Update the screen until there has been no obstacle for a moment."""
@@ -107,10 +109,15 @@ class Player:
         while time.monotonic() - began < seconds:
             self._watch()
 
+    def _begin(self, caption: str) -> None:
+        self._caption = caption
+        self._screen.show(caption, self.snapshot, ())
+
     def _watch(self) -> None:
-        """Collect changes, and show the current state."""
-        self._feed.pass_on(self._history, TICK_SECONDS)
-        self._screen.show(self._snapshot())
+        """Show the current state."""
+        time.sleep(TICK_SECONDS)
+        self.snapshot = self._pages.snapshot() or self.snapshot
+        self._screen.show(self._caption, self.snapshot, self._log.news() if self._log else ())
         code = self._cluster.exit_code(installation.NAME)
         if code is not None:
             raise DemoError(

@@ -1,93 +1,89 @@
-"""The output of the demonstration: a live view in a terminal, lines otherwise."""
+"""The output of the demonstration: a live view in a terminal, lines otherwise; then a summary."""
 
 import contextlib
 import time
-from types import TracebackType
-from typing import Final, Protocol
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeAlias
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from deploy.tools.demo import progress
-from scheduler.terminal import view
-from scheduler.terminal.values import ViewSnapshot
+from deploy.tools.demo.feed import LogLine
+from scheduler.model import times
+from scheduler.model.times import Seconds
+from scheduler.observe.logs import escape
+from scheduler.terminal.layout import ACCENT, BAD, BUSY, GOOD, MUTED
+from scheduler.terminal.top import TopPicture, TopSnapshot, live
 
-__all__ = ["Lines", "LiveView", "Screen", "console", "screen"]
+__all__ = ["Lines", "LiveView", "Screen", "console", "screen", "summary"]
+
+Json: TypeAlias = dict[str, Any]
 
 #: The width of tables if the output has no width.
 PAGE_WIDTH: Final = 120
-#: Shortest time between two frames.
-FRAME_SECONDS: Final = 0.1
+#: Lines of the log that the live view keeps.
+LOG_LINES: Final = 100
+#: Signs and colours of what the scheduler does.
+SIGNS: Final = {
+    "placed": ("●", GOOD),
+    "preempts": ("▲", BUSY),
+    "evicted": ("▼", BUSY),
+    "waits": ("○", MUTED),
+    "failed": ("!", BAD),
+}
 
 
 class Screen(Protocol):
-    """Shows snapshots while it is open."""
+    """Shows what happens."""
 
-    def show(self, snapshot: ViewSnapshot) -> None:
-        """Show this snapshot; it may be called at any rate."""
-
-    def __enter__(self) -> "Screen":
-        """Open it."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        """Restore the terminal."""
+    def show(self, caption: str, snapshot: TopSnapshot, news: Sequence[LogLine], /) -> None:
+        """Show what the scheduler serves, and what is new in its log."""
 
 
 class LiveView:
-    """The live view, on the whole terminal.
+    """The live view, on the whole terminal."""
 
-    Args:
-        console: The terminal.
-        footer: Its last line.
-    """
-
-    def __init__(self, console: Console, footer: str = "") -> None:
+    def __init__(self, display: Live, footer: str, began_at: Seconds) -> None:
+        self._display = display
         self._footer = footer
-        self._live = view.live(console)
-        self._shown_at = 0.0
+        self._began_at = began_at
+        self._log: deque[Text] = deque(maxlen=LOG_LINES)
 
-    def __enter__(self) -> "LiveView":
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def show(self, snapshot: ViewSnapshot) -> None:
-        """Draw a frame, unless the last one was drawn just before."""
-        now = time.monotonic()
-        if now - self._shown_at >= FRAME_SECONDS:
-            self._shown_at = now
-            self._live.update(view.render(snapshot, self._footer), refresh=True)
+    def show(self, caption: str, snapshot: TopSnapshot, news: Sequence[LogLine], /) -> None:
+        """Draw a frame."""
+        for line in news:
+            sign, style = SIGNS[line.verb]
+            text = Text(f"{line.at - self._began_at:6.1f} ", MUTED).append(f"{sign} ", style)
+            text.append(f"{line.verb:<8} ", style).append(escape.printable(line.text))
+            self._log.appendleft(text)
+        picture = TopPicture(replace(snapshot, log=tuple(self._log)), caption, self._footer)
+        self._display.update(picture, refresh=True)
 
 
 class Lines:
     """A line for each change."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, began_at: Seconds) -> None:
         self._console = console
-        self._last = ViewSnapshot("", 0.0)
+        self._began_at = began_at
+        self._caption = ""
 
-    def __enter__(self) -> "Lines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
-
-    def show(self, snapshot: ViewSnapshot) -> None:
-        """Print the changes."""
-        news = progress.lines(self._last, snapshot)
-        if snapshot.title != self._last.title:
-            news.insert(0, f"{snapshot.elapsed:7.2f} s  -- {snapshot.title}")
-        self._last = snapshot
+    def show(self, caption: str, _snapshot: TopSnapshot, news: Sequence[LogLine], /) -> None:
+        """Print the caption if it is a new one, and the changes."""
+        if caption != self._caption:
+            self._caption = caption
+            self._print(time.time() - self._began_at, f"-- {caption}")
         for line in news:
-            # Not wrapped: the output may be a log file.
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._print(line.at - self._began_at, f"{line.verb:<9} {escape.printable(line.text)}")
+
+    def _print(self, at: Seconds, text: str) -> None:
+        # Not wrapped: the output may be a log file.
+        line = f"{at:7.2f} s  {text}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def console() -> Console:
@@ -96,8 +92,36 @@ def console() -> Console:
     return found if found.is_terminal else Console(width=PAGE_WIDTH)
 
 
-def screen(console: Console, footer: str) -> contextlib.AbstractContextManager[Screen]:
-    """Return the kind of output for a console; lines have no footer."""
+@contextlib.contextmanager
+def screen(console: Console, footer: str, began_at: Seconds) -> Iterator[Screen]:
+    """Give the kind of output for a console, while it is open; lines have no footer."""
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveView(console, footer)
-    return Lines(console)
+        with live(console) as display:
+            yield LiveView(display, footer, began_at)
+    else:
+        yield Lines(console, began_at)
+
+
+def summary(snapshot: TopSnapshot, pods: Iterable[Json], elapsed: Seconds) -> RenderableType:
+    """Return the preemptions as a table, and a line about the pods."""
+    table = Table(
+        title="Preemptions", title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    for name in ("pod", "priority", "node", "took", "in place of"):
+        right = name in {"priority", "took"}
+        table.add_column(name, header_style=ACCENT, justify="right" if right else "left")
+    evicted = 0
+    for each in reversed(snapshot.preemptions):
+        began, ended = times.parse(each.decided_at), times.parse(each.ended_at)
+        took = f"{ended - began:.0f} s" if began and ended else each.phase
+        victims = [victim.pod.name for victim in each.victims]
+        evicted += len(victims)
+        cells = (each.preemptor.name, str(each.preemptor.priority), each.node, took)
+        table.add_row(*map(Text, map(escape.printable, (*cells, ", ".join(victims)))))
+    placed = [bool(pod["spec"].get("nodeName")) for pod in pods]
+    closing = (
+        f"{sum(placed)} of {len(placed)} pods placed in {elapsed:.1f} s, "
+        f"{len(placed) - sum(placed)} waiting; {len(snapshot.preemptions)} preemptions evicted "
+        f"{evicted} pods."
+    )
+    return Group(*([table] if snapshot.preemptions else []), Text(closing, "bold"))

@@ -40,6 +40,7 @@ _SPDX: Final[Mapping[str, str]] = {
     "Apache License, Version 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD 2-Clause License": "BSD-2-Clause",
+    "BSD License": "BSD-3-Clause",  # google-re2, which leaves the clauses out
     "MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",

@@ -16,7 +16,7 @@ from scheduler.cel.language.syntax import (
 from scheduler.cel.language.types import DYN, Type, shown
 from scheduler.cel.library.formatting import clauses, type_fits, unfit
 from scheduler.cel.library.times import parse_duration, parse_timestamp, timestamp_of_seconds
-from scheduler.cel.regex.syntax import RegexError, check_pattern
+from scheduler.cel.regex import RegexError, compile_pattern
 from scheduler.cel.values import Value
 
 __all__ = ["validate"]
@@ -82,7 +82,7 @@ def _is_valid(function: str, value: Value) -> bool:
         elif function == "timestamp":
             timestamp_of_seconds(value)
         elif function == "matches":
-            check_pattern(value)
+            compile_pattern(value)
     except (Failure, RegexError):
         return False
     return True

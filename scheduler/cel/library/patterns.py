@@ -7,8 +7,7 @@ from typing import Final
 
 from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.library.overloads import Overload, function, method, one, regex_cost
-from scheduler.cel.regex.matcher import compile_pattern
-from scheduler.cel.regex.syntax import RegexError
+from scheduler.cel.regex import RegexError, compile_pattern
 from scheduler.cel.values import NONE, Optional, TypeValue, Value
 from scheduler.model.releases import Reference
 

@@ -58,8 +58,7 @@ from scheduler.cel.planning.budget import (
 from scheduler.cel.planning.calls import Constant, Step, call_step, dispatched
 from scheduler.cel.planning.folds import fold_step
 from scheduler.cel.planning.work import weight
-from scheduler.cel.regex.matcher import compile_pattern
-from scheduler.cel.regex.syntax import RegexError
+from scheduler.cel.regex import RegexError, compile_pattern
 from scheduler.cel.values import (
     NONE,
     Optional,

@@ -17,8 +17,7 @@ from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import NodesDocument, NodeView, PendingPodsDocument, Summary
 from scheduler.model.rest.preemptions import PreemptionsDocument
-from scheduler.terminal import view
-from scheduler.terminal.top import TopPicture, TopSnapshot
+from scheduler.terminal.top import TopPicture, TopSnapshot, live
 
 __all__ = ["run"]
 
@@ -96,10 +95,10 @@ async def run(session: Session) -> int:
     frames = _Frames(await _read(session, nodes))  # before the screen changes: errors are printed
     tasks = [asyncio.create_task(nodes.follow(session))]
     try:
-        with _keys() as quits, view.live(Console(highlight=False)) as live:
+        with _keys() as quits, live(Console(highlight=False)) as screen:
 
             def draw() -> None:
-                live.update(TopPicture(frames.current(), "q quits"), refresh=True)
+                screen.update(TopPicture(frames.current(), "q quits"), refresh=True)
 
             tasks.append(asyncio.create_task(frames.follow(session, nodes, draw)))
             while not quits.is_set():

@@ -6,10 +6,11 @@ default are left out. Readers must ignore fields that they do not know: later ve
 """
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Document", "OwnerView", "PodView"]
+__all__ = ["Document", "OwnerView", "PodView", "Status"]
 
 
 class Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -38,3 +39,17 @@ class PodView(Document, frozen=True):
     priority: int = 0
     #: Amounts by resource name.
     requests: Mapping[str, int] = {}
+
+
+class Status(Document, frozen=True):
+    """An error, as the API server of Kubernetes has it."""
+
+    kind: Literal["Status"]
+    api_version: Literal["v1"]
+    metadata: Mapping[str, Any]
+    status: Literal["Failure"]
+    message: str
+    #: A word for programs, as `Forbidden`.
+    reason: str
+    #: The HTTP status.
+    code: int

@@ -7,7 +7,15 @@ from scheduler.model.rest.common import Document, PodView
 from scheduler.model.rest.explanations import Verdict
 from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, Replacement, VictimView
 
-__all__ = ["DisplacedPod", "PlanAnswer", "PlanRequest", "PlannedPod"]
+__all__ = ["DisplacedPod", "KubernetesObject", "PlanAnswer", "PlanRequest", "PlannedPod"]
+
+
+class KubernetesObject(Document, frozen=True):
+    """An object as it would be applied, or a list of objects."""
+
+    api_version: str
+    kind: str
+    metadata: Mapping[str, Any] = {}
 
 
 class PlanRequest(Document, frozen=True):

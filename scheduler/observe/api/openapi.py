@@ -7,8 +7,9 @@ import ast
 import functools
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,6 +22,8 @@ PATH: Final = "/api/v1/openapi.json"
 _MODULES: Final = (common, cluster, explanations, preemptions, plans)
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{name}"
+#: References to the schemas of structures.
+_Schemas: TypeAlias = Mapping[type[Document], Mapping[str, Any]]
 
 
 class _Parameter(NamedTuple):
@@ -116,50 +119,22 @@ _PLAN_ERRORS: Final[Mapping[str, str]] = {
     "503": "The scheduler is not ready, the plan takes too long or too much memory, or the"
     " permissions of the caller cannot be checked now.",
 }
-_KUBERNETES_OBJECT: Final[Mapping[str, Any]] = {
-    "title": "KubernetesObject",
-    "description": "An object as it would be applied, or a list of objects.",
-    "type": "object",
-    "properties": {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": {"type": "object"},
-    },
-    "required": ["apiVersion", "kind"],
-}
-_STATUS: Final[Mapping[str, Any]] = {
-    "title": "Status",
-    "description": "An error, as the API server of Kubernetes has it.",
-    "type": "object",
-    "properties": {
-        "kind": {"type": "string", "enum": ["Status"]},
-        "apiVersion": {"type": "string", "enum": ["v1"]},
-        "metadata": {"type": "object"},
-        "status": {"type": "string", "enum": ["Failure"]},
-        "message": {"type": "string"},
-        "reason": {"type": "string"},
-        "code": {"type": "integer"},
-    },
-    "required": ["kind", "apiVersion", "status", "message", "reason", "code"],
-}
 
 
 @functools.cache
 def description() -> bytes:
     """Return the description as JSON; made once, which takes some 50 ms."""
-    documents = {path.document: None for path in _PATHS}
-    types = (*documents, plans.PlanRequest, plans.PlanAnswer)
-    references, components = msgspec.json.schema_components(types, ref_template=_REF)
-    for name, fields in _texts().items():
-        for field, text in fields.items():
-            properties = components.get(name, {}).get("properties", {})
-            if field in properties:
-                properties[field] = _with_text(properties[field], text)
-    schemas = {"Status": _STATUS, "KubernetesObject": _KUBERNETES_OBJECT, **components}
+    types: list[type[Document]] = [path.document for path in _PATHS]
+    types += [plans.PlanRequest, plans.PlanAnswer, plans.KubernetesObject, common.Status]
+    references, schemas = msgspec.json.schema_components(types, ref_template=_REF)
+    for name, texts in _texts():
+        properties = schemas.get(name, {}).get("properties", {})
+        for field in texts.keys() & properties.keys():
+            properties[field] = {"description": texts[field], **properties[field]}
     of = dict(zip(types, references, strict=True))
-    paths = {path.path: {"get": _get(path, of[path.document])} for path in _PATHS}
-    paths["/api/v1/plan"] = {"post": _plan(of[plans.PlanRequest], of[plans.PlanAnswer])}
-    paths["/api/v1/recording"] = {"get": _recording()}
+    paths = {path.path: {"get": _get(path, of)} for path in _PATHS}
+    paths["/api/v1/plan"] = {"post": _plan(of)}
+    paths["/api/v1/recording"] = {"get": _recording(of)}
     whole = {
         "openapi": "3.1.0",
         "info": {
@@ -180,86 +155,63 @@ def description() -> bytes:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
 
 
-def _get(path: _Path, schema: Mapping[str, Any]) -> dict[str, Any]:
-    content: dict[str, Any] = {_JSON: {"schema": schema}}
+def _get(path: _Path, of: _Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {_JSON: {"schema": of[path.document]}}
     if path.watched:
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    names = [part[1:-1] for part in path.path.split("/") if part.startswith("{")]
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in names
+        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+        for part in path.path.split("/")
+        if part.startswith("{")
     ]
-    parameters += [
-        {
-            "name": each.name,
-            "in": "query",
-            "description": each.text,
-            "schema": {"type": each.type},
-        }
-        for each in path.query
-    ]
-    return {
-        "summary": path.summary,
-        **({"parameters": parameters} if parameters else {}),
-        "responses": {
-            "200": {"description": path.summary, "content": content},
-            **_described(_ERRORS),
-        },
+    parameters += map(_queried, path.query)
+    more = {"parameters": parameters} if parameters else {}
+    return _operation(path.summary, more, content, _ERRORS, of)
+
+
+def _plan(of: _Schemas) -> dict[str, Any]:
+    one = of[plans.KubernetesObject]
+    body = {"schema": {"anyOf": [of[plans.PlanRequest], one, {"type": "array", "items": one}]}}
+    request = {
+        "required": True,
+        "description": "A request, or objects alone: one, an array, or in YAML several"
+        " documents. At most 3 MiB.",
+        "content": {_JSON: body, "application/yaml": body},
     }
+    return _operation(
+        "What would happen if objects were applied now",
+        {"requestBody": request},
+        {_JSON: {"schema": of[plans.PlanAnswer]}},
+        _PLAN_ERRORS,
+        of,
+    )
 
 
-def _plan(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    text = "What would happen if objects were applied now"
-    one = {"$ref": _REF.format(name="KubernetesObject")}
-    body = {"schema": {"anyOf": [request, one, {"type": "array", "items": one}]}}
-    return {
-        "summary": text,
-        "requestBody": {
-            "required": True,
-            "description": "A request, or objects alone: one, an array, or in YAML several"
-            " documents. At most 3 MiB.",
-            "content": {_JSON: body, "application/yaml": body},
-        },
-        "responses": {
-            "200": {"description": text, "content": {_JSON: {"schema": answer}}},
-            **_described(_PLAN_ERRORS),
-        },
-    }
-
-
-def _recording() -> dict[str, Any]:
+def _recording(of: _Schemas) -> dict[str, Any]:
+    last = _queried(_Parameter("last", "For how long, as `15m`."))
     text = "The recording of the last minutes"
-    last = {
-        "name": "last",
-        "in": "query",
-        "description": "For how long, as `15m`.",
-        "schema": {"type": "string"},
-    }
-    return {
-        "summary": text,
-        "parameters": [last],
-        "responses": {
-            "200": {"description": text, "content": {"application/octet-stream": {}}},
-            **_described(_ERRORS),
-        },
-    }
+    return _operation(text, {"parameters": [last]}, {"application/octet-stream": {}}, _ERRORS, of)
 
 
-def _described(errors: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answers to requests that fail, by code."""
-    schema = {"$ref": _REF.format(name="Status")}
-    found: dict[str, Any] = {
-        code: {"description": text, "content": {_JSON: {"schema": schema}}}
-        for code, text in errors.items()
-    }
-    found["429"]["headers"] = {
-        "Retry-After": {"description": "In seconds.", "schema": {"type": "integer"}}
-    }
-    return found
+def _queried(parameter: _Parameter) -> dict[str, Any]:
+    schema = {"type": parameter.type}
+    return {"name": parameter.name, "in": "query", "description": parameter.text, "schema": schema}
 
 
-def _with_text(schema: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"description": text, **schema}
+def _operation(
+    summary: str,
+    takes: Mapping[str, Any],
+    content: Mapping[str, Any],
+    errors: Mapping[str, str],
+    of: _Schemas,
+) -> dict[str, Any]:
+    """Return what one method of a path takes and answers."""
+    refusal = {_JSON: {"schema": of[common.Status]}}
+    answers = {code: {"description": text, "content": refusal} for code, text in errors.items()}
+    delay = {"description": "In seconds.", "schema": {"type": "integer"}}
+    answers["429"] |= {"headers": {"Retry-After": delay}}
+    answers = {"200": {"description": summary, "content": content}, **answers}
+    return {"summary": summary, **takes, "responses": answers}
 
 
 def _about(module: ModuleType) -> str:
@@ -268,31 +220,34 @@ def _about(module: ModuleType) -> str:
     return " ".join(text.split())
 
 
-def _texts() -> dict[str, dict[str, str]]:
-    """Return the comments of fields, by structure and by the name of the field in JSON."""
-    texts: dict[str, dict[str, str]] = {}
+def _texts() -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each structure with the comments of its fields, by the name of the field in JSON."""
     for module in _MODULES:
-        source = inspect.getsource(module)
-        for node in ast.parse(source).body:
+        lines = inspect.getsource(module).splitlines()
+        for node in ast.parse("\n".join(lines)).body:
             if isinstance(node, ast.ClassDef):
-                names = getattr(module, node.name)
-                texts[node.name] = dict(_comments(node, source.splitlines(), names))
-    return texts
+                structure = getattr(module, node.name)
+                names = dict(
+                    zip(
+                        structure.__struct_fields__,
+                        structure.__struct_encode_fields__,
+                        strict=True,
+                    )
+                )
+                yield (
+                    node.name,
+                    {
+                        names[field.target.id]: text
+                        for field in node.body
+                        if isinstance(field, ast.AnnAssign)
+                        and isinstance(field.target, ast.Name)
+                        and (text := _comment(lines[: field.lineno - 1]))
+                    },
+                )
 
 
-def _comments(
-    node: ast.ClassDef, lines: Sequence[str], structure: type[Document]
-) -> Iterator[tuple[str, str]]:
-    encoded = dict(
-        zip(structure.__struct_fields__, structure.__struct_encode_fields__, strict=True)
-    )
-    for field in node.body:
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-            continue
-        found: list[str] = []
-        for line in reversed(lines[: field.lineno - 1]):
-            if not line.strip().startswith("#:"):
-                break
-            found.insert(0, line.strip().removeprefix("#:").strip())
-        if found:
-            yield encoded[field.target.id], " ".join(found)
+def _comment(lines: Sequence[str]) -> str:
+    """Return the comment at the end of some lines; empty if there is none."""
+    stripped = (line.strip() for line in reversed(lines))
+    comment = [*takewhile(lambda line: line.startswith("#:"), stripped)]
+    return " ".join(line.removeprefix("#:").strip() for line in reversed(comment))

@@ -10,14 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CBOR", "JSON", "MEDIA_TYPES", "TEXT", "YAML", "Choice", "negotiate"]
+__all__ = ["JSON", "MEDIA_TYPES", "TEXT", "Choice", "negotiate"]
 
 JSON: Final = "application/json"
-YAML: Final = "application/yaml"
 TEXT: Final = "text/plain"
-CBOR: Final = "application/cbor"
 #: In the order in which they are tried for a wildcard.
-MEDIA_TYPES: Final = (JSON, YAML, TEXT, CBOR)
+MEDIA_TYPES: Final = (JSON, TEXT)
 
 #: Parameters that identify the type of an object: its kind, group and version.
 _TYPE: Final = ("as", "g", "v")

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from scheduler.model.rest.common import Status
+
 __all__ = ["status"]
 
 
@@ -13,14 +15,4 @@ def status(code: int, reason: str, message: str) -> bytes:
         reason: A word for programs, as `Forbidden`.
         message: Text for people.
     """
-    return msgspec.json.encode(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "reason": reason,
-            "code": code,
-        }
-    )
+    return msgspec.json.encode(Status("Status", "v1", {}, "Failure", message, reason, code))

@@ -1,10 +1,10 @@
 """`/flagz` and `/statusz`: text for people, or an object for programs that request its kind.
 
-A program sends `Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`; YAML and CBOR are
-supported as well. The response to any other media type is 406.
+A program sends `Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`. The response to any
+other media type is 406.
 
 Source: apiserver v0.36.3 pkg/server/flagz, pkg/server/statusz.
-Differs: CBOR needs no feature gate; text has the same separator each time.
+Differs: there is no YAML and no CBOR; text has the same separator each time.
 """
 
 from collections.abc import Mapping
@@ -12,18 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-import yaml
 
-from scheduler.observe.pages import cbor
-from scheduler.observe.pages.negotiation import (
-    CBOR,
-    JSON,
-    MEDIA_TYPES,
-    TEXT,
-    YAML,
-    Choice,
-    negotiate,
-)
+from scheduler.observe.pages.negotiation import JSON, MEDIA_TYPES, TEXT, Choice, negotiate
 from scheduler.observe.pages.routes import Document
 from scheduler.observe.pages.statuses import status
 
@@ -77,10 +67,6 @@ def _encoded(document: Document, choice: Choice, indented: bool) -> bytes:
         "metadata": {"name": document.name},
         **document.fields,
     }
-    if choice.media_type == CBOR:
-        return cbor.encode(value)
-    if choice.media_type == YAML:
-        return yaml.safe_dump(value, allow_unicode=True).encode()
     body = msgspec.json.encode(value)
     return (msgspec.json.format(body, indent=2) if indented else body) + b"\n"
 

@@ -4,9 +4,7 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 
-from scheduler.observe.pages import cbor
 from scheduler.observe.pages.routes import Document
 from scheduler.observe.pages.zpages import rendered
 
@@ -49,8 +47,8 @@ def test_text_is_for_people(accept):
     [
         "application/xml",
         "application/json",
-        "application/yaml",
-        "application/cbor",
+        f"application/yaml;{BETA}",
+        f"application/cbor;{BETA}",
         "application/*",
         "application/json;v=v1beta1;g=config.k8s.io",
         "application/json;v=v1beta1;g=config.k8s.io;as=Flagz",
@@ -74,8 +72,7 @@ def test_other_types_are_not_acceptable(accept):
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": "only the following media types are accepted: "
-        "application/json, application/yaml, text/plain, application/cbor",
+        "message": "only the following media types are accepted: application/json, text/plain",
         "reason": "NotAcceptable",
         "code": 406,
     }
@@ -110,16 +107,6 @@ def test_the_old_version_is_returned_with_a_warning():
     }
 
 
-def test_yaml_and_cbor_say_the_same():
-    as_yaml = rendered(PAGE, f"application/yaml;{BETA}")
-    as_cbor = rendered(PAGE, f"application/cbor;{BETA}")
-
-    assert as_yaml.content_type == "application/yaml"
-    assert yaml.safe_load(as_yaml.body) == want("v1beta1")
-    assert as_cbor.content_type == "application/cbor"
-    assert read(as_cbor.body) == want("v1beta1")
-
-
 @pytest.mark.parametrize(
     ("agent", "pretty", "more", "indented"),
     [
@@ -135,52 +122,3 @@ def test_json_is_indented_for_people(agent, pretty, more, indented):
 
     assert (b"\n  " in told.body) is indented
     assert json.loads(told.body) == want("v1beta1")
-
-
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [
-        # RFC 8949, appendix A, with byte strings for strings.
-        (0, "00"), (23, "17"), (24, "1818"), (255, "18ff"), (256, "190100"), (65_536, "1a00010000"),
-        (1_000_000_000_000, "1b000000e8d4a51000"), (2**64 - 1, "1bffffffffffffffff"),
-        ("", "40"), ("a", "4161"), ("\u00fc", "42c3bc"), ("x" * 24, "5818" + "78" * 24),
-        ([], "80"), ([1, 2, 3], "83010203"),
-        ({}, "a0"), ({"b": 2, "a": [1]}, "a2416181014162" "02"),
-    ],
-)  # fmt: skip
-def test_cbor_is_what_the_rfc_says(value, encoded):
-    assert cbor.encode(value).hex() == "d9d9f7" + encoded
-
-
-@pytest.mark.parametrize("number", [-1, 2**64])
-def test_cbor_refuses_numbers_that_do_not_fit(number):
-    with pytest.raises(OverflowError):
-        cbor.encode({"n": number})
-
-
-def read(document: bytes) -> Any:
-    """Decode self-described CBOR, by hand and slowly."""
-    assert document[:3] == b"\xd9\xd9\xf7"
-    value, rest = item(document[3:])
-    assert rest == b""
-    return value
-
-
-def item(data: bytes) -> tuple[Any, bytes]:
-    kind, number = data[0] >> 5, data[0] & 0x1F
-    data = data[1:]
-    if number >= 24:
-        size = 1 << number - 24
-        number, data = int.from_bytes(data[:size], "big"), data[size:]
-    if kind == 0:
-        return number, data
-    if kind == 2:
-        return data[:number].decode(), data[number:]
-    values = []
-    for _ in range(number * (2 if kind == 5 else 1)):
-        value, data = item(data)
-        values.append(value)
-    if kind == 4:
-        return values, data
-    assert kind == 5
-    return dict(zip(values[::2], values[1::2], strict=True)), data

@@ -3,7 +3,6 @@
 import pytest
 
 from deploy.tools.demo import completion
-from deploy.tools.demo.history import History
 from tests.support.builders import PodBuilder, pod
 from tests.support.demo_objects import raw, unschedulable
 
@@ -52,10 +51,7 @@ CASES = {
 
 @pytest.mark.parametrize(("pods", "want"), CASES.values(), ids=CASES.keys())
 def test_the_first_obstacle_is_named(pods: list[PodBuilder], want: str | None):
-    history = History("preemptive-scheduler", {})
     classes = {"high": "high", "low": "low"}
-    history.see_pods(
-        [raw(each, classes.get(each.object.metadata.name, "")) for each in pods], at=0.0
-    )
+    objects = [raw(each, classes.get(each.object.metadata.name, "")) for each in pods]
 
-    assert completion.obstacle(history.pods, {"high": 1, "low": 1}, ["high"]) == want
+    assert completion.obstacle(objects, {"high": 1, "low": 1}, ["high"]) == want

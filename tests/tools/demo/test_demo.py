@@ -143,7 +143,7 @@ def test_a_terminal_gets_the_live_view_and_is_given_back(demo: Demo):
     assert process.wait() == 0
     start, live, end = re.split(rb"\x1b\[\?1049[hl]", text)
     assert b"starting a control plane" in start
-    for part in ("Queues", "Nodes", "Preemption", "Attempts", "waits for"):
+    for part in ("Waiting pods", "Nodes", "Preemptions", "Log", "terminating"):
         assert part.encode() in live, part
     assert b"All 3 pods of priority class high-example run." in re.sub(rb"\x1b\[[\d;]*m", b"", end)
 

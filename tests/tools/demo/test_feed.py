@@ -1,35 +1,43 @@
-"""Where the demonstration's news come from."""
+"""What the demonstration reads of the scheduler's log."""
 
 from pathlib import Path
 
-from deploy.tools.demo import feed
-from deploy.tools.demo.feed import Feed
-from deploy.tools.demo.history import History
+from deploy.tools.demo.feed import Log, LogLine
+
+START = '{"ts":"1970-01-01T00:00:01Z","event":'
+WAITS = START + '"pod_unschedulable","pod":"demo/low-2","message":"no room"}\n'
 
 
-def test_complete_lines_are_records_and_the_rest_waits():
-    text = b'{"event":"a","x":1}\n{"event":"b"}\n{"event":'
+def test_the_log_is_read_as_it_grows(tmp_path: Path):
+    path = tmp_path / "log"
+    path.write_text("Traceback (most recent call last):\n\n[1]\n" + START)
+    log = Log(path)
 
-    assert feed.records(text) == ([{"event": "a", "x": 1}, {"event": "b"}], b'{"event":')
+    assert log.news() == []
+    with path.open("a") as file:
+        file.write('"pod_bound","pod":"demo/low","node":"n1"}\n')
+        file.write(
+            START + '"preemption_planned","pod":"demo/high","node":"n1","victims":["d/a"]}\n'
+        )
+        file.write(START + '"victim_evicted","pod":"demo/a","preemptor":"demo/high"}\n')
+        file.write(START + '"bind_failed","pod":"demo/odd","message":"gone"}\n' + WAITS)
+        file.write(START + '"became_leader"}\n')
+    assert log.news() == [
+        LogLine(1.0, "placed", "low on n1"),
+        LogLine(1.0, "preempts", "high on n1, evicting a"),
+        LogLine(1.0, "evicted", "a for high"),
+        LogLine(1.0, "failed", "odd: gone"),
+        LogLine(1.0, "waits", "low-2: no room"),
+    ]
+    assert log.news() == []
 
 
-def test_lines_that_are_no_records_are_skipped():
-    text = b'Traceback (most recent call last):\n\xff\n\n[1]\n{"x":1}\n{"event":"a"}\n'
+def test_what_a_pod_repeats_is_no_news(tmp_path: Path):
+    path = tmp_path / "log"
+    path.write_text(WAITS * 2)
+    log = Log(path)
 
-    assert feed.records(text) == ([{"event": "a"}], b"")
-
-
-def test_a_log_is_followed_while_it_grows(tmp_path: Path):
-    log = tmp_path / "log"
-    log.write_text("")
-    source = Feed(began_at=0.0)
-    history = History("preemptive-scheduler", {})
-
-    source.follow(log)
-    with log.open("a") as file:
-        file.write('{"event":"became_')
-        file.flush()
-        file.write('leader"}\n')
-    source.pass_on(history, timeout=10.0)
-
-    assert history.leads
+    assert len(log.news()) == 1
+    with path.open("a") as file:
+        file.write(WAITS + WAITS.replace("no room", "no port"))
+    assert log.news() == [LogLine(1.0, "waits", "low-2: no port")]

@@ -1,0 +1,57 @@
+"""What the demonstration shows."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from deploy.tools.demo import screens
+from deploy.tools.demo.feed import NOTHING, LogLine
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.preemptions import PreemptionView, VictimView
+from scheduler.terminal.top import TopSnapshot, live
+
+NOW = 1_800_000_000.0
+ODD = LogLine(NOW + 1.5, "failed", "odd: a\n\x1b[31mb")
+
+
+def as_lines(console: Console) -> None:
+    with screens.screen(console, "", NOW) as screen:
+        screen.show("step 1", NOTHING, [ODD])
+        screen.show("step 1", NOTHING, [])
+
+
+def as_picture(console: Console) -> None:
+    with live(console) as display:
+        screens.LiveView(display, "ask it", NOW).show("step 1", NOTHING, [ODD])
+
+
+@pytest.mark.parametrize("show", [as_lines, as_picture])
+def test_a_message_cannot_forge_lines(show: Callable[[Console], None]):
+    stream = io.StringIO()
+    show(Console(file=stream, width=120, height=20, force_terminal=show is as_picture))
+
+    text = stream.getvalue()
+    assert "1.5" in text
+    assert r"odd: a\n\x1b[31mb" in text
+    assert "\x1b[31mb" not in text
+    assert text.count("step 1") == 1
+
+
+def test_the_summary_has_each_preemption_with_its_victims():
+    stream = io.StringIO()
+    victims = tuple(VictimView(PodView("demo", name)) for name in ("a", "b"))
+    preemption = PreemptionView(
+        "1", 1, PodView("demo", "high", priority=10), "n1", "done",
+        decided_at="2026-01-01T00:00:00Z", ended_at="2026-01-01T00:00:04Z", victims=victims,
+    )  # fmt: skip
+    pods = [{"spec": {"nodeName": "n1"}}, {"spec": {}}]
+    ended = TopSnapshot(NOTHING.summary, preemptions=[preemption])
+
+    Console(file=stream, width=80).print(screens.summary(ended, pods, 12.34))
+
+    assert "high        10  n1     4 s  a, b" in stream.getvalue()
+    assert stream.getvalue().endswith(
+        "1 of 2 pods placed in 12.3 s, 1 waiting; 1 preemptions evicted 2 pods.\n"
+    )
