@@ -131,7 +131,7 @@ def start(cluster: ControlPlane, namespace: str, folder: Path, process: str) -> 
     cluster.run(process, argv, {**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlane, scheduler: str):
+def test_the_installed_rbac_suffices_to_schedule(control_plane: ControlPlane, scheduler: str):
     label = {"chart": "live"}
     (node,) = control_plane.create_nodes(1, NodeShape(labels=label), prefix="chart-live")
     path = f"/api/v1/namespaces/{scheduler}/pods"
