@@ -11,7 +11,6 @@ from scheduler.config.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
-    PreemptiveSchedulerArgs,
     ResourceWeight,
     ScoringStrategy,
     VolumeBindingArgs,
@@ -187,21 +186,3 @@ def test_the_lease_of_kube_scheduler_is_used_only_when_the_file_names_it(
     assert named.leader_election == LeaderElection(
         resource_name="kube-scheduler", resource_namespace="kube-system"
     )
-
-
-def test_our_own_additions_are_there_without_an_entry():
-    [profile] = load.defaults().profiles
-
-    assert profile.arguments(PreemptiveSchedulerArgs) == PreemptiveSchedulerArgs()
-    assert profile.arguments(VolumeBindingArgs) is profile.args["VolumeBinding"]
-
-
-def test_a_profile_names_what_is_enabled_anywhere():
-    [profile] = load.defaults().profiles
-
-    assert len(profile.enabled) == 20
-    assert "DefaultBinder" in profile.enabled
-
-
-def test_settings_can_be_keys():
-    assert len({load.defaults(), load.defaults()}) == 1

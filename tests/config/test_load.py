@@ -90,14 +90,6 @@ def test_a_document_may_be_json():
     assert load.parse(text, source="f.json").parallelism == 4
 
 
-def test_reads_a_file(tmp_path: Path):
-    file = tmp_path / "config.yaml"
-    file.write_text(f"apiVersion: {_API}\nkind: {_KIND}\nparallelism: 4\n")
-
-    assert load.read(file) == load.read(str(file))
-    assert load.read(file).parallelism == 4
-
-
 def test_problems_name_the_file(tmp_path: Path):
     file = tmp_path / "config.yaml"
     file.write_text(f"apiVersion: {_API}\nkind: {_KIND}\nparallelism: 0\n")
@@ -106,11 +98,6 @@ def test_problems_name_the_file(tmp_path: Path):
         load.read(file)
 
     assert caught.value.source == str(file)
-
-
-def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
-        load.read(tmp_path / "config.yaml")
 
 
 def test_a_file_in_another_encoding_cannot_be_read(tmp_path: Path):

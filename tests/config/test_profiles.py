@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.config.args import NodeResourcesFitArgs
-from scheduler.config.settings import ProfileSettings, Settings
+from scheduler.config.settings import Settings
 
 _EXTRA = {"OtherSort": frozenset({"queueSort"})}
 _TAKES_GPU = """
@@ -23,51 +23,6 @@ def test_profiles_keep_their_names_and_shares(parse: Callable[..., Settings]):
     assert shares == [("a", 5), ("b", None)]
     assert found.profile("b") is found.profiles[1]
     assert found.profile("c") is None
-
-
-@pytest.mark.parametrize(
-    ("body", "want"),
-    [
-        pytest.param(
-            "profiles: [{schedulerName: ''}]",
-            ["profiles[0].schedulerName: Required value"],
-            id="an empty name",
-        ),
-        pytest.param(
-            "profiles: [{}, {schedulerName: a}, {}]",
-            [
-                "profiles[0].schedulerName: Required value",
-                "profiles[2].schedulerName: Required value",
-            ],
-            id="no name among several profiles",
-        ),
-        pytest.param(
-            "profiles: [{schedulerName: a}, {schedulerName: a}]",
-            [
-                'profiles[1].schedulerName: Duplicate value: "a": '
-                "first set by profiles[0].schedulerName"
-            ],
-            id="a name twice",
-        ),
-        pytest.param(
-            "profiles: [{schedulerName: 5}]",
-            ["profiles[0].schedulerName: Invalid type: expected a string, got 5"],
-            id="a number for a name",
-        ),
-        pytest.param(
-            "profiles: [{percentageOfNodesToScore: -1}]",
-            ["profiles[0].percentageOfNodesToScore: Invalid value: -1: not in valid range [0-100]"],
-            id="more than all nodes",
-        ),
-        pytest.param(
-            "profiles: {schedulerName: a}",
-            ["profiles: Invalid type: expected a list, got an object"],
-            id="an object for the list",
-        ),
-    ],
-)
-def test_refuses(problems: Callable[..., list[str]], body: str, want: list[str]):
-    assert problems(body) == want
 
 
 def _two(first: str, second: str) -> str:
@@ -192,17 +147,4 @@ def test_all_problems_are_named_at_once_in_file_order(problems: Callable[..., li
         "ScorePlugin plugin",
         'profiles[1].schedulerName: Duplicate value: "a": first set by profiles[0].schedulerName',
         "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
-    ]
-
-
-def test_a_profile_says_which_plugins_have_settings(profile: Callable[..., ProfileSettings]):
-    assert sorted(profile().args) == [
-        "DefaultPreemption",
-        "DynamicResources",
-        "InterPodAffinity",
-        "NodeAffinity",
-        "NodeResourcesBalancedAllocation",
-        "NodeResourcesFit",
-        "PodTopologySpread",
-        "VolumeBinding",
     ]
