@@ -1,7 +1,6 @@
 """A recording, replayed, comes to the same decisions; and says so where it does not."""
 
 import json
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from scheduler.model.events import (
     PodObserved,
 )
 from scheduler.model.extender_answers import Filtered, NoAnswer
-from scheduler.observe.recorder.frames import FrameWriter, frames
+from scheduler.observe.recorder.frames import FrameWriter
 from tests.cli.recorded import EXTENDER, T, lived, node, pod, replayed, without_first
 from tests.support import builders
 from tests.support.recordings import RecordedMachine
@@ -34,18 +33,6 @@ def test_any_suffix_of_segments_replays_to_the_same_decisions(
     without_first(longer, left_out)
 
     assert replayed(capsys, longer) == (0, f"{decisions} decisions, 0 different\n", "")
-
-
-def test_the_segments_may_be_files_of_a_folder(
-    longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    data, folder = longer.read_bytes(), tmp_path / "folder"
-    folder.mkdir()
-    begins = [frame.offset for frame in frames(BytesIO(data)) if frame.starts_segment]
-    for number, (begin, end) in enumerate(zip(begins, [*begins[1:], len(data)], strict=True)):
-        (folder / f"{number:013d}-0000abcd-{number:06d}.rec").write_bytes(data[begin:end])
-
-    assert replayed(capsys, folder) == (0, "4 decisions, 0 different\n", "")
 
 
 def test_a_recording_is_decided_again_as_the_release_that_it_names(
@@ -171,15 +158,6 @@ def test_a_decision_is_explained_as_of_then(longer: Path, capsys: pytest.Capture
     assert [each["filter"] for each in result["nodes"]] == ["NodeResourcesFit: Insufficient cpu"]
 
 
-def test_without_a_time_the_last_decision_is_explained(
-    longer: Path, capsys: pytest.CaptureFixture[str]
-):
-    code, shown, said = replayed(capsys, longer, "--explain", "default/high")
-
-    assert (code, said) == (0, "decided at 2026-01-01T00:00:09Z\n")
-    assert "Scheduled" in shown
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -194,8 +172,3 @@ def test_a_pod_that_was_not_decided_is_no_success(
     longer: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
 ):
     assert replayed(capsys, longer, *arguments) == (2, "", f"{longer}: {problem}\n")
-
-
-def test_a_pod_without_its_namespace_is_asked_for(longer: Path, capsys: pytest.CaptureFixture[str]):
-    problem = "--explain high: name the pod as NAMESPACE/NAME\n"
-    assert replayed(capsys, longer, "--explain", "high") == (2, "", problem)

@@ -58,14 +58,6 @@ def test_another_policy_shows_what_would_have_been_different(
     assert lines[-1] == "attempts in which policy protect refuses evictions: 3"
 
 
-def test_a_policy_that_changes_nothing_changes_nothing(
-    longer: Path, policy: Path, capsys: pytest.CaptureFixture[str]
-):
-    policy.write_text(POLICY.replace("maxVictims: 0", "maxVictims: 9"))
-
-    assert replayed(capsys, longer, "--policy", policy) == (0, "4 decisions, 0 different\n", "")
-
-
 @pytest.mark.parametrize("left_out", [0, 1, 2])
 def test_another_configuration_decides_as_after_a_restart(
     longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], left_out: int

@@ -99,15 +99,6 @@ async def test_sends_a_post_and_reads_the_answer(server: ExtenderServer):
     assert pods.asked == [("p", "7")]
 
 
-async def test_sends_whole_nodes(server: ExtenderServer):
-    server.answers["filter"] = lambda body: {"Nodes": body["Nodes"]}
-
-    answers = await ask(extender(server, node_cache_capable=False))
-
-    assert answers == (Filtered(("n1",)),)
-    assert server.asked("filter")[0]["Nodes"]["items"] == [json.loads(NODES["n1"])]
-
-
 async def test_several_questions_are_asked_at_once(server: ExtenderServer):
     with ExtenderServer() as other:
         # Each waits until the other one was asked.
@@ -176,26 +167,12 @@ async def test_no_extender_listens():
     assert said.error.startswith(f'Post "{settings.url_prefix}/filter": ')
 
 
-@pytest.mark.parametrize("url", ["", "nonsense", "ftp://localhost"])
-async def test_an_url_that_is_none(server: ExtenderServer, url: str):
-    (said,) = await ask(extender(server, url_prefix=url))
-
-    assert isinstance(said, NoAnswer)
-    assert said.error.startswith(f'Post "{url}/filter": ')
-
-
 async def test_an_answer_that_takes_too_long(server: ExtenderServer):
     server.hold()
 
     (said,) = await ask(extender(server, http_timeout_seconds=0.05))
 
     assert said == NoAnswer(f'Post "{server.url}/filter": no response within 0.05 s')
-
-
-async def test_a_negative_timeout_is_none(server: ExtenderServer):
-    server.answers["filter"] = {"NodeNames": ["n1"]}
-
-    assert await ask(extender(server, http_timeout_seconds=-1.0)) == (Filtered(("n1",)),)
 
 
 async def test_binds(server: ExtenderServer):

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
-from scheduler.kube.errors import Conflict, Forbidden
+from scheduler.kube.errors import Forbidden
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.release_owner import PAUSE_SECONDS, ReleaseOwner
 from scheduler.kube.write.ledger_configmap import LedgerStore
@@ -197,30 +197,6 @@ async def test_where_owners_may_not_be_changed_the_rest_is_written(
     assert len(heard.unowned_because) == 1
     sent = [each for each in api.requests if f"/{kind}/" in each.path and each.verb != "get"]
     assert ["ownerReferences" in each.body["metadata"] for each in sent] == [True, False, False]
-
-
-@pytest.mark.parametrize("given", [None, "x", 5, [None, "x"], {"a": "b"}])
-async def test_damaged_owners_are_replaced(api: FakeApi, process: Process, given: object):
-    deploy(api)
-    make(api, "leases", ownerReferences=given)
-
-    await process.write("leases")
-
-    assert owners(api, "leases") == [reference("uid-1")]
-
-
-async def test_a_write_that_fails_for_another_reason_is_not_repeated(
-    process: Process, client: Client
-):
-    sent = []
-
-    async def send(changes: dict[str, Any]) -> None:
-        sent.append(changes)
-        raise Conflict(409, "Conflict", "modified")
-
-    with pytest.raises(Conflict):
-        await ReleaseOwner("us", "", lambda: 0.0).write(client, {}, send)
-    assert sent == [{}]
 
 
 async def test_a_right_that_is_missing_in_any_case_is_not_blamed_on_the_owner(

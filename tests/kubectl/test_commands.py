@@ -95,14 +95,6 @@ async def test_a_plan_that_evicts_nothing_ends_with_0(run: Run, url: str, tmp_pa
     assert printed.text.endswith("2 pods: 2 Scheduled; nothing is evicted.\n")
 
 
-async def test_pods_of_drained_nodes_are_planned(run: Run, url: str):
-    printed = await run("plan", "--drain", "node-0002", "--server", url)
-
-    assert printed.code == 3
-    assert "Pods that would be evicted, and what becomes of them:" in printed.text
-    assert re.search(r"\n\n\d+ pods? would be evicted\.\n$", printed.text)
-
-
 async def test_a_plan_reads_standard_input_and_lists(
     run: Run, url: str, scheduler: StandIn, monkeypatch: pytest.MonkeyPatch
 ):
@@ -134,11 +126,6 @@ async def test_a_bad_file_is_refused_before_anything_is_asked(
     assert scheduler.requests == []
 
 
-async def test_a_missing_file_is_said(run: Run, url: str):
-    with pytest.raises(PluginError, match=r"none\.yaml: No such file"):
-        await run("plan", "-f", "none.yaml", "--server", url)
-
-
 @pytest.mark.parametrize(
     "argv", [["why", "api-0", "-n", "prod"], ["preemptions"], ["policies"], ["version"]]
 )
@@ -160,24 +147,11 @@ async def test_all_pages_are_one_document(run: Run, url: str, scheduler: StandIn
     assert "continue" not in document
 
 
-async def test_wide_tables_have_more_columns_and_are_not_cut(run: Run, url: str):
-    printed = await run("preemptions", "-o", "wide", "--server", url)
-
-    assert "CRITERION" in printed.text.splitlines()[0]
-    assert "…" not in printed.text
-
-
 async def test_a_pipe_gets_uncut_tables_without_colours(run: Run, url: str):
     printed = await run("why", "api-0", "-n", "prod", "--server", url, width=None)
 
     assert "…" not in printed.text
     assert "\x1b" not in printed.text
-
-
-async def test_a_terminal_gets_colours(run: Run, url: str, manifest: str):
-    printed = await run("plan", "-f", manifest, "--diff", "--server", url, color=True)
-
-    assert "\x1b[32m+ prod/web-0" in printed.text
 
 
 async def test_preemptions_of_one_namespace_are_those_that_concern_it(run: Run, url: str):
@@ -190,34 +164,6 @@ async def test_preemptions_of_one_namespace_are_those_that_concern_it(run: Run, 
     assert everything.text == concerned.text
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        pytest.param([], "No preemptions within the last 24 hours.\n", id="all"),
-        pytest.param(["--active"], "No preemptions are under way.\n", id="active"),
-        pytest.param(
-            ["--past"], "No preemptions that ended within the last 24 hours.\n", id="past"
-        ),
-    ],
-)
-async def test_an_empty_list_says_what_was_asked_for(
-    run: Run, url: str, scheduler: StandIn, flags: list[str], said: str
-):
-    scheduler.world.preemptions = []
-
-    assert (await run("preemptions", *flags, "--server", url)).text == said
-
-
-async def test_a_document_has_the_preemptions_that_the_table_has(run: Run, url: str):
-    named = await run("preemptions", "api-5", "-o", "json", "--server", url)
-    concerned = await run("preemptions", "-n", "batch", "-o", "yaml", "--server", url)
-    other = await run("preemptions", "-n", "team-z", "-o", "json", "--server", url)
-
-    assert [each["preemptor"]["name"] for each in json.loads(named.text)["items"]] == ["api-5"]
-    assert len(yaml.safe_load(concerned.text)["items"]) == 11
-    assert json.loads(other.text)["items"] == []
-
-
 async def test_a_preemption_without_a_comparison_says_why(run: Run, url: str, scheduler: StandIn):
     found = scheduler.world.preemptions
     scheduler.world.preemptions = [
@@ -228,21 +174,6 @@ async def test_a_preemption_without_a_comparison_says_why(run: Run, url: str, sc
     printed = await run("preemptions", "api-5", "--server", url)
 
     assert "No comparison of candidates was recorded" in printed.text
-
-
-async def test_reasons_are_shown_and_not_how_the_message_begins(run: Run, url: str, manifest: str):
-    printed = await run("plan", "-f", manifest, "--server", url)
-
-    assert " 12 Insufficient cpu" in printed.text
-    assert "nodes are available" not in printed.text
-
-
-async def test_without_policies_the_bounds_are_not_denied(run: Run, url: str, scheduler: StandIn):
-    scheduler.world.policies = msgspec.structs.replace(scheduler.world.policies, items=())
-
-    printed = await run("policies", "--server", url)
-
-    assert printed.text.startswith("No preemption policies are in force.\n\nLimits on")
 
 
 async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, scheduler: StandIn):
@@ -291,17 +222,6 @@ async def test_what_the_scheduler_says_of_an_object_names_its_file(
     assert problem in str(error.value)
 
 
-async def test_warnings_about_objects_name_their_file(
-    run: Run, url: str, scheduler: StandIn, tmp_path: Path
-):
-    path = tmp_path / "web.yaml"
-    path.write_text("{kind: Foo, apiVersion: v1, metadata: {name: x}}\n")
-
-    printed = await run("plan", "-f", str(path), "--server", url, width=None)
-
-    assert f"warning: {path}, document 1: kind Foo of v1 is not known" in printed.text
-
-
 def test_a_pod_that_has_left_the_queue_shows_for_how_long_it_waited():
     shown = io.StringIO()
     out = Output(shown, 80, color=False)
@@ -344,11 +264,3 @@ async def test_text_of_the_server_cannot_control_the_terminal(
     for form in ("wide", "json", "yaml"):
         printed = await run("why", "api-0", "-n", "prod", "-o", form, "--server", url)
         assert not set(printed.text) & set("\x1b\x07\r\u202e"), form
-
-
-async def test_a_recording_names_the_next_command(run: Run, url: str, tmp_path: Path):
-    path = tmp_path / "x.rec"
-
-    printed = await run("record", "--last", "5m", "-o", str(path), "--server", url)
-
-    assert f"kubectl preemptive replay {path}" in printed.text

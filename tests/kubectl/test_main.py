@@ -2,7 +2,6 @@
 
 import contextlib
 import http.server
-import io
 import json
 import os
 import shutil
@@ -15,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from scheduler import __version__
-from scheduler.kubectl import completion, connection, main, parsing
-from scheduler.kubectl.output import Output
-from scheduler.service.clock import Clock
+from scheduler.kubectl import completion, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,36 +59,6 @@ def test_a_locale_without_the_characters_of_a_frame_is_no_error(server: str):
     assert b"node-0003 cpu ????" in ended.stdout
 
 
-def test_a_document_stays_whole_in_a_locale_without_its_characters():
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-
-    Output(stream, None, color=False).document({"name": "größe"}, "json")
-
-    stream.seek(0)
-    assert json.loads(stream.read()) == {"name": "größe"}
-
-
-def test_the_note_on_the_demonstration_fits_into_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    path = connection.demo_file({"XDG_CACHE_HOME": str(tmp_path)})
-    path.parent.mkdir(parents=True)
-    path.write_text("https://127.0.0.1:46001\n")
-    arguments = parsing.parser().parse_args(["top"])
-
-    connection.reach(arguments, {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}, Clock())
-
-    said = capsys.readouterr().err
-    assert "https://127.0.0.1:46001" in said
-    assert len(said) <= 80
-
-
-def test_a_wrong_flag_ends_with_2():
-    with pytest.raises(SystemExit) as ended:
-        main.main(["why"])
-    assert ended.value.code == 2
-
-
 def test_the_version_of_the_plugin_needs_no_cluster(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -104,14 +71,6 @@ def test_the_version_of_the_plugin_needs_no_cluster(
 def test_replay_is_the_command_of_the_scheduler(capsys: pytest.CaptureFixture[str]):
     assert main.main(["replay", "no-such-file.rec"]) == 2
     assert "no-such-file.rec" in capsys.readouterr().err
-
-
-def test_replay_has_its_own_flags(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        main.main(["replay", "--help"])
-
-    assert ended.value.code == 0
-    assert "--config FILE" in capsys.readouterr().out
 
 
 def test_a_reader_that_closes_the_pipe_is_no_error(server: str):
@@ -201,9 +160,3 @@ def test_bash_completes_with_the_script(tmp_path: Path):
     )
 
     assert ended.stdout == "policies\n", ended.stderr
-
-
-def test_each_command_is_a_module():
-    commands = {path.stem for path in (ROOT / "scheduler/kubectl/commands").glob("*.py")}
-
-    assert set(parsing.COMMANDS) - {"replay", "completion"} <= commands

@@ -85,20 +85,3 @@ async def test_classes_of_the_files_count_more_than_those_of_the_cluster(
 
     names = [each["metadata"]["name"] for each in scheduler.plans[0].objects]
     assert names == ["high", "p", "low"]
-
-
-async def test_classes_that_may_not_be_read_are_a_warning(
-    run: Run,
-    api: ApiServerStandIn,  # noqa: F811
-    scheduler: StandIn,
-    config: str,  # noqa: F811
-    tmp_path: Path,
-):
-    api.refused["priorityclasses"] = 403
-    path = tmp_path / "pod.yaml"
-    path.write_text(yaml.safe_dump(pod(priorityClassName="high")))
-
-    printed = await run("plan", "-f", str(path), KUBECONFIG=config)
-
-    assert [each["kind"] for each in scheduler.plans[0].objects] == ["Pod"]
-    assert "warning: the PriorityClasses of the cluster cannot be read: " in printed.text

@@ -64,17 +64,6 @@ async def test_a_plan_that_is_forbidden_names_the_verb(run: Run, url: str, sched
     assert "bind the ClusterRole preemptive-scheduler-viewer" in error.value.advice
 
 
-async def test_a_pod_that_is_not_in_the_queue_is_said(run: Run, url: str):
-    with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
-        await run("why", "web", "-n", "prod", "--server", url)
-    assert "kubectl get pod web -n prod" in error.value.advice
-
-
-async def test_an_argument_that_is_not_a_pod_is_refused(run: Run, url: str):
-    with pytest.raises(PluginError, match="not a pod"):
-        await run("why", "deployment/web", "--server", url)
-
-
 async def test_another_server_is_noticed(run: Run, url: str, scheduler: StandIn):
     with pytest.raises(PluginError, match="the server does not know") as error:
         await run("policies", "--server", f"{url}/elsewhere")

@@ -68,14 +68,6 @@ async def test_without_a_stop_there_is_nothing_to_resume(
     assert policies == {"other": policy(RULES, "other")}
 
 
-async def test_without_the_definition_there_is_nothing_to_resume(
-    run: Run, api: ApiServerStandIn, config: str  # noqa: F811
-):  # fmt: skip
-    api.policies = None
-
-    assert await run("resume", KUBECONFIG=config) == (0, "Preemption is not stopped.\n")
-
-
 async def test_rules_of_a_policy_of_that_name_survive_stop_and_resume(
     run: Run, policies: Any, config: str  # noqa: F811
 ):  # fmt: skip
@@ -152,19 +144,3 @@ async def test_a_missing_definition_is_said(
         await run("stop", KUBECONFIG=config)
 
     assert "crds/preemption-policies.yaml" in error.value.advice
-
-
-@pytest.mark.parametrize("command", ["stop", "resume"])
-async def test_an_address_of_a_scheduler_is_no_way_to_write(run: Run, url: str, command: str):
-    with pytest.raises(PluginError, match="writes to the API server of the kubeconfig"):
-        await run(command, "--server", url)
-
-
-async def test_a_stop_by_another_policy_is_said(run: Run, policies: Any, config: str):  # noqa: F811
-    policies[STOP] = policy({"stop": True})
-    policies["by-hand"] = policy({"stop": True}, "by-hand")
-
-    with pytest.raises(PluginError, match="still stopped, by PreemptionPolicy by-hand"):
-        await run("resume", KUBECONFIG=config)
-
-    assert set(policies) == {"by-hand"}

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -61,14 +61,6 @@ async def test_the_leader_is_asked_with_the_users_token(
     assert scheduler.authorizations == [f"Bearer {TOKEN}"]
 
 
-async def test_the_namespace_of_the_context_is_the_default(
-    run: Run, scheduler: StandIn, config: str
-):
-    await run("why", "pod/api-0", KUBECONFIG=config)
-
-    assert scheduler.requests == ["GET /api/v1/pods/prod/api-0"]
-
-
 async def test_a_flag_chooses_another_namespace(run: Run, scheduler: StandIn, config: str):
     await run("why", "-n", "batch", "worker-1", KUBECONFIG=config)
 
@@ -89,43 +81,6 @@ async def test_a_client_certificate_is_shown_to_the_scheduler(
     await run("version", "--kubeconfig", str(path))
 
     assert scheduler.certificates == ["client"]
-
-
-async def test_a_login_command_gives_the_token(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
-):
-    content = api.kubeconfig(authority)
-    credential = (
-        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
-        f' "status": {{"token": "{TOKEN}"}}}}'
-    )
-    content["users"][0]["user"] = {
-        "exec": {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": "echo",
-            "args": [credential],
-            "interactiveMode": "Never",
-        }
-    }
-    path = tmp_path / "exec"
-    path.write_text(yaml.safe_dump(content))
-
-    await run("version", "--kubeconfig", str(path))
-
-    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
-
-
-async def test_several_kubeconfigs_are_merged(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
-):
-    whole = api.kubeconfig(authority)
-    contexts, users = tmp_path / "contexts", tmp_path / "users"
-    contexts.write_text(yaml.safe_dump({k: whole[k] for k in ("contexts", "clusters")}))
-    users.write_text(yaml.safe_dump({"users": whole["users"]}))
-
-    await run("version", "--context", "test", KUBECONFIG=f"{contexts}:{tmp_path}/none:{users}")
-
-    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
 
 
 async def test_the_certificate_of_the_scheduler_is_verified_on_request(
@@ -300,38 +255,6 @@ async def test_the_new_leader_is_asked_after_the_old_one_has_gone(
     await leading
 
     assert printed.code == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        pytest.param(
-            lambda c: c.pop("current-context"), "names no current context", id="no context"
-        ),
-        pytest.param(lambda c: c["users"].clear(), "has no user 'jane'", id="no user"),
-        pytest.param(
-            lambda c: c["users"][0].update(user={"exec": {"apiVersion": "x", "command": "none"}}),
-            "exec: apiVersion",
-            id="a login command of another version",
-        ),
-    ],
-)
-async def test_an_unusable_kubeconfig_is_one_line(
-    run: Run,
-    api: ApiServerStandIn,
-    authority: Authority,
-    tmp_path: Path,
-    change: Callable[[dict], object],
-    problem: str,
-):
-    content = api.kubeconfig(authority)
-    change(content)
-    path = tmp_path / "bad"
-    path.write_text(yaml.safe_dump(content))
-
-    with pytest.raises(PluginError, match=problem) as error:
-        await run("version", KUBECONFIG=str(path))
-    assert "\n" not in str(error.value)
 
 
 async def test_without_a_kubeconfig_it_is_said(run: Run):

@@ -20,13 +20,11 @@ from scheduler.kubectl.connection import Reach
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
-from scheduler.model.rest.cluster import NodesDocument, Summary
-from scheduler.terminal.top import TopSnapshot
+from scheduler.model.rest.cluster import NodesDocument
 from tests.support.api_stand_in import StandIn
 from tests.support.stand_in_documents import NOW
 
 ROOT = Path(__file__).parents[2]
-SUMMARY = Summary("2026-01-01T00:00:00Z", "v1.37", leader=True, revision=1, queue={})
 
 
 @pytest.fixture(autouse=True)
@@ -180,14 +178,6 @@ async def test_top_ends_with_q_while_the_scheduler_is_silent(url: str, scheduler
         code = await asyncio.to_thread(process.wait, 5)
 
     assert code == 0
-
-
-async def test_top_says_for_how_long_the_scheduler_has_been_silent():
-    frames = top._Frames(TopSnapshot(SUMMARY), asked_at=asyncio.get_running_loop().time() - 10)
-    answered = top._Frames(TopSnapshot(SUMMARY))
-
-    assert frames.current().problem == "no response from the scheduler for 10 s"
-    assert answered.current().problem == ""
 
 
 async def test_top_prints_one_frame_where_frames_cannot_replace_each_other(url: str):

@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives import serialization
 
 from scheduler.kube.auth import cluster_access
 from scheduler.kube.auth.cluster_access import ClusterAccess
-from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.errors import ConnectionSettingsError
 from tests.support.certificates import Authority
 
@@ -123,27 +122,6 @@ async def test_a_token_file_is_preferred_to_a_literal_token(tmp_path: Path):
     assert await authorization(other) == "Bearer stale"
 
 
-async def test_a_token_may_end_in_a_new_line(tmp_path: Path):
-    found = cluster_access.load(kubeconfig(tmp_path, {}, {"token": "secret\n"}), {})
-
-    assert await authorization(found) == "Bearer secret"
-
-
-async def test_the_scheme_of_a_server_may_be_in_capitals(tmp_path: Path, authority: Authority):
-    authority.copy_to(tmp_path)
-    cluster = {"server": "HTTPS://localhost:6443", "certificate-authority": "ca.crt"}
-
-    found = cluster_access.load(kubeconfig(tmp_path, cluster, {"token": "secret"}), {})
-
-    assert found.tls is not None
-    assert len(found.tls.get_ca_certs()) == 1
-
-
-def test_no_https_without_tls_settings():
-    with pytest.raises(ConnectionSettingsError, match="https needs TLS settings"):
-        ClusterAccess("HTTPS://localhost", FixedHeaders())
-
-
 def test_an_encrypted_key_is_refused_and_no_passphrase_is_asked_for(
     tmp_path: Path, authority: Authority
 ):
@@ -174,22 +152,6 @@ def test_inline_keys_are_never_written_to_a_disk(
     found = cluster_access.load(kubeconfig(tmp_path, {}, user), {})
 
     assert found.tls is not None
-
-
-@pytest.mark.parametrize(
-    ("server", "environment", "want"),
-    [
-        pytest.param("http://h", {"http_proxy": "p"}, ["http_proxy"], id="http"),
-        pytest.param("http://h", {"HTTPS_PROXY": "p"}, [], id="for another scheme"),
-        pytest.param("http://h", {"HTTP_PROXY": ""}, [], id="empty"),
-    ],
-)
-def test_proxies_that_are_not_used_are_named(
-    server: str, environment: dict[str, str], want: list[str]
-):
-    where = ClusterAccess(server, FixedHeaders())
-
-    assert cluster_access.unused_proxies(where, environment) == want
 
 
 async def test_a_kubeconfig_without_credentials(tmp_path: Path):
@@ -275,11 +237,6 @@ def test_an_unusable_kubeconfig(tmp_path: Path, text: str, want: str):
         cluster_access.load(path, {})
 
 
-def test_a_missing_kubeconfig_is_named(tmp_path: Path):
-    with pytest.raises(ConnectionSettingsError, match=r"none: No such file"):
-        cluster_access.load(tmp_path / "none", {})
-
-
 async def test_a_pod_knows_its_server(tmp_path: Path, authority: Authority):
     authority.copy_to(tmp_path)
     (tmp_path / "token").write_text("mine")
@@ -289,15 +246,6 @@ async def test_a_pod_knows_its_server(tmp_path: Path, authority: Authority):
     assert found.server == "https://10.0.0.1:443"
     assert await authorization(found) == "Bearer mine"
     assert found.tls is not None
-
-
-def test_a_server_may_have_a_colon_in_its_address(tmp_path: Path, authority: Authority):
-    authority.copy_to(tmp_path)
-    (tmp_path / "token").write_text("mine")
-
-    found = cluster_access.load(None, {**POD, "KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path)
-
-    assert found.server == "https://[fd00::1]:443"
 
 
 @pytest.mark.parametrize("environment", [{}, POD], ids=["no pod", "no ServiceAccount"])

@@ -144,21 +144,6 @@ async def test_any_error_of_a_refresh_is_raised_and_retried(problem: Exception):
     assert token(await login.headers()) == "t4"
 
 
-async def test_two_event_loops_may_share_a_login():
-    issuer = Issuer()
-    login = LoginCommand(issuer, "here")
-    login.on_unauthorized()
-    issuer.open.clear()
-    here = asyncio.create_task(tokens(login, 3))
-    there = asyncio.create_task(asyncio.to_thread(asyncio.run, tokens(login, 3)))
-    await asyncio.sleep(0.05)
-
-    issuer.open.set()
-
-    assert await here == await there == ["t2"] * 3
-    assert issuer.runs == 2
-
-
 async def test_requests_that_were_refused_together_are_sent_again_with_one_new_token(api: FakeApi):
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
@@ -225,16 +210,6 @@ async def test_a_command_in_the_folder_of_the_kubeconfig_gets_the_cluster_info(t
             "cluster": {"server": "https://localhost:1", "config": {"audience": "x"}},
         },
     }
-
-
-async def test_the_time_of_expiry_is_kept(tmp_path: Path):
-    entry = printing({"token": "t", "expirationTimestamp": "1970-01-01T00:10:00Z"})
-
-    fresh = load(tmp_path, entry, wall=lambda: 300.0)
-    expired = load(tmp_path, entry, wall=lambda: 600.0)
-
-    assert fresh.credentials.cached_headers() is not None
-    assert expired.credentials.cached_headers() is None
 
 
 async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path: Path):

@@ -208,15 +208,6 @@ async def test_the_last_token_stays_in_use_while_the_file_is_unreadable(tmp_path
     assert await credentials.headers() == {"Authorization": "Bearer old"}
 
 
-@pytest.mark.parametrize("content", [b"", b"a\r\nX-Evil: 1", b"\xff", "tökén".encode()])
-def test_what_is_no_token(tmp_path: Path, content: bytes):
-    path = tmp_path / "token"
-    path.write_bytes(content)
-
-    with pytest.raises(ConnectionSettingsError):
-        TokenFile(path)
-
-
 async def test_credentials_that_cannot_be_obtained_are_an_error(api: FakeApi):
     class Broken(FixedHeaders):
         async def headers(self) -> Mapping[str, str]:
@@ -264,15 +255,6 @@ async def test_requests_above_the_burst_wait(waits: Waits):
         await limiter.acquire()
 
     assert waits.slept == pytest.approx([0.1, 0.2], abs=0.05)
-
-
-async def test_a_limited_client_waits(api: FakeApi, waits: Waits):
-    async with HttpTransport(ClusterAccess(api.url, FixedHeaders()), "test") as transport:
-        client = Client(transport, limiter=RateLimiter(1000, 1, waits.sleep))
-        await client.call(LIST)
-        await client.call(LIST)
-
-    assert len(waits.slept) <= 1
 
 
 def test_pauses_double_up_to_the_longest_and_begin_again():

@@ -105,14 +105,6 @@ async def test_there_is_an_end_to_waiting(
         await Named(port_of(second), FIRST, FIRST).connect()
 
 
-async def test_a_name_is_looked_up(second: Server):
-    port = port_of(second)
-    await second.stop()
-
-    with pytest.raises(Unreachable, match=f"cannot connect to localhost:{port}"):
-        await Dialer(ServerAddress("localhost", port, None, None)).connect()
-
-
 async def test_a_name_that_cannot_be_one_is_no_defect():
     with pytest.raises(Unreachable, match=r"cannot connect to a\.\.b:80"):
         await Dialer(ServerAddress("a..b", 80, None, None)).connect()

@@ -70,12 +70,6 @@ async def test_half_an_answer_is_none(server: Server, http: Http1, answer: bytes
     assert raised.value.sent
 
 
-async def test_a_repeated_header_is_joined(server: Server, http: Http1):
-    server.script = [[b"HTTP/1.1 200 OK\r\nWarning: a\r\nwarning: b\r\nContent-Length: 0\r\n\r\n"]]
-
-    assert (await get(http)).headers["warning"] == "a, b"
-
-
 async def test_a_connection_is_used_again(server: Server, http: Http1):
     server.script = [[OK, OK, OK]]
 
@@ -83,15 +77,6 @@ async def test_a_connection_is_used_again(server: Server, http: Http1):
         await get(http)
 
     assert [len(requests) for requests in server.connections] == [3]
-
-
-async def test_two_requests_at_a_time_have_a_connection_each(server: Server, http: Http1):
-    server.script = [[OK, OK], [OK, OK]]
-
-    await asyncio.gather(get(http), get(http))
-    await asyncio.gather(get(http), get(http))
-
-    assert [len(requests) for requests in server.connections] == [2, 2]
 
 
 async def test_a_connection_that_the_server_does_not_keep_is_not_used_again(
@@ -144,7 +129,9 @@ async def test_what_may_be_repeated_is_when_a_kept_connection_is_cut(
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-async def test_what_may_have_happened_is_not_repeated(server: Server, http: Http1, method: str):
+async def test_a_request_that_may_have_been_processed_is_not_retried(
+    server: Server, http: Http1, method: str
+):
     server.script = [[OK, None], [OK]]
     await get(http)
 
@@ -277,15 +264,6 @@ async def test_a_stream_is_read_as_it_arrives(server: Server, http: Http1):
     more.set()
     with pytest.raises(Unreachable, match="closed the connection"):
         await stream.read()
-    stream.close()
-
-
-async def test_a_stream_that_ends_returns_nothing(server: Server, http: Http1):
-    server.script = [[ENDLESS + b"1\r\na\r\n0\r\n\r\n"]]
-
-    stream = await http.stream("/", {}, 5)
-
-    assert [await stream.read(), await stream.read()] == [b"a", b""]
     stream.close()
 
 

@@ -197,22 +197,6 @@ async def test_an_answer_without_a_length_is_not_whole_when_the_client_closes_it
     wait.set()
 
 
-async def test_another_protocol_is_no_answer(server: Server, http: Http1):
-    switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
-    wait = asyncio.Event()
-    server.script = [[switching, wait]]
-
-    with pytest.raises(Unreachable, match="another protocol"):
-        async with asyncio.timeout(10):
-            await get(http)
-    wait.set()
-
-
-def test_https_is_refused_without_tls_settings():
-    with pytest.raises(ValueError, match="https needs TLS settings"):
-        Http1("https://localhost", None, None, {})
-
-
 # Certificates that are replaced
 
 

@@ -109,15 +109,6 @@ def test_one_answer_among_others_changes_nothing(off: float):
     assert life.told == [HOUR]
 
 
-def test_one_answer_among_few_changes_nothing_however_rare_answers_are():
-    life = Life(HOUR)
-    for number in range(10):
-        odd = [stamped(life.server - 6 * HOUR)] if number == 5 else []
-        life.answer(*odd, seconds=600.0)
-
-    assert life.told == [HOUR]
-
-
 def test_pages_of_errors_do_not_count():
     life = Life(HOUR)
     life.answer()
@@ -174,14 +165,3 @@ async def test_the_date_of_each_kind_of_answer_is_read(server: Server):
 
     assert heard == [200, 200, 200]
     assert life.told == [HOUR]
-
-
-def test_a_difference_that_is_known_already_is_reported_at_once():
-    life = Life(ahead=HOUR)
-    for _ in range(5):
-        life.answer()
-    later: list[float] = []
-
-    life.time.report_to(later.append)
-
-    assert later == life.told[-1:] != []

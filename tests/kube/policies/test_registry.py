@@ -14,7 +14,6 @@ from scheduler.kube.policies.registry import (
     Listed,
     PolicyRegistry,
     parse_policy,
-    version,
 )
 from scheduler.model.events import PolicyGone, PolicyObserved
 from scheduler.model.policies import LastVictim, PolicyFigures, PreemptionPolicy
@@ -81,19 +80,6 @@ def test_a_policy_is_reported_when_it_appears_changes_and_disappears(book: Polic
     assert len(book) == 0
 
 
-def test_the_same_state_is_reported_once(book: PolicyRegistry):
-    book.take(parse_policy(policy(ONE, 1, 1)))
-
-    assert book.take(parse_policy(policy(ONE, 1, 1))) == []
-    assert book.take(parse_policy(policy(ONE, 1, 2, victims=3))) == []
-
-
-def test_an_older_state_is_ignored(book: PolicyRegistry):
-    book.take(parse_policy(policy(TWO, 2, 5)))
-
-    assert book.take(parse_policy(policy(ONE, 1, 4))) == []
-
-
 def test_a_refused_generation_keeps_the_accepted_one_in_force(book: PolicyRegistry):
     book.take(parse_policy(policy(ONE, 1, 1)))
 
@@ -142,13 +128,6 @@ def test_a_policy_of_the_same_name_inherits_nothing(book: PolicyRegistry):
     ]
 
 
-def test_the_end_of_another_policy_of_that_name_is_not_meant(book: PolicyRegistry):
-    book.take(parse_policy(policy(ONE, 1, 2, uid="second")))
-
-    assert book.take_gone("p", "first", 1) == []
-    assert len(book) == 1
-
-
 # Lists
 
 
@@ -157,15 +136,6 @@ def test_a_list_shows_which_policies_exist_and_which_are_deleted(book: PolicyReg
         PolicyObserved(most(1))
     ]
     assert book.take_list(Listed(6, ()), book.newest) == [PolicyGone("p")]
-
-
-def test_a_list_that_is_older_than_the_watch_is_ignored(book: PolicyRegistry):
-    book.take(parse_policy(policy(ONE, 1, 7)))
-
-    assert book.take_list(Listed(6, ()), 0) == []
-    assert book.take_list(Listed(7, (parse_policy(policy(ONE, 1, 7)),)), book.newest) == []
-    book.take_gone("p", "u", 9)
-    assert book.take_list(Listed(8, (parse_policy(policy(ONE, 1, 7)),)), 7) == []
 
 
 def test_events_watched_before_a_list_do_not_restore_a_deleted_policy(book: PolicyRegistry):
@@ -305,12 +275,6 @@ def test_a_state_from_before_the_write_is_no_reason_to_write_again(book: PolicyR
     assert due(book) is None
 
 
-def test_a_message_without_end_is_cut(book: PolicyRegistry):
-    book.take(parse_policy(policy({f"field-{i}": 1 for i in range(1000)})))
-
-    assert len(due(book)["conditions"][0]["message"]) == 4096
-
-
 def test_an_object_without_anything_is_refused_and_no_defect():
     judged = parse_policy({})
 
@@ -318,18 +282,6 @@ def test_an_object_without_anything_is_refused_and_no_defect():
 
 
 # Odd objects
-
-
-def test_a_status_that_calls_nothing_accepted_changes_nothing(book: PolicyRegistry):
-    seen = policy(ONE, 2, 9, accepted={"generation": 1})
-
-    assert book.take(parse_policy(seen)) == [PolicyObserved(most(1, 2))]
-    assert due(book)["accepted"] == {"generation": 2, "spec": ONE}
-
-
-def test_a_version_that_no_server_counts_to_is_none():
-    assert version({"resourceVersion": "9" * 5000}) == 0
-    assert version({"resourceVersion": "18446744073709551615"}) == 2**64 - 1
 
 
 def test_what_reading_a_policy_raises_refuses_it(monkeypatch: pytest.MonkeyPatch):
@@ -379,17 +331,6 @@ def test_a_policy_above_the_limit_takes_effect_when_another_is_deleted(book: Pol
     assert isinstance(events[1], PolicyObserved)
     assert events[1].policy.name == "p64"
     assert book.refused() == {}
-
-
-def test_what_is_in_force_is_counted_by_how_new_it_is(book: PolicyRegistry):
-    book.take(parse_policy(policy(ONE, 1, 1)))
-    assert book.count_by_state() == {"current": 1, "behind": 0, "none": 0}
-
-    book.take(parse_policy(policy(BAD, 2, 2)))
-    assert book.count_by_state() == {"current": 0, "behind": 1, "none": 0}
-
-    book.take(parse_policy(policy(BAD, 1, 3, uid="another")))
-    assert book.count_by_state() == {"current": 0, "behind": 0, "none": 1}
 
 
 # A history that was replaced

@@ -108,13 +108,3 @@ def test_conditions_of_others_leave_room_for_ours(book: PolicyRegistry):
     found = [each["type"] for each in due(book)["conditions"]]
 
     assert found == ["Accepted", "Stopped", "T0", "T1", "T2", "T3", "T4", "T5"]
-
-
-def test_the_status_says_nothing_of_a_stop_that_has_ended(book: PolicyRegistry):
-    before = policy(STOP)
-    book.take(parse_policy(before))
-    before["status"] = due(book)
-
-    book.take(parse_policy({**policy(ONE, 2, 2), "status": before["status"]}))
-
-    assert [each["type"] for each in due(book)["conditions"]] == ["Accepted"]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, ApiResource
-from scheduler.model.events import BudgetGone, Event, NamespaceGone, NodeGone, PodGone, PodObserved
+from scheduler.model.events import PodGone, PodObserved
 from tests.kube.fixtures import Heard, Start, View, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
@@ -58,28 +57,6 @@ async def test_watches_what_happens_later(api: FakeApi, view: View, start: Start
     observed = view.events[1]
     assert isinstance(observed, PodObserved)
     assert observed.pod.status.nominated_node_name == "n1"
-
-
-@pytest.mark.parametrize(
-    ("resource", "name", "want_gone"),
-    [
-        pytest.param(NODES, "n1", NodeGone("n1"), id="nodes"),
-        pytest.param(NAMESPACES, "ns", NamespaceGone("ns"), id="namespaces"),
-        pytest.param(PDBS, "ns/b", BudgetGone("ns/b"), id="budgets"),
-    ],
-)
-async def test_watches_other_kinds_as_well(
-    api: FakeApi, view: View, start: Start, resource: ApiResource[Any], name: str, want_gone: Event
-):
-    namespace, _, last = name.rpartition("/")
-    await start(resource)
-
-    api.store.put(resource.name, {"metadata": {"name": last, "namespace": namespace}})
-    api.store.remove(resource.name, name)
-    await until(lambda: len(view.events) == 2)
-
-    assert type(view.events[0]) is resource.observed
-    assert view.events[1] == want_gone
 
 
 async def test_a_finished_pod_is_reported_as_gone(api: FakeApi, view: View, start: Start):
@@ -198,16 +175,6 @@ async def test_repeated_events_are_reported_once(api: FakeApi, view: View, start
     await settle()
 
     assert len(view.events) == 1
-
-
-async def test_lines_that_arrive_in_pieces_are_joined(api: FakeApi, view: View, start: Start):
-    await start()
-    await until(lambda: api.watches == 1)
-    api.piece_bytes = 7
-
-    api.store.put("pods", pod("a"))
-    api.store.put("pods", pod("b"))
-    await until(lambda: view.equals(api))
 
 
 async def test_a_line_of_several_megabytes_is_read(api: FakeApi, view: View, start: Start):

@@ -58,18 +58,6 @@ async def test_a_replaced_object_that_cannot_be_read_is_reported_as_gone(
     assert view.pods == {}
 
 
-async def test_an_object_that_can_be_decoded_again_is_reported_again(
-    api: FakeApi, view: View, start: Start
-):
-    api.store.put("pods", {**pod("a"), "spec": 7})
-    informer = await start()
-
-    api.store.put("pods", pod("a"))
-    await until(lambda: view.equals(api))
-
-    assert informer.health().undecodable == 0
-
-
 async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(
     api: FakeApi, view: View, start: Start, waits: Waits
 ):
@@ -85,16 +73,6 @@ async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(
     api.forbidden.clear()
     await until(lambda: informer.synced.is_set() and informer.health().problem == "")
     assert waits.slept[:4] == [0.5, 1.0, 2.0, 4.0]
-
-
-async def test_a_busy_server_is_retried_after_the_time_it_requests(
-    api: FakeApi, start: Start, waits: Waits
-):
-    api.inject(Fault("GET", "/pods", status=429, headers={"Retry-After": "7"}))
-
-    await start()
-
-    assert waits.slept == [7.0]
 
 
 @pytest.mark.parametrize(

@@ -185,22 +185,6 @@ async def test_a_problem_is_reported_once_until_it_changes(
     ]
 
 
-async def test_a_problem_that_occurs_again_is_reported_again(
-    api: FakeApi, start: Start, heard: Heard
-):
-    api.inject(Fault("GET", WATCH, status=503))
-    await start()
-    await until(lambda: api.watches == 1)
-    api.store.put("pods", pod("a"))
-    await settle()
-
-    api.inject(Fault("GET", WATCH, status=503))
-    api.close_watches()
-    await until(lambda: len(heard.interruptions) == 2)
-
-    assert heard.interruptions[0] == heard.interruptions[1]
-
-
 async def test_an_empty_line_is_no_event(api: FakeApi, start: Start, view: View, heard: Heard):
     await start()
     await until(lambda: api.watches == 1)
@@ -293,32 +277,6 @@ async def test_a_version_that_decreases_within_a_watch_is_noticed(
     await until(lambda: view.equals(api))
 
     assert any("went backwards" in each for each in heard.interruptions)
-
-
-async def test_an_older_state_is_not_taken(api: FakeApi, start: Start, view: View):
-    made = api.store.put("pods", pod("a"))
-    await start()
-    await until(lambda: api.watches == 1)
-    api.store.put("pods", pod("a", nominatedNodeName="n1"))
-    await until(lambda: len(view.events) == 2)
-
-    api.say(json.dumps({"type": "MODIFIED", "object": made}).encode() + b"\n")
-    await settle()
-
-    assert len(view.events) == 2
-
-
-async def test_a_watch_that_works_is_not_doubted(api: FakeApi, start: Start, heard: Heard):
-    await start(quiet_seconds=0.2)
-    for number in range(6):
-        await asyncio.sleep(0.05)
-        api.store.put("pods", pod(f"p{number}"))
-        await settle()
-    api.close_watches()
-    await until(lambda: api.watches == 1)
-    await settle()
-
-    assert lists(heard) == 1
 
 
 # Drift, and an outage that ends

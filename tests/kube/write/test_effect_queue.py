@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube.write.effect_queue import EffectQueue, Lane, QueuedEffect, shares
+from scheduler.kube.write.effect_queue import EffectQueue, Lane, QueuedEffect
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -92,17 +92,6 @@ def test_the_more_important_lane_is_sent_first():
     assert taken(queue) == [bind("e"), evict("c"), nominate("d"), condition("b"), announce("a")]
 
 
-def test_one_lane_does_not_use_the_slots_of_the_others():
-    queue = EffectQueue(64, lambda: 0.0)
-    for number in range(100):
-        queue.add(bind(f"b{number}"))
-
-    assert len(taken(queue)) == 48
-    for effect in (evict("c"), condition("b"), announce("a")):
-        queue.add(effect)
-    assert taken(queue) == [evict("c"), condition("b"), announce("a")]
-
-
 def test_an_important_lane_finds_places_though_others_are_full():
     queue = EffectQueue(64, lambda: 0.0)
     for number in range(100):
@@ -143,12 +132,6 @@ def test_bindings_leave_every_fourth_turn_to_what_must_be_written_before_others(
     assert kinds == "bbbcbbbcbbbc"
 
 
-def test_pods_with_claims_are_bound_as_they_come_also_in_a_burst():
-    bound = burst(400, decided_per_second=1500, answered_per_second=850)
-
-    assert bound[len(bound) // 2] <= 0.6 * bound[-1]
-
-
 def burst(pods: int, decided_per_second: float, answered_per_second: float) -> list[float]:
     """Return when the pods of a burst are bound: three requests for the claims, one binds."""
     places = 64
@@ -172,15 +155,6 @@ def burst(pods: int, decided_per_second: float, answered_per_second: float) -> l
             number += pods
             heapq.heappush(due, (now + requests * places / answered_per_second, number, entry))
     return bound
-
-
-def test_a_job_knows_since_when_it_waits():
-    now = iter([1.0, 2.0])
-    queue = EffectQueue(64, lambda: next(now))
-    for effect in (announce("a"), announce("b")):
-        queue.add(effect)
-
-    assert [take(queue).since for _ in range(2)] == [1.0, 2.0]
 
 
 def test_extenders_have_places_of_their_own():
@@ -277,17 +251,6 @@ def test_all_unsent_effects_can_be_removed():
     assert queue.take() is None
     queue.done(sent)
     assert queue.sent == 0
-
-
-@pytest.mark.parametrize("places", [4, 5, 8, 16, 64, 1000])
-def test_shares_include_every_lane(places: int):
-    assert min(shares(places).values()) >= 1
-    assert sum(shares(places).values()) <= places
-
-
-def test_too_few_places_are_refused():
-    with pytest.raises(ValueError, match="at least 4"):
-        EffectQueue(3, lambda: 0.0)
 
 
 EFFECTS = st.builds(

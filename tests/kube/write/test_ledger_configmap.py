@@ -3,13 +3,12 @@
 The file is longer than others because writes and looks are about one object and its versions.
 """
 
-import asyncio
 import contextlib
 
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.write.ledger_configmap import KEY, LOOK_SECONDS, LedgerStore
+from scheduler.kube.write.ledger_configmap import KEY, LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.kube.write.writer_settings import Patience
 from scheduler.model.effects import Effect, Evict, SaveLedger
@@ -174,15 +173,6 @@ async def test_a_write_that_something_else_has_answered_is_not_taken_for_done(
     assert stored(api) == 2
 
 
-async def test_a_deleted_config_map_is_created_again(api: FakeApi, instance: Instance):
-    await instance.remember("a")
-    api.store.remove("configmaps", MAP)
-
-    assert isinstance(await instance.remember("a", "b"), EffectDone)
-
-    assert stored(api) == 2
-
-
 async def test_without_the_right_to_write_it_fails(
     api: FakeApi, instance: Instance, outcomes: Outcomes
 ):
@@ -307,14 +297,6 @@ async def test_an_instance_that_does_not_lead_writes_nothing(api: FakeApi, leade
     assert len(api.requests) == 1
 
 
-async def test_a_leader_that_stops_leaves_the_ledger_as_it_was(api: FakeApi, leader: Instance):
-    change(api, None)
-
-    await leader.store.look_last(leader.client, lambda: True)
-
-    assert stored(api) == 2
-
-
 async def test_nothing_is_written_where_nothing_was_counted(api: FakeApi, instance: Instance):
     await instance.store.load(instance.client)
 
@@ -358,19 +340,6 @@ async def test_a_ledger_that_cannot_be_restored_is_told_and_tried_again(
 
     assert [kind for kind, _ in heard.ledger] == ["changed", "not restored", "changed"]
     assert stored(api) == 2
-
-
-async def test_the_looks_go_on_until_they_are_cancelled(
-    api: FakeApi, leader: Instance, waits: Waits
-):
-    keeping = asyncio.create_task(leader.store.keep(leader.client, lambda: True, waits.sleeper))
-
-    for data in ({}, None, {KEY: "x"}):
-        change(api, data)
-        await until(lambda: "gold" in str(api.store.all("configmaps")))
-
-    keeping.cancel()
-    assert set(waits.slept) == {LOOK_SECONDS}
 
 
 # Strict evictions

@@ -62,16 +62,6 @@ async def test_a_pod_that_another_one_bound_is_a_conflict(
     assert 'already assigned to node "n2"' in outcomes[0].failure.message
 
 
-async def test_a_pod_that_is_on_our_node_already_is_bound(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a", node="n1"))
-
-    await write(bind(api))
-
-    assert outcomes.kinds() == ["done"]
-
-
 async def test_a_pod_that_is_being_deleted_is_a_conflict(
     api: FakeApi, write: Write, outcomes: Outcomes
 ):
@@ -84,16 +74,6 @@ async def test_a_pod_that_is_being_deleted_is_a_conflict(
     assert outcomes.kinds() == ["conflict"]
     assert "is being deleted" in outcomes[0].failure.message
     assert writes(api) == ["create pods/binding"]
-
-
-async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, outcomes: Outcomes):
-    api.store.put("pods", pod("a"))
-    effect = bind(api)
-    api.store.remove("pods", "default/a")
-
-    await write(effect)
-
-    assert outcomes.kinds() == ["gone"]
 
 
 async def test_another_pod_of_the_same_name_is_not_bound(
@@ -199,22 +179,6 @@ async def test_the_transition_time_is_written_once(api: FakeApi, write: Write, o
     first, second = (each.body["status"]["conditions"][0] for each in api.requests)
     assert "lastTransitionTime" in first
     assert "lastTransitionTime" not in second
-
-
-@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
-async def test_the_condition_of_a_deleted_pod_is_not_written(
-    api: FakeApi, write: Write, outcomes: Outcomes, replaced: bool
-):
-    api.store.put("pods", pod("a"))
-    effect = SetCondition(ref(api), "Unschedulable", "why", 1)
-    api.store.remove("pods", "default/a")
-    if replaced:
-        api.store.put("pods", pod("a"), uid="another")
-
-    await write(effect)
-
-    assert outcomes.kinds() == ["gone"]
-    assert len(api.requests) == 1
 
 
 async def test_a_conflicting_patch_is_tried_again(api: FakeApi, write: Write, outcomes: Outcomes):

@@ -143,34 +143,6 @@ async def test_no_extender_is_asked_about_a_deleted_pod(
     assert server.calls == []
 
 
-async def test_extenders_are_not_asked_by_one_that_does_not_lead(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    effect = ask(api)
-
-    await execute(effect, leads=False)
-
-    failure = Failure(FailureKind.ABANDONED, "not sent: another instance leads")
-    assert outcomes == [EffectFailed(effect, failure)]
-    assert server.calls == []
-
-
-async def test_stopping_does_not_wait_for_an_extender(
-    api: FakeApi, submit: Submit, server: ExtenderServer, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    server.hold()
-    writer = await submit(ask(api), http_timeout_seconds=60.0)
-    await until(lambda: bool(server.calls))
-
-    await writer.drain(60.0)
-
-    (outcome,) = outcomes
-    assert isinstance(outcome, EffectFailed)
-    assert outcome.failure.kind is FailureKind.ABANDONED
-
-
 async def test_an_extender_binds(
     api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
 ):

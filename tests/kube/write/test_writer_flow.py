@@ -1,7 +1,6 @@
 """How the writer behaves with many effects: order, priority, stopping, and no outcome lost."""
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
@@ -199,34 +198,6 @@ async def test_an_event_that_waits_has_the_time_of_its_cause(
     assert times == {"2026-01-01T00:00:00.250000Z"}
 
 
-async def test_repeats_are_counted_and_written_when_they_have_doubled(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
-    minutes = itertools.count()
-    writer = begin(clock=lambda: NOW + 60 * next(minutes))
-    target = add(api, "a")
-
-    for number in range(9):
-        writer.submit(announce(target))
-        await until(lambda number=number: len(outcomes) == number + 1)
-
-    (event,) = api.store.all("events")
-    assert event["series"]["count"] == 8
-    assert [each.verb for each in api.requests] == ["create", "patch", "patch", "patch"]
-
-
-async def test_an_event_whose_answer_is_lost_is_written_once(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
-    api.inject(Fault("POST", "/events", lose=True))
-
-    begin().submit(announce(add(api, "a")))
-    await until(lambda: outcomes)
-
-    assert kinds(outcomes) == {"done": 1}
-    assert len(api.store.all("events")) == 1
-
-
 async def test_too_many_events_are_dropped(
     api: FakeApi, begin: Begin, outcomes: list[Event], heard: Heard
 ):
@@ -313,21 +284,6 @@ async def test_stopping_finishes_an_eviction_that_has_started(
 
     assert kinds(outcomes) == {"done": 1}
     assert api.store.get("pods", "default/a")["metadata"]["deletionTimestamp"]
-
-
-async def test_a_sink_that_submits_again_is_served(client: Client, api: FakeApi, waits: Waits):
-    targets = [add(api, f"p{number}") for number in range(5)]
-    done = []
-
-    def sink(event: Event) -> None:
-        done.append(event)
-        if targets:
-            writer.submit(bind(targets.pop()))
-
-    writer = Writer(client, sink, lambda: True, lambda: NOW, waits.sleeper)
-    writer.submit(bind(targets.pop()))
-    await until(lambda: len(done) == 5)
-    await writer.drain(0)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.model.effects import ClearNomination, Evict, PodRef
-from tests.kube.fixtures import Heard, Outcomes, Waits, Write, bind, evict, ref, writes
+from scheduler.model.effects import Evict, PodRef
+from tests.kube.fixtures import Outcomes, Write, bind, evict, ref, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 
 
@@ -129,18 +129,6 @@ async def test_a_webhook_that_denies_as_if_something_existed_has_not_let_the_vic
     assert outcomes.kinds() == ["refused"]
 
 
-async def test_a_busy_server_is_retried_after_the_time_it_requests(
-    api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits
-):
-    api.store.put("pods", pod("a"))
-    api.inject(Fault("POST", "/binding", status=429, headers={"Retry-After": "2"}))
-
-    await write(bind(api), patience=5)
-
-    assert outcomes.kinds() == ["done"]
-    assert waits.slept == [2.0]
-
-
 async def test_a_server_that_requests_more_than_the_time_limit_is_unavailable(
     api: FakeApi, write: Write, outcomes: Outcomes
 ):
@@ -151,19 +139,6 @@ async def test_a_server_that_requests_more_than_the_time_limit_is_unavailable(
 
     assert outcomes.kinds() == ["unavailable"]
     assert len(api.requests) == 1
-
-
-async def test_pauses_grow(
-    api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits, heard: Heard
-):
-    api.store.put("pods", pod("a"))
-    api.inject(Fault("PATCH", "/status", times=4, status=503))
-
-    await write(ClearNomination(ref(api)), patience=60)
-
-    assert outcomes.kinds() == ["done"]
-    assert waits.slept == [0.05, 0.1, 0.2, 0.4]
-    assert heard.retries == ["patch pods/status"] * 4
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
@@ -177,20 +152,6 @@ async def test_retries_end_after_the_time_limit(
 
     assert outcomes.kinds() == ["unavailable"]
     assert len(writes(api)) >= 2
-
-
-# Over a kept connection the binding may have arrived; then it is looked up without an end.
-@pytest.mark.parametrize("writing_client", ["cold"], indirect=True)
-async def test_a_server_that_is_not_there_is_unavailable(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    effect = bind(api)
-    await api.stop()
-
-    await write(effect, patience=0.25)
-
-    assert outcomes.kinds() == ["unavailable"]
 
 
 async def test_nothing_is_written_without_leadership(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.client.client import Client, Request
+from scheduler.kube.client.client import Client
 from scheduler.kube.write.executor import Patience
 from scheduler.kube.write.writer import Writer, WriterSettings
-from scheduler.model.effects import Bind, ClearNomination, Effect, RecordEvent, SetCondition
+from scheduler.model.effects import ClearNomination, Effect, RecordEvent, SetCondition
 from scheduler.model.events import EffectDone, Event
 from tests.kube.fixtures import NOW, Outcomes, Waits, bind, evict, ref, settle, until, writes
 from tests.support.fake_api import FakeApi, Fault, pod
@@ -108,21 +108,6 @@ async def test_what_cannot_happen_any_more_has_failed(api: FakeApi, made: Made, 
     assert outcomes.kinds() == ["unavailable"]
     assert api.requests[-1].verb == "get"
     await writer.drain(0)
-
-
-async def test_stopping_does_not_wait_for_a_late_binding(
-    api: FakeApi, made: Made, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    api.inject(Fault("POST", "/binding", times=1000, cut=True))
-    writer = made(outcomes.append, unsettled=60.0)
-    writer.submit(bind(api))
-    await asyncio.sleep(0.1)
-
-    async with asyncio.timeout(10):
-        await writer.drain(30)
-
-    assert outcomes.kinds() == ["abandoned"]
 
 
 # Evictions
@@ -318,23 +303,6 @@ async def test_an_exception_of_the_sink_is_reported_when_the_outcome_needs_no_re
     (replaced,) = failing.heard
     assert isinstance(replaced, EffectDone)
     assert len(failing.defects) == 1
-    await writer.drain(0)
-
-
-async def test_a_defect_does_not_close_the_connection(api: FakeApi, client: Client, waits: Waits):
-    api.store.put("pods", pod("a"))
-    await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
-    failing = Failing()
-    settings = WriterSettings(defect=failing.defects.append)
-    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.sleeper, settings)
-
-    writer.submit(Bind(ref(api), "n1", "s"))
-    await until(lambda: failing.defects)
-    told: list[Any] = []
-    post = Request("create", "events", "POST", "/apis/events.k8s.io/v1/namespaces/d/events", b"{}")
-
-    assert client.post(post, told.append)
-    await until(lambda: told)
     await writer.drain(0)
 
 
