@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from ssl import TLSVersion
-from typing import Any
 
 import pytest
 
@@ -44,9 +43,7 @@ def cluster(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_plan_names_the_pods_that_would_be_evicted(
-    cluster: str, capsys: pytest.CaptureFixture[str]
-):
+def test_plan_names_the_pods_that_would_be_evicted(cluster, capsys):
     code = main(["plan", "-f", cluster, "-o", "json"])
 
     (result,) = json.loads(capsys.readouterr().out)["results"]
@@ -74,9 +71,7 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return str(result["message"])
 
 
-def test_plan_decides_as_the_release_that_it_is_given(
-    cluster: str, capsys: pytest.CaptureFixture[str]
-):
+def test_plan_decides_as_the_release_that_it_is_given(cluster, capsys):
     assert PREEMPTS in planned(capsys, "-f", cluster, "--reference", "v1.37")
     assert PREEMPTS not in planned(capsys, "-f", cluster, "--reference", "v1.36")
 
@@ -89,9 +84,7 @@ def test_plan_decides_as_the_release_that_it_is_given(
         pytest.param("v1.36", ("--reference", "v1.37"), True, id="that the flag names"),
     ],
 )
-def test_plan_decides_as_the_release(
-    config: str, flags: tuple[str, ...], newer: bool, tmp_path: Path, capsys: Any
-):
+def test_plan_decides_as_the_release(config, flags, newer, tmp_path, capsys):
     snapshot = tmp_path / "snapshot.yaml"
     snapshot.write_text(CLUSTER.replace("kind: List", "kind: List\nreference: v1.37"))
     arguments = ["-f", str(snapshot), *flags]
@@ -104,7 +97,7 @@ def test_plan_decides_as_the_release(
     assert (PREEMPTS in planned(capsys, *arguments)) is newer
 
 
-def test_plan_honours_preemption_policies(capsys: pytest.CaptureFixture[str]):
+def test_plan_honours_preemption_policies(capsys):
     arguments = ["plan", "-f", str(EXAMPLE), "-o", "json", "--explain", "--at"]
 
     main([*arguments, "2026-01-01T12:00:00Z"])
@@ -123,7 +116,7 @@ def test_plan_honours_preemption_policies(capsys: pytest.CaptureFixture[str]):
     assert "per owner (until 2026-01-01T13:05:00Z)" in later[1]["message"]
 
 
-def test_plan_settles_until_nothing_changes(cluster: str, capsys: pytest.CaptureFixture[str]):
+def test_plan_settles_until_nothing_changes(cluster, capsys):
     main(["plan", "-f", cluster, "-o", "json", "--settle"])
 
     answer = json.loads(capsys.readouterr().out)
@@ -149,9 +142,7 @@ def test_plan_settles_until_nothing_changes(cluster: str, capsys: pytest.Capture
         ),
     ],
 )
-def test_plan_refuses_bad_input_in_one_line(
-    text: str, want: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_plan_refuses_bad_input_in_one_line(text, want, tmp_path, capsys):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
 
@@ -163,9 +154,7 @@ def test_plan_refuses_bad_input_in_one_line(
     assert want in complaint
 
 
-def test_plan_says_which_document_makes_no_pods(
-    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_plan_says_which_document_makes_no_pods(cluster, tmp_path, capsys):
     path = tmp_path / "foo.yaml"
     path.write_text("---\napiVersion: v1\nkind: Foo\nmetadata: {name: x}\n")
 
@@ -177,7 +166,7 @@ def test_plan_says_which_document_makes_no_pods(
 
 
 def test_certificates_of_an_extender_that_cannot_be_used_are_one_clear_line(
-    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster, tmp_path, capsys
 ):
     config = tmp_path / "config.yaml"
     config.write_text(f"{CONFIG}extenders: [{{tlsConfig: {{caFile: /nowhere}}}}]\n")
@@ -189,7 +178,7 @@ def test_certificates_of_an_extender_that_cannot_be_used_are_one_clear_line(
     assert capsys.readouterr().err == want
 
 
-def test_run_writes_the_effective_configuration(tmp_path: Path):
+def test_run_writes_the_effective_configuration(tmp_path):
     path = tmp_path / "effective.yaml"
 
     code = main(["run", "--write-config-to", str(path), "--leader-elect=false"])
@@ -233,7 +222,7 @@ def parsed(arguments: list[str]) -> ProcessOptions:
     return run.options(parsed, run.settings(parsed))
 
 
-def test_run_logs_its_flags_with_their_effective_values(tmp_path: Path):
+def test_run_logs_its_flags_with_their_effective_values(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

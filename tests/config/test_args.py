@@ -1,7 +1,5 @@
 """Settings of single plugins: every field arrives, kinds are checked, strangers pass."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.args import (
@@ -12,7 +10,6 @@ from scheduler.config.args import (
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
-    PluginArgs,
     PodTopologySpreadArgs,
     PreemptiveSchedulerArgs,
     ResourceWeight,
@@ -20,7 +17,6 @@ from scheduler.config.args import (
     ShapePoint,
     VolumeBindingArgs,
 )
-from scheduler.config.settings import ProfileSettings
 from scheduler.model.api.objects import (
     NodeAffinity,
     NodeSelector,
@@ -201,21 +197,17 @@ def _entry(plugin: str, args: str) -> str:
         pytest.param("NodePorts", "5", ForeignArgs(5), id="a plugin without settings"),
     ],
 )
-def test_reads_every_field(
-    profile: Callable[..., ProfileSettings], plugin: str, args: str, want: PluginArgs
-):
+def test_reads_every_field(profile, plugin, args, want):
     assert profile(_entry(plugin, args)).args[plugin] == want
 
 
-def test_an_entry_without_args_is_the_default(profile: Callable[..., ProfileSettings]):
+def test_an_entry_without_args_is_the_default(profile):
     args = profile("{pluginConfig: [{name: VolumeBinding}, {name: Foreign}]}").args
 
     assert (args["VolumeBinding"], args["Foreign"]) == (VolumeBindingArgs(), ForeignArgs(None))
 
 
-def test_settings_are_there_for_plugins_that_are_enabled(
-    profile: Callable[..., ProfileSettings],
-):
+def test_settings_are_there_for_plugins_that_are_enabled(profile):
     fields = """{plugins: {multiPoint: {disabled: [{name: "*"}], enabled: [
         {name: PrioritySort}, {name: DefaultBinder}, {name: VolumeBinding}]}},
         pluginConfig: [{name: InterPodAffinity}]}"""
@@ -226,7 +218,7 @@ def test_settings_are_there_for_plugins_that_are_enabled(
     }
 
 
-def test_default_lists_are_not_shared(profile: Callable[..., ProfileSettings]):
+def test_default_lists_are_not_shared(profile):
     terms = "requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [null, null]}"
     found = profile(_entry("NodeAffinity", f"{{addedAffinity: {{{terms}}}}}"))
 

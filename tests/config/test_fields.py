@@ -1,7 +1,5 @@
 """Every field outside of profiles arrives, and values of a wrong type are named."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.settings import (
@@ -10,7 +8,6 @@ from scheduler.config.settings import (
     ExtenderTLS,
     LeaderElection,
     ManagedResource,
-    Settings,
 )
 
 
@@ -155,7 +152,7 @@ from scheduler.config.settings import (
         pytest.param("extenders: [null]", "extenders", (Extender(),), id="an extender of null"),
     ],
 )
-def test_reads_every_field(parse: Callable[..., Settings], body: str, attribute: str, want: object):
+def test_reads_every_field(parse, body, attribute, want):
     assert getattr(parse(body), attribute) == want
 
 
@@ -169,15 +166,13 @@ def test_reads_every_field(parse: Callable[..., Settings], body: str, attribute:
         pytest.param("qps: 50, burst: 10", 50.0, 10, id="both"),
     ],
 )
-def test_limits_the_client_only_when_configured(
-    parse: Callable[..., Settings], fields: str, want_qps: float | None, want_burst: int | None
-):
+def test_limits_the_client_only_when_configured(parse, fields, want_qps, want_burst):
     client = parse(f"clientConnection: {{{fields}}}").client_connection
 
     assert (client.qps, client.burst) == (want_qps, want_burst)
 
 
-def test_ignorable_extenders_are_called_last(parse: Callable[..., Settings]):
+def test_ignorable_extenders_are_called_last(parse):
     body = """
         extenders:
         - {urlPrefix: a, ignorable: true}

@@ -1,11 +1,8 @@
 """Profiles among each other, and what extenders do to them."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.args import NodeResourcesFitArgs
-from scheduler.config.settings import Settings
 
 _EXTRA = {"OtherSort": frozenset({"queueSort"})}
 _TAKES_GPU = """
@@ -14,7 +11,7 @@ extenders:
 """
 
 
-def test_profiles_keep_their_names_and_shares(parse: Callable[..., Settings]):
+def test_profiles_keep_their_names_and_shares(parse):
     body = "profiles: [{schedulerName: a, percentageOfNodesToScore: 5}, {schedulerName: b}]"
 
     found = parse(body)
@@ -42,7 +39,7 @@ _SORT_ARGS = "pluginConfig: [{name: PrioritySort, args: %s}]"
         pytest.param(_SORT_ARGS % "null", "plugins: {}", id="without settings"),
     ],
 )
-def test_profiles_may_share_the_queue_when(parse: Callable[..., Settings], first: str, second: str):
+def test_profiles_may_share_the_queue_when(parse, first, second):
     assert len(parse(_two(first, second)).profiles) == 2
 
 
@@ -85,13 +82,11 @@ def test_profiles_may_share_the_queue_when(parse: Callable[..., Settings], first
         ),
     ],
 )
-def test_profiles_cannot_share_the_queue_when(
-    problems: Callable[..., list[str]], first: str, second: str, want: str
-):
+def test_profiles_cannot_share_the_queue_when(problems, first, second, want):
     assert problems(_two(first, second), extra_plugins=_EXTRA) == [want]
 
 
-def test_extenders_replace_what_the_fit_filter_ignores(parse: Callable[..., Settings]):
+def test_extenders_replace_what_the_fit_filter_ignores(parse):
     mine = "[{name: NodeResourcesFit, args: {ignoredResources: ['not a name']}}]"
 
     found = parse(f"profiles: [{{pluginConfig: {mine}}}]{_TAKES_GPU}")
@@ -100,9 +95,7 @@ def test_extenders_replace_what_the_fit_filter_ignores(parse: Callable[..., Sett
     assert fit == NodeResourcesFitArgs(ignored_resources=("a.b/gpu",))
 
 
-def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(
-    problems: Callable[..., list[str]],
-):
+def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(problems):
     off = "plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}"
 
     assert problems(f"profiles: [{{{off}}}]{_TAKES_GPU}") == [
@@ -110,7 +103,7 @@ def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(
     ]
 
 
-def test_all_problems_are_named_at_once_in_file_order(problems: Callable[..., list[str]]):
+def test_all_problems_are_named_at_once_in_file_order(problems):
     body = """\
         paralelism: 3
         parallelism: 0

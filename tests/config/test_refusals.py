@@ -3,12 +3,9 @@
 A document without a problem is accepted.
 """
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.field_errors import ConfigError
-from scheduler.config.settings import Settings
 from tests.support.refusals import cases
 
 #: Stands for the long words of Kubernetes, and for a domain that no quota can name.
@@ -364,9 +361,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("body", "want"), CASES)
-def test_every_problem_is_named_with_its_path(
-    parse: Callable[..., Settings], body: str, want: list[str]
-):
+def test_every_problem_is_named_with_its_path(parse, body, want):
     for token, text in WORDS.items():
         body, want = body.replace(token, text), [each.replace(token, text) for each in want]
     found: list[str] = []

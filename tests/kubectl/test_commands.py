@@ -20,8 +20,6 @@ from scheduler.kubectl.output import Output
 from scheduler.model.rest.cluster import PendingPodView
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import AttemptView, PodExplanation
-from tests.kubectl.conftest import Run
-from tests.support.api_stand_in import StandIn
 
 GOLDEN = Path(__file__).parent / "golden"
 DEPLOYMENT = """\
@@ -60,9 +58,7 @@ def manifest(tmp_path: Path) -> str:
         pytest.param(["version"], id="version"),
     ],
 )
-async def test_a_command_prints_what_its_golden_file_says(
-    run: Run, url: str, argv: list[str], request: pytest.FixtureRequest
-):
+async def test_a_command_prints_what_its_golden_file_says(run, url, argv, request):
 
     printed = await run(*argv, "--server", url)
 
@@ -70,7 +66,7 @@ async def test_a_command_prints_what_its_golden_file_says(
     check(request.node.callspec.id, printed.text)
 
 
-async def test_a_plan_that_evicts_ends_with_3(run: Run, url: str, manifest: str):
+async def test_a_plan_that_evicts_ends_with_3(run, url, manifest):
     printed = await run("plan", "-f", manifest, "--server", url)
 
     assert printed.code == 3
@@ -78,14 +74,14 @@ async def test_a_plan_that_evicts_ends_with_3(run: Run, url: str, manifest: str)
     check("plan", printed.text)
 
 
-async def test_the_difference_of_a_plan_is_printed_by_node(run: Run, url: str, manifest: str):
+async def test_the_difference_of_a_plan_is_printed_by_node(run, url, manifest):
     printed = await run("plan", "-f", manifest, "--diff", "--server", url)
 
     assert printed.code == 3
     check("plan-diff", printed.text)
 
 
-async def test_a_plan_that_evicts_nothing_ends_with_0(run: Run, url: str, tmp_path: Path):
+async def test_a_plan_that_evicts_nothing_ends_with_0(run, url, tmp_path):
     path = tmp_path / "low.yaml"
     path.write_text(DEPLOYMENT.replace("100000", "0").replace("4", "2"))
 
@@ -95,9 +91,7 @@ async def test_a_plan_that_evicts_nothing_ends_with_0(run: Run, url: str, tmp_pa
     assert printed.text.endswith("2 pods: 2 Scheduled; nothing is evicted.\n")
 
 
-async def test_a_plan_reads_standard_input_and_lists(
-    run: Run, url: str, scheduler: StandIn, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_plan_reads_standard_input_and_lists(run, url, scheduler, monkeypatch):
     items = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}} for name in ("a", "b")]
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"kind": "List", "items": items})))
 
@@ -116,7 +110,7 @@ async def test_a_plan_reads_standard_input_and_lists(
     ],
 )
 async def test_a_bad_file_is_refused_before_anything_is_asked(
-    run: Run, url: str, scheduler: StandIn, tmp_path: Path, content: str, problem: str
+    run, url, scheduler, tmp_path, content, problem
 ):
     path = tmp_path / "bad.yaml"
     path.write_text(content)
@@ -129,14 +123,14 @@ async def test_a_bad_file_is_refused_before_anything_is_asked(
 @pytest.mark.parametrize(
     "argv", [["why", "api-0", "-n", "prod"], ["preemptions"], ["policies"], ["version"]]
 )
-async def test_documents_are_printed_as_json_and_yaml(run: Run, url: str, argv: list[str]):
+async def test_documents_are_printed_as_json_and_yaml(run, url, argv):
     as_json = await run(*argv, "-o", "json", "--server", url)
     as_yaml = await run(*argv, "-o", "yaml", "--server", url)
 
     assert json.loads(as_json.text) == yaml.safe_load(as_yaml.text)
 
 
-async def test_all_pages_are_one_document(run: Run, url: str, scheduler: StandIn):
+async def test_all_pages_are_one_document(run, url, scheduler):
     one = scheduler.world.preemptions[0]
     scheduler.world.preemptions = [one] * 1_200
 
@@ -147,14 +141,14 @@ async def test_all_pages_are_one_document(run: Run, url: str, scheduler: StandIn
     assert "continue" not in document
 
 
-async def test_a_pipe_gets_uncut_tables_without_colours(run: Run, url: str):
+async def test_a_pipe_gets_uncut_tables_without_colours(run, url):
     printed = await run("why", "api-0", "-n", "prod", "--server", url, width=None)
 
     assert "…" not in printed.text
     assert "\x1b" not in printed.text
 
 
-async def test_preemptions_of_one_namespace_are_those_that_concern_it(run: Run, url: str):
+async def test_preemptions_of_one_namespace_are_those_that_concern_it(run, url):
     concerned = await run("preemptions", "-n", "batch", "--server", url)
     other = await run("preemptions", "-n", "team-z", "--server", url)
     everything = await run("preemptions", "-n", "team-z", "-A", "--server", url)
@@ -164,7 +158,7 @@ async def test_preemptions_of_one_namespace_are_those_that_concern_it(run: Run, 
     assert everything.text == concerned.text
 
 
-async def test_a_preemption_without_a_comparison_says_why(run: Run, url: str, scheduler: StandIn):
+async def test_a_preemption_without_a_comparison_says_why(run, url, scheduler):
     found = scheduler.world.preemptions
     scheduler.world.preemptions = [
         msgspec.structs.replace(each, candidates=(), candidates_total=0, criterion="")
@@ -176,7 +170,7 @@ async def test_a_preemption_without_a_comparison_says_why(run: Run, url: str, sc
     assert "No comparison of candidates was recorded" in printed.text
 
 
-async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, scheduler: StandIn):
+async def test_names_that_the_user_may_not_see_are_counted(run, url, scheduler):
     scheduler.switches.hide_names = True
 
     printed = await run("preemptions", "--server", url)
@@ -187,9 +181,7 @@ async def test_names_that_the_user_may_not_see_are_counted(run: Run, url: str, s
     assert "and 11 preemptions of namespaces in which you may not get pods" in top.text
 
 
-async def test_victims_without_names_are_counted_once(
-    run: Run, url: str, scheduler: StandIn, manifest: str
-):
+async def test_victims_without_names_are_counted_once(run, url, scheduler, manifest):
     scheduler.switches.hide_names = True
 
     printed = await run("plan", "-f", manifest, "--server", url)
@@ -211,7 +203,7 @@ async def test_victims_without_names_are_counted_once(
     ],
 )
 async def test_what_the_scheduler_says_of_an_object_names_its_file(
-    run: Run, url: str, scheduler: StandIn, tmp_path: Path, content: str, problem: str
+    run, url, scheduler, tmp_path, content, problem
 ):
     path = tmp_path / "web.yaml"
     path.write_text(content)
@@ -254,9 +246,7 @@ def test_a_pod_that_has_left_the_queue_shows_for_how_long_it_waited():
     ]
 
 
-async def test_text_of_the_server_cannot_control_the_terminal(
-    run: Run, url: str, scheduler: StandIn
-):
+async def test_text_of_the_server_cannot_control_the_terminal(run, url, scheduler):
     pending = scheduler.world.pending["prod/api-0"]
     hostile = "\x1b]0;evil\x07 \u202e\r\nx"
     scheduler.world.pending["prod/api-0"] = msgspec.structs.replace(pending, message=hostile)

@@ -73,14 +73,14 @@ ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
 # What is in force
 
 
-def test_a_policy_is_reported_when_it_appears_changes_and_disappears(book: PolicyRegistry):
+def test_a_policy_is_reported_when_it_appears_changes_and_disappears(book):
     assert book.take(parse_policy(policy(ONE, 1, 1))) == [PolicyObserved(most(1, 1))]
     assert book.take(parse_policy(policy(TWO, 2, 2))) == [PolicyObserved(most(2, 2))]
     assert book.take_gone("p", "u", 3) == [PolicyGone("p")]
     assert len(book) == 0
 
 
-def test_a_refused_generation_keeps_the_accepted_one_in_force(book: PolicyRegistry):
+def test_a_refused_generation_keeps_the_accepted_one_in_force(book):
     book.take(parse_policy(policy(ONE, 1, 1)))
 
     assert book.take(parse_policy(policy(BAD, 2, 2))) == []
@@ -89,7 +89,7 @@ def test_a_refused_generation_keeps_the_accepted_one_in_force(book: PolicyRegist
     assert book.refused() == {}
 
 
-def test_policies_are_counted_by_whether_they_are_in_force(book: PolicyRegistry):
+def test_policies_are_counted_by_whether_they_are_in_force(book):
     assert book.count_by_state() == {"current": 0, "behind": 0, "none": 0}
     book.take(parse_policy(policy(BAD, 1, 1)))
     assert book.count_by_state() == {"current": 0, "behind": 0, "none": 1}
@@ -101,25 +101,25 @@ def test_policies_are_counted_by_whether_they_are_in_force(book: PolicyRegistry)
     assert book.count_by_state() == {"current": 0, "behind": 1, "none": 0}
 
 
-def test_after_a_restart_the_status_shows_what_was_accepted(book: PolicyRegistry):
+def test_after_a_restart_the_status_shows_what_was_accepted(book):
     seen = policy(BAD, 2, 9, accepted={"generation": 1, "spec": ONE})
 
     assert book.take(parse_policy(seen)) == [PolicyObserved(most(1, 1))]
     assert due(book)["accepted"] == {"generation": 1, "spec": ONE}
 
 
-def test_a_generation_that_the_status_calls_accepted_is_validated_again(book: PolicyRegistry):
+def test_a_generation_that_the_status_calls_accepted_is_validated_again(book):
     assert book.take(parse_policy(policy(BAD, 2, 9, accepted={"generation": 1, "spec": BAD}))) == []
     assert book.take_gone("p", "u", 10) == []
 
 
-def test_a_policy_that_was_never_accepted_is_not_in_force(book: PolicyRegistry):
+def test_a_policy_that_was_never_accepted_is_not_in_force(book):
     assert book.take(parse_policy(policy(BAD))) == []
     assert len(book) == 1
     assert book.take_gone("p", "u", 2) == []
 
 
-def test_a_policy_of_the_same_name_inherits_nothing(book: PolicyRegistry):
+def test_a_policy_of_the_same_name_inherits_nothing(book):
     book.take(parse_policy(policy(ONE, 3, 1, uid="first")))
 
     assert book.take(parse_policy(policy(BAD, 1, 2, uid="second"))) == [PolicyGone("p")]
@@ -131,21 +131,21 @@ def test_a_policy_of_the_same_name_inherits_nothing(book: PolicyRegistry):
 # Lists
 
 
-def test_a_list_shows_which_policies_exist_and_which_are_deleted(book: PolicyRegistry):
+def test_a_list_shows_which_policies_exist_and_which_are_deleted(book):
     assert book.take_list(Listed(5, (parse_policy(policy(ONE, 1, 2)),)), book.newest) == [
         PolicyObserved(most(1))
     ]
     assert book.take_list(Listed(6, ()), book.newest) == [PolicyGone("p")]
 
 
-def test_events_watched_before_a_list_do_not_restore_a_deleted_policy(book: PolicyRegistry):
+def test_events_watched_before_a_list_do_not_restore_a_deleted_policy(book):
     book.take_list(Listed(8, ()), book.newest)
 
     assert book.take(parse_policy(policy(ONE, 1, 7))) == []
     assert book.take(parse_policy(policy(ONE, 1, 9))) == [PolicyObserved(most(1))]
 
 
-def test_without_their_definition_there_are_no_policies(book: PolicyRegistry):
+def test_without_their_definition_there_are_no_policies(book):
     book.take(parse_policy(policy(ONE, 1, 500)))
 
     assert book.clear() == [PolicyGone("p")]
@@ -155,7 +155,7 @@ def test_without_their_definition_there_are_no_policies(book: PolicyRegistry):
 # Status
 
 
-def test_the_status_shows_that_the_rules_are_in_force(book: PolicyRegistry):
+def test_the_status_shows_that_the_rules_are_in_force(book):
     book.take(parse_policy(policy(ONE, 4, 1)))
 
     assert due(book) == {
@@ -166,9 +166,7 @@ def test_the_status_shows_that_the_rules_are_in_force(book: PolicyRegistry):
     }
 
 
-def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(
-    book: PolicyRegistry,
-):
+def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(book):
     book.take(parse_policy(policy(ONE, 1, 1)))
     book.take(parse_policy(policy(BAD, 2, 2)))
 
@@ -181,7 +179,7 @@ def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(
     }
 
 
-def test_the_status_shows_that_nothing_is_in_force(book: PolicyRegistry):
+def test_the_status_shows_that_nothing_is_in_force(book):
     book.take(parse_policy(policy(BAD)))
 
     message = f"nothing is in force: {PROBLEM}"
@@ -191,7 +189,7 @@ def test_the_status_shows_that_nothing_is_in_force(book: PolicyRegistry):
     }
 
 
-def test_what_was_done_is_in_the_status(book: PolicyRegistry):
+def test_what_was_done_is_in_the_status(book):
     book.take(parse_policy(policy(ONE)))
     last = LastVictim("team", "web-0", "n1", "team/high", NOW)
 
@@ -208,7 +206,7 @@ def test_what_was_done_is_in_the_status(book: PolicyRegistry):
     }
 
 
-def test_a_status_that_is_as_it_should_be_is_not_written(book: PolicyRegistry):
+def test_a_status_that_is_as_it_should_be_is_not_written(book):
     book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)
@@ -221,7 +219,7 @@ def test_a_status_that_is_as_it_should_be_is_not_written(book: PolicyRegistry):
     assert due(restarted) is None
 
 
-def test_the_transition_time_does_not_change_with_the_message(book: PolicyRegistry):
+def test_the_transition_time_does_not_change_with_the_message(book):
     earlier = accepted("False", lastTransitionTime="2025-01-01T00:00:00Z")
     book.take(parse_policy(policy({"mode": "X"}, 2, 1, conditions=[earlier])))
     assert due(book)["conditions"][0]["lastTransitionTime"] == "2025-01-01T00:00:00Z"
@@ -230,21 +228,21 @@ def test_the_transition_time_does_not_change_with_the_message(book: PolicyRegist
     assert due(book)["conditions"][0]["lastTransitionTime"] == STAMP
 
 
-def test_conditions_of_others_are_kept(book: PolicyRegistry):
+def test_conditions_of_others_are_kept(book):
     other = {"type": "Reviewed", "status": "True"}
     book.take(parse_policy(policy(ONE, 1, 1, conditions=[other])))
 
     assert due(book)["conditions"] == [accepted(), other]
 
 
-def test_the_last_victim_outlives_a_restart(book: PolicyRegistry):
+def test_the_last_victim_outlives_a_restart(book):
     last = {"namespace": "team", "name": "web-0"}
     book.take(parse_policy(policy(ONE, 1, 1, lastVictim=last)))
 
     assert due(book)["lastVictim"] == last
 
 
-def test_the_figures_of_another_installation_are_no_reason_to_write(book: PolicyRegistry):
+def test_the_figures_of_another_installation_are_no_reason_to_write(book):
     book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)
@@ -255,7 +253,7 @@ def test_the_figures_of_another_installation_are_no_reason_to_write(book: Policy
     assert due(book, p=PolicyFigures(1))["victims"] == 1
 
 
-def test_a_status_that_was_removed_is_written_again(book: PolicyRegistry):
+def test_a_status_that_was_removed_is_written_again(book):
     book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)
@@ -265,7 +263,7 @@ def test_a_status_that_was_removed_is_written_again(book: PolicyRegistry):
     assert due(book) == status
 
 
-def test_a_state_from_before_the_write_is_no_reason_to_write_again(book: PolicyRegistry):
+def test_a_state_from_before_the_write_is_no_reason_to_write_again(book):
     book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 5)
@@ -284,7 +282,7 @@ def test_an_object_without_anything_is_refused_and_no_defect():
 # Odd objects
 
 
-def test_what_reading_a_policy_raises_refuses_it(monkeypatch: pytest.MonkeyPatch):
+def test_what_reading_a_policy_raises_refuses_it(monkeypatch):
     def raises(_: object) -> PreemptionPolicy:
         raise ZeroDivisionError("by nothing")
 
@@ -305,7 +303,7 @@ def numbered(name: str, created: int, version: int = 1) -> dict[str, Any]:
     return made
 
 
-def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: PolicyRegistry):
+def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book):
     all_of_them = [parse_policy(numbered(f"p{i}", 59 - i % 60)) for i in range(MAX_POLICIES + 2)]
     events = book.take_list(Listed(5, tuple(all_of_them)), 0)
 
@@ -321,7 +319,7 @@ def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: P
     )
 
 
-def test_a_policy_above_the_limit_takes_effect_when_another_is_deleted(book: PolicyRegistry):
+def test_a_policy_above_the_limit_takes_effect_when_another_is_deleted(book):
     many = tuple(parse_policy(numbered(f"p{i:02}", 0)) for i in range(MAX_POLICIES + 1))
     book.take_list(Listed(5, many), 0)
 
@@ -336,9 +334,7 @@ def test_a_policy_above_the_limit_takes_effect_when_another_is_deleted(book: Pol
 # A history that was replaced
 
 
-def test_a_list_that_is_older_than_what_was_known_before_it_was_asked_for_counts(
-    book: PolicyRegistry,
-):
+def test_a_list_that_is_older_than_what_was_known_before_it_was_asked_for_counts(book):
     book.take(parse_policy(policy(ONE, 1, 1_000_000)))
     book.wrote("p", "u", {"victims": 0}, 1_000_001)
 
@@ -351,7 +347,7 @@ def test_a_list_that_is_older_than_what_was_known_before_it_was_asked_for_counts
     ]
 
 
-def test_a_list_that_was_overtaken_by_a_change_does_not_count(book: PolicyRegistry):
+def test_a_list_that_was_overtaken_by_a_change_does_not_count(book):
     asked_at = book.newest
     book.take(parse_policy(policy(ONE, 1, 9)))
 

@@ -111,7 +111,7 @@ CLAIM = ClaimRef("default", "c", "u")
     "last",
     [bind("z"), release("z"), DeallocateClaim(ref("z"), CLAIM), DeleteClaim(ref("z"), CLAIM)],
 )
-def test_what_binds_a_pod_or_frees_something_overtakes_what_must_be_written_before(last: Effect):
+def test_what_binds_a_pod_or_frees_something_overtakes_what_must_be_written_before(last):
     queue = EffectQueue(64, lambda: 0.0)
     first = [bind_claims("a"), BindVolumes(ref("b"), "n1", (), ())]
     for effect in (*first, last):
@@ -187,7 +187,7 @@ def test_effects_of_one_pod_are_sent_in_the_order_in_which_they_were_added():
 @pytest.mark.parametrize(
     ("old_clears", "new_clears"), [(True, False), (False, True), (False, False)]
 )
-def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: bool):
+def test_a_newer_condition_replaces_an_unsent_one(old_clears, new_clears):
     queue = EffectQueue(64, lambda: 0.0)
     old = condition("a", "old", clear=old_clears)
     new = condition("a", "new", clear=new_clears)
@@ -261,9 +261,7 @@ EFFECTS = st.builds(
 
 
 @given(st.lists(st.one_of(EFFECTS, st.just("take"), st.just("done"))), st.integers(4, 9))
-def test_every_effect_is_taken_once_and_in_the_order_of_its_pod(
-    steps: list[Effect | str], places: int
-):
+def test_every_effect_is_taken_once_and_in_the_order_of_its_pod(steps, places):
     queue = EffectQueue(places, lambda: 0.0)
     came: list[Effect] = []
     went: list[Effect] = []
