@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from scheduler.cli import main
-from scheduler.config import load
 from tests.charts.rendering import CHART, VALUES, Helm, configuration, container, one
 
 pytestmark = pytest.mark.chart
@@ -27,17 +26,6 @@ def test_check_config_finds_nothing(helm: Helm, case: str, tmp_path: Path, capsy
     code = main.main(["check-config", str(path)])
 
     assert (code, capsys.readouterr().err) == (0, "")
-
-
-def test_the_lease_is_the_one_that_there_is_a_right_to(helm: Helm, tmp_path: Path):
-    path = written(helm, {"fullnameOverride": "second"}, tmp_path)
-
-    election = load.read(path).leader_election
-
-    assert (election.resource_namespace, election.resource_name) == (
-        "preemptive-scheduler",
-        "second",
-    )
 
 
 @pytest.mark.parametrize("case", VALUES)

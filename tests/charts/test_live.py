@@ -24,6 +24,7 @@ from tests.charts.rendering import (
     one,
 )
 from tests.integration import test_policy_admission
+from tests.support.refusals import BEYOND_THE_SCHEMA, VALID_POLICIES
 
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
@@ -131,7 +132,7 @@ def start(cluster: ControlPlane, namespace: str, folder: Path, process: str) -> 
     cluster.run(process, argv, {**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlane, scheduler: str):
+def test_the_installed_rbac_suffices_to_schedule(control_plane: ControlPlane, scheduler: str):
     label = {"chart": "live"}
     (node,) = control_plane.create_nodes(1, NodeShape(labels=label), prefix="chart-live")
     path = f"/api/v1/namespaces/{scheduler}/pods"
@@ -220,7 +221,7 @@ def judged(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Ite
     objects = admission(helm, values, "policies")
     for each in objects:
         control_plane.api.apply(each)
-    wrong = next(iter(test_policy_admission.BEYOND))
+    wrong = next(iter(BEYOND_THE_SCHEMA))
     pause = threading.Event()
     for _ in range(150):
         if refusal(control_plane, wrong):
@@ -243,7 +244,7 @@ def refusal(cluster: ControlPlane, spec: str) -> str:
 def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothing_else(
     control_plane: ControlPlane, judged: None
 ):
-    told = {spec: refusal(control_plane, spec) for spec in test_policy_admission.BEYOND}
+    told = {spec: refusal(control_plane, spec) for spec in BEYOND_THE_SCHEMA}
 
     assert [
         spec
@@ -251,7 +252,7 @@ def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothin
         if not (message.startswith("422 ") and "ValidatingAdmissionPolicy" in message)
     ] == []
     assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
-    right = {spec: refusal(control_plane, spec) for spec in test_policy_admission.VALID}
+    right = {spec: refusal(control_plane, spec) for spec in VALID_POLICIES}
     assert [message for message in right.values() if message] == []
     assert refusal(control_plane, "{stop: true, maxVictimPerPreemption: 1}") == ""
 

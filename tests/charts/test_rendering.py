@@ -1,12 +1,8 @@
-"""What the chart makes of values.
-
-The file is longer than others because each value of the chart has a test of what it renders.
-"""
+"""What the chart renders from values."""
 
 import re
 
 import pytest
-import yaml
 
 from tests.charts.rendering import CHART, NAME, VALUES, Helm, configuration, container, of_kind, one
 
@@ -53,7 +49,7 @@ def test_objects_have_names_of_their_own_and_say_whose_they_are(helm: Helm, case
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_everything_selects_the_pods(helm: Helm, case: str):
+def test_all_selectors_match_the_pod_labels(helm: Helm, case: str):
     objects = helm.template(VALUES[case])
     labels = pod(objects)["metadata"]["labels"].items()
 
@@ -75,12 +71,6 @@ def test_everything_selects_the_pods(helm: Helm, case: str):
     for selector in selectors:
         assert selector
         assert labels >= selector.items()
-
-
-def test_the_same_values_give_the_same_text(helm: Helm):
-    command = ("template", NAME, str(CHART))
-
-    assert helm.run(*command) == helm.run(*command)
 
 
 def test_no_template_asks_the_cluster_or_rolls_dice_or_hooks_into_a_release():
@@ -165,35 +155,7 @@ def test_two_without_a_lease_never_run_together(helm: Helm, case: str, want: obj
     assert one(helm.template(VALUES[case]), "Deployment")["spec"]["strategy"] == want
 
 
-@pytest.mark.parametrize(
-    ("case", "want"),
-    [
-        ("nothing", {"maxUnavailable": 1}),
-        ("three replicas, slow lease", {"minAvailable": "50%"}),
-        ("a budget by number", {"maxUnavailable": 2}),
-    ],
-)
-def test_the_budget_is_what_was_asked_for(helm: Helm, case: str, want: dict[str, object]):
-    spec = one(helm.template(VALUES[case]), "PodDisruptionBudget")["spec"]
-
-    assert {key: spec[key] for key in spec.keys() & {"minAvailable", "maxUnavailable"}} == want
-
-
-def test_one_replica_has_no_budget_that_would_block_its_node(helm: Helm):
-    objects = helm.template(VALUES["one replica without a lease"])
-
-    assert of_kind(objects, "PodDisruptionBudget") == []
-
-
-def test_spreading_counts_the_pods_of_this_release_unless_configured_otherwise(helm: Helm):
-    objects = helm.template(VALUES["on the control plane"])
-
-    zones, hosts = pod(objects)["spec"]["topologySpreadConstraints"]
-    assert zones["labelSelector"] == {"matchLabels": {"mine": "yes"}}
-    assert hosts["labelSelector"] == one(objects, "Deployment")["spec"]["selector"]
-
-
-def test_labels_of_ones_own_never_change_what_is_selected(helm: Helm):
+def test_custom_labels_do_not_change_selectors(helm: Helm):
     stolen = {"app.kubernetes.io/name": "other"}
 
     objects = helm.template({"podLabels": stolen, "commonLabels": stolen})
@@ -255,14 +217,6 @@ def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: H
     assert "--evict-only" not in container(helm.template())["args"]
 
 
-def test_the_release_to_decide_as_is_a_value(helm: Helm):
-    fixed = container(helm.template({"reference": "v1.37"}))["args"]
-    default = container(helm.template())["args"]
-
-    assert "--reference=v1.37" in fixed
-    assert not [each for each in default if each.startswith("--reference=")]
-
-
 @pytest.mark.parametrize(("size", "volume"), [("64Mi", "81Mi"), ("1Mi", "2Mi"), ("2Gi", "2561Mi")])
 def test_the_recorder_has_a_bounded_volume(helm: Helm, size: str, volume: str):
     objects = helm.template({"recorder": {"size": size, "retention": "30m"}})
@@ -302,20 +256,6 @@ def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
     assert f"--tls-private-key-file={path}/tls.key" in container(objects)["args"]
 
 
-def test_the_notes_name_the_next_commands(helm: Helm):
-    notes = (CHART / "templates" / "NOTES.txt").read_text()
-
-    for wanted in (
-        "rollout status",
-        "get lease",
-        "schedulerName",
-        "logs",
-        "port-forward",
-        "No other release",
-    ):
-        assert wanted in notes
-
-
 def test_a_namespace_and_a_release_may_be_numbers(helm: Helm):
     objects = helm.template(VALUES["locked up"], release="123", namespace="456")
 
@@ -344,13 +284,6 @@ def test_probes_wait_as_long_as_those_of_kube_scheduler(helm: Helm):
     }
     assert {found[name]["httpGet"]["path"] for name in times} == {"/livez"}
     assert found["readinessProbe"]["timeoutSeconds"] == 15
-
-
-def test_replicas_run_on_linux_and_see_no_variables_of_services(helm: Helm):
-    spec = pod(helm.template({"nodeSelector": {"fast": "yes"}}))["spec"]
-
-    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "fast": "yes"}
-    assert spec["enableServiceLinks"] is False
 
 
 def test_on_openshift_ids_come_from_the_namespace(helm: Helm):
@@ -387,97 +320,3 @@ def test_a_certificate_of_cert_manager_is_used_and_verified(helm: Helm):
         "serverName": "preemptive-scheduler.there.svc",
     }
     assert endpoint["tlsConfig"]["serverName"] in made["dnsNames"]
-
-
-def test_more_objects_are_made_as_they_are(helm: Helm):
-    given = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}
-
-    assert one(helm.template({"extraObjects": [given]}), "Secret") == given
-
-
-def test_another_tag_is_another_version(helm: Helm):
-    objects = helm.template({"image": {"tag": "v2"}})
-
-    labels = one(objects, "Deployment")["metadata"]["labels"]
-    assert labels["app.kubernetes.io/version"] == "v2"
-
-
-def test_replicas_may_run_in_another_runtime(helm: Helm):
-    # Not among VALUES: the API server admits no pod of a RuntimeClass that does not exist.
-    assert pod(helm.template({"runtimeClassName": "kata"}))["spec"]["runtimeClassName"] == "kata"
-    assert "runtimeClassName" not in pod(helm.template())["spec"]
-
-
-def test_an_address_family_is_that_of_the_cluster_unless_one_is_asked_for(helm: Helm):
-    # Not among VALUES: an API server with IPv4 alone refuses the other family.
-    service = {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]}
-
-    both = one(helm.template({"service": service}), "Service")["spec"]
-
-    assert (both["ipFamilyPolicy"], both["ipFamilies"]) == ("PreferDualStack", ["IPv6", "IPv4"])
-    assert (
-        one(helm.template(), "Service")["spec"].keys() & {"ipFamilyPolicy", "ipFamilies"} == set()
-    )
-
-
-@pytest.mark.parametrize("keep", [True, False])
-def test_the_definition_can_be_part_of_the_release(helm: Helm, keep: bool):
-    kind = "CustomResourceDefinition"
-    shipped = yaml.safe_load((CHART / "crds" / "preemption-policies.yaml").read_text())
-
-    found = one(helm.template({"crds": {"enabled": True, "keep": keep}}), kind)
-
-    assert found["spec"] == shipped["spec"]
-    assert found["metadata"]["name"] == shipped["metadata"]["name"]
-    annotations = found["metadata"].get("annotations", {})
-    assert annotations == ({"helm.sh/resource-policy": "keep"} if keep else {})
-    assert of_kind(helm.template(), kind) == []
-
-
-def test_pods_are_admitted_by_namespace_and_priority_class(helm: Helm):
-    objects = helm.template(
-        {
-            **VALUES["pods admitted by namespace"],
-            "config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]},
-        }
-    )
-
-    policy = one(objects, "ValidatingAdmissionPolicy", f"{NAME}-pods")["spec"]
-    binding = one(objects, "ValidatingAdmissionPolicyBinding", f"{NAME}-pods")["spec"]
-    (condition,) = policy["matchConditions"]
-    assert condition["expression"] == 'object.spec.schedulerName in ["a","b"]'
-    assert binding == {"policyName": f"{NAME}-pods", "validationActions": ["Deny"]}
-    labels = (
-        '(("example.com/scheduler" in variables.labels && '
-        'variables.labels["example.com/scheduler"] == "preemptive") && '
-        '("tier" in variables.labels && variables.labels["tier"] == "batch"))'
-    )
-    assert [each["expression"] for each in policy["validations"]] == [
-        f'(request.namespace in ["batch","research"] || {labels})',
-        '!(variables.priorityClass in ["urgent","high"]) || (request.namespace in ["research"])',
-        '!(variables.priorityClass in ["top"]) || '
-        '((("tier" in variables.labels && variables.labels["tier"] == "production")))',
-    ]
-
-
-def test_without_namespaces_priority_classes_alone_are_restricted(helm: Helm):
-    values = {"enabled": True, "priorityClasses": [{"names": ["top"], "namespaces": ["x"]}]}
-
-    policy = one(
-        helm.template({"podAdmission": values}), "ValidatingAdmissionPolicy", f"{NAME}-pods"
-    )["spec"]
-
-    (rule,) = policy["validations"]
-    assert "PriorityClass" in rule["messageExpression"]
-
-
-def test_relabelings_follow_the_rule_that_names_the_job(helm: Helm):
-    (endpoint,) = one(helm.template(VALUES["monitored by a service"]), "ServiceMonitor")["spec"][
-        "endpoints"
-    ]
-
-    assert [rule["targetLabel"] for rule in endpoint["relabelings"]] == ["job", "cluster"]
-    (endpoint,) = one(helm.template(VALUES["monitored by pods"]), "PodMonitor")["spec"][
-        "podMetricsEndpoints"
-    ]
-    assert endpoint["metricRelabelings"] == [{"action": "labeldrop", "regex": "host"}]

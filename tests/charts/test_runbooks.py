@@ -232,17 +232,3 @@ def test_what_is_lacking_is_needed_by_some_command():
     assert len(texts) > 60
     assert [what for what in LACKING if not any(re.search(what, text) for text in texts)] == []
     assert [name for name in NAMES if name not in texts] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("kubectl get --raw /readyz?verbose", True),
-        ("kubectl get --raw '/readyz?verbose'", False),
-        ("kubectl get pods -o jsonpath={.items[0].metadata.name}", True),
-        ('kubectl get pods -o jsonpath="{.items[0]}" | awk \'$3 != "*"\'', False),
-        ("POD=$(kubectl get pods -o jsonpath='{.items[0]}')", False),
-    ],
-)
-def test_patterns_outside_of_quotes_are_found(text: str, *, found: bool):
-    assert glob_outside_quotes(text) is found

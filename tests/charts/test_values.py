@@ -1,7 +1,4 @@
-"""Wrong values are refused, in words that say what is wrong; right ones are explained.
-
-The file is longer than others because each value that is refused is a row of one table.
-"""
+"""Wrong values are refused, in words that say what is wrong; right ones are explained."""
 
 import json
 import re
@@ -19,351 +16,204 @@ from tests.charts.rendering import CHART, NAME, Helm
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 TEXT = (CHART / "values.yaml").read_text()
 
-WRONG = {
-    "an unknown value": ({"replicas": 3}, "additional properties 'replicas' not allowed"),
-    "an unknown value further in": (
-        {"image": {"name": "a"}},
-        "at '/image': additional properties 'name' not allowed",
-    ),
-    "fewer than no replicas": ({"replicaCount": -1}, "at '/replicaCount': minimum: got -1, want 0"),
-    "a word for a number": (
-        {"replicaCount": "two"},
-        "at '/replicaCount': got string, want integer",
-    ),
-    "a word for a truth": (
-        {"networkPolicy": {"enabled": "yes please"}},
-        "at '/networkPolicy/enabled': got string, want boolean",
-    ),
-    "a digest that is none": ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest'"),
-    "a tag with a digest": ({"image": {"tag": "v1@sha256:0"}}, "at '/image/tag'"),
-    "a duration without a unit": (
-        {"leaderElection": {"retryPeriod": "2"}},
-        "at '/leaderElection/retryPeriod': '2' does not match",
-    ),
-    "no profile": ({"config": {"profiles": []}}, "at '/config/profiles': minItems: got 0, want 1"),
-    "a profile without a name": (
-        {"config": {"profiles": [{}]}},
-        "at '/config/profiles/0': missing property 'schedulerName'",
-    ),
-    "a field that the configuration has not": (
-        {"config": {"podBackoff": 1}},
-        "at '/config': additional properties 'podBackoff' not allowed",
-    ),
-    "the lease in the configuration": (
-        {"config": {"leaderElection": {"leaderElect": False}}},
-        "at '/config': additional properties 'leaderElection' not allowed",
-    ),
-    "a log of another kind": (
-        {"logging": {"format": "xml"}},
-        "at '/logging/format': value must be",
-    ),
-    "a size of the recorder in bytes": (
-        {"recorder": {"size": "64000000"}},
-        "at '/recorder/size': '64000000' does not match pattern",
-    ),
-    "an argument that is no flag": ({"extraArgs": ["run"]}, "at '/extraArgs/0': 'run'"),
-    "a mount without a path": (
-        {"extraVolumeMounts": [{"name": "a"}]},
-        "at '/extraVolumeMounts/0': missing property 'mountPath'",
-    ),
-    "a policy without rules": (
-        {"preemptionPolicies": [{"name": "a"}]},
-        "at '/preemptionPolicies/0': missing property 'spec'",
-    ),
-    "a priority that only the system may have": (
-        {"priorityClasses": [{"name": "a", "value": 2_000_000_000}]},
-        "at '/priorityClasses/0/value': maximum",
-    ),
-    "a port beyond all ports": ({"service": {"port": 65536}}, "at '/service/port': maximum"),
-    "a share of more than a number": (
-        {"podDisruptionBudget": {"minAvailable": "half"}},
-        "at '/podDisruptionBudget/minAvailable'",
-    ),
-    "a name that is too long": (
-        {"fullnameOverride": "a" * 43},
-        "at '/fullnameOverride': maxLength",
-    ),
-    # What a schema cannot say well.
-    "several replicas without a lease": (
-        {"leaderElection": {"enabled": False}},
-        "replicaCount must be 1 if leaderElection.enabled is false",
-    ),
-    "a monitor that may not read": (
-        {"podMonitor": {"enabled": True}},
-        "podMonitor needs podMonitor.authorization or metrics.anonymous",
-    ),
-    "both monitors": (
-        {
-            "metrics": {"anonymous": True},
-            "podMonitor": {"enabled": True},
-            "serviceMonitor": {"enabled": True},
-        },
-        "serviceMonitor and podMonitor exclude each other",
-    ),
-    "a monitor of a service that is not made": (
-        {
-            "metrics": {"anonymous": True},
-            "service": {"create": False},
-            "serviceMonitor": {"enabled": True},
-        },
-        "serviceMonitor needs service.create",
-    ),
-    "a budget that says two things": (
-        {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}},
-        "podDisruptionBudget takes minAvailable or maxUnavailable, not both",
-    ),
-    "a lease that ends before its renewal": (
-        {"leaderElection": {"leaseDuration": "5s"}},
-        "leaderElection.leaseDuration (5s) must be longer than leaderElection.renewDeadline (10s)",
-    ),
-    "a lease that cannot be renewed twice": (
-        {"leaderElection": {"renewDeadline": "2400ms"}},
-        "leaderElection.renewDeadline (2400ms) must be longer than 1.2 times "
-        "leaderElection.retryPeriod (2s)",
-    ),
-    "the name of kube-scheduler": (
-        {"config": {"profiles": [{"schedulerName": "default-scheduler"}]}},
-        "schedulerName default-scheduler belongs to kube-scheduler",
-    ),
-    "a budget of more replicas than there are": (
-        {"podDisruptionBudget": {"minAvailable": 5}},
-        "podDisruptionBudget.minAvailable 5 of 2 replicas allows no eviction",
-    ),
-    "a budget of all replicas": (
-        {"podDisruptionBudget": {"minAvailable": "100%"}},
-        "podDisruptionBudget.minAvailable 100% of 2 replicas allows no eviction",
-    ),
-    "a configuration that no annotation holds": (
-        {
-            "config": {"profiles": [{"schedulerName": "ä" * 61_500}]},
-            "podAnnotations": {"note": "a" * 123_000},
-        },
-        "the annotations of a pod hold 245760 (240 KiB)",
-    ),
-    "a key that everybody could read": (
-        {
-            "config": {
-                "profiles": [{"schedulerName": "a"}],
-                "extenders": [{"urlPrefix": "https://e", "tlsConfig": {"keyData": "LS0="}}],
-            }
-        },
-        "config.extenders: the key of https://e would be readable for everybody",
-    ),
-    "a budget of a share that is rounded up to all replicas": (
-        {"podDisruptionBudget": {"minAvailable": "51%"}},
-        "podDisruptionBudget.minAvailable 51% of 2 replicas allows no eviction",
-    ),
-    "a budget that lets no replica go": (
-        {"podDisruptionBudget": {"maxUnavailable": 0}},
-        "podDisruptionBudget.maxUnavailable 0 allows no eviction",
-    ),
-    "a budget that lets a share of nothing go": (
-        {"podDisruptionBudget": {"maxUnavailable": "0%"}},
-        "podDisruptionBudget.maxUnavailable 0% allows no eviction",
-    ),
-    "two pods without a lease during an update": (
-        {
-            "replicaCount": 1,
-            "leaderElection": {"enabled": False},
-            "strategy": {"type": "RollingUpdate"},
-        },
-        "strategy.type must be Recreate if leaderElection.enabled is false",
-    ),
-    "a profile that is there twice": (
-        {"config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]}},
-        "config.profiles: a is there twice",
-    ),
-    "a PriorityClass that is there twice": (
-        {"priorityClasses": [{"name": "a", "value": 1}, {"name": "a", "value": 2}]},
-        "priorityClasses: a is there twice",
-    ),
-    "a policy that is there twice": (
-        {"preemptionPolicies": [{"name": "a", "spec": {}}, {"name": "a", "spec": {}}]},
-        "preemptionPolicies: a is there twice",
-    ),
-    "a PriorityClass of Kubernetes": (
-        {"priorityClasses": [{"name": "system-a", "value": 1}]},
-        "priorityClasses: system-a: names that begin with system- belong to Kubernetes",
-    ),
-    "two defaults for the priority": (
-        {
-            "priorityClasses": [
-                {"name": "a", "value": 1, "globalDefault": True},
-                {"name": "b", "value": 2, "globalDefault": True},
-            ]
-        },
-        "priorityClasses: a, b: only one of them can be the globalDefault",
-    ),
-    "a quantity in a unit that there is not": (
-        {"resources": {"requests": {"memory": "256MB"}}},
-        "resources.requests.memory: 256MB is no quantity; write it as 500m or 256Mi",
-    ),
-    "a limit below the request": (
-        {"resources": {"limits": {"cpu": 0.05}}},
-        "resources.limits.cpu (0.05) must not be less than the request (100m)",
-    ),
-    "a limit below the request, in another unit": (
-        {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1000M"}}},
-        "resources.limits.memory (1000M) must not be less than the request (1Gi)",
-    ),
-    "a limit in which no replica starts": (
-        {"resources": {"requests": {"memory": "32Mi"}, "limits": {"memory": "64Mi"}}},
-        "resources.limits.memory (64Mi) must be at least 128Mi",
-    ),
-    "no bound for victims": (
-        {"admission": {"maxVictimPriority": None}},
-        "at '/admission': missing property 'maxVictimPriority'",
-    ),
-    "no list of protected namespaces": (
-        {"admission": {"protectedNamespaces": None}},
-        "at '/admission': missing property 'protectedNamespaces'",
-    ),
-    "no list of keys": (
-        {"admission": {"webhookKeys": None}},
-        "at '/admission': missing property 'webhookKeys'",
-    ),
-    "no port of the API server, which would allow all": (
-        {"networkPolicy": {"apiServerPorts": None}},
-        "at '/networkPolicy': missing property 'apiServerPorts'",
-    ),
-    "an address that no probe reaches": (
-        {"extraArgs": ["--bind-address=127.0.0.1"]},
-        "extraArgs: --bind-address=127.0.0.1: the kubelet could not reach the probes",
-    ),
-    "an address that no probe reaches, of IPv6": (
-        {"extraArgs": ["--bind-address=::1"]},
-        "extraArgs: --bind-address=::1: the kubelet could not reach the probes",
-    ),
-    "no probe": ({"startupProbe": None}, "startupProbe cannot be left out"),
-    "root that must not be root": (
-        {"podSecurityContext": {"runAsUser": 0}},
-        "podSecurityContext: the kubelet starts no container with runAsUser 0 and runAsNonRoot",
-    ),
-    "no time to give the lease back": (
-        {"terminationGracePeriodSeconds": 0},
-        "at '/terminationGracePeriodSeconds': minimum: got 0, want 1",
-    ),
-    "a quota that stops every update": (
-        {"resourceQuota": {"create": True, "pods": 2}},
-        "resourceQuota.pods must be at least 3",
-    ),
-    "a viewer of no namespace": (
-        {"api": {"viewers": [{"kind": "ServiceAccount", "name": "portal"}]}},
-        'api.viewers: the ServiceAccount "portal" needs a namespace',
-    ),
-    "a certificate that is renewed before it is made": (
-        {
-            "tls": {
-                "certManager": {
-                    "enabled": True,
-                    "issuerRef": {"name": "a"},
-                    "renewBefore": "2160h",
-                }
-            }
-        },
-        "tls.certManager.renewBefore (2160h) must be shorter than duration (2160h)",
-    ),
-    "addresses that Cilium does not need": (
-        {"networkPolicy": {"flavor": "cilium", "apiServerCIDRs": ["10.0.0.1/32"]}},
-        "networkPolicy.flavor cilium knows where the API server is",
-    ),
-    "addresses, and every address": (
-        {"networkPolicy": {"apiServerPortsOnly": True, "apiServerCIDRs": ["10.0.0.1/32"]}},
-        "networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both",
-    ),
-    "a profile that there is not": (
-        {"schedulerNameFor": {"schedulerName": "other"}},
-        "schedulerNameFor.schedulerName: other is none of config.profiles (preemptive-scheduler)",
-    ),
-    "an address that there cannot be": (
-        {"networkPolicy": {"enabled": True, "apiServerCIDRs": ["300.0.0.1/32"]}},
-        "networkPolicy.apiServerCIDRs: 300.0.0.1/32 is no range of addresses",
-    ),
-    "a range of more bits than an address has": (
-        {"networkPolicy": {"enabled": True, "apiServerCIDRs": ["10.0.0.0/33"]}},
-        "networkPolicy.apiServerCIDRs: 10.0.0.0/33 is no range of addresses",
-    ),
-    "a flag for which there is a value": (
-        {"extraArgs": ["--leader-elect=false"]},
-        "extraArgs: --leader-elect is not for extraArgs; use leaderElection.enabled",
-    ),
-    "a flag that there is not": (
-        {"extraArgs": ["--compare-cache=5m"]},
-        "extraArgs: the scheduler has no flag --compare-cache",
-    ),
-    "a recorder that forgets at once": (
-        {"recorder": {"retention": "30s"}},
-        "recorder.retention (30s) must be at least 1m",
-    ),
-    "a reader of no namespace": (
-        {"metrics": {"readers": [{"kind": "ServiceAccount", "name": "prometheus"}]}},
-        'metrics.readers: the ServiceAccount "prometheus" needs a namespace',
-    ),
-    "a token for a server that cannot be verified": (
-        {"serviceMonitor": {"enabled": True}},
-        "serviceMonitor would send the token of Prometheus to a server that it cannot verify",
-    ),
-    "a token from a pod for a server that cannot be verified": (
-        {"podMonitor": {"enabled": True, "authorization": {"credentials": {"name": "a"}}}},
-        "podMonitor would send the token of Prometheus to a server that it cannot verify",
-    ),
-    "a file with a token on OpenShift": (
-        {
-            "openshift": {"enabled": True},
-            "tls": {"existingSecret": "serving"},
-            "serviceMonitor": {"enabled": True},
-        },
-        "serviceMonitor needs serviceMonitor.authorization or metrics.anonymous",
-    ),
-    "two certificates": (
-        {"tls": {"existingSecret": "a", "certManager": {"enabled": True}}},
-        "tls takes existingSecret or certManager, not both",
-    ),
-    "a certificate without an issuer": (
-        {"tls": {"certManager": {"enabled": True}}},
-        "tls.certManager needs issuerRef.name",
-    ),
-    "a network policy without addresses": (
-        {"networkPolicy": {"enabled": True}},
-        "networkPolicy needs apiServerCIDRs",
-    ),
-    "a quota for no priority": (
-        {"resourceQuota": {"create": True}, "priorityClassName": ""},
-        "resourceQuota needs priorityClassName",
-    ),
-    "an admission that restricts nothing": (
-        {"podAdmission": {"enabled": True}},
-        "podAdmission restricts nothing",
-    ),
-    "a PriorityClass of no namespace": (
-        {"podAdmission": {"enabled": True, "priorityClasses": [{"names": ["a", "b"]}]}},
-        "podAdmission.priorityClasses: a, b needs namespaces or namespaceLabels",
-    ),
-    "a namespace that cannot be": (
-        {"podAdmission": {"namespaces": ["Prod'] || true"]}},
-        "at '/podAdmission/namespaces/0'",
-    ),
-    "an answer that admission does not have": (
-        {"podAdmission": {"failurePolicy": "Warn"}},
-        "at '/podAdmission/failurePolicy': value must be",
-    ),
-    "a role to which nothing is aggregated": (
-        {"rbac": {"aggregatePolicyEdit": ["view"]}},
-        "at '/rbac/aggregatePolicyEdit/0': value must be",
-    ),
-    "a word for keeping the definition": (
-        {"crds": {"keep": "yes"}},
-        "at '/crds/keep': got string, want boolean",
-    ),
-    "an address family that there is not": (
-        {"service": {"ipFamilies": ["IPv5"]}},
-        "at '/service/ipFamilies/0': value must be",
-    ),
-    "no ServiceAccount": (
-        {"serviceAccount": {"create": False}},
-        "serviceAccount.name is required if serviceAccount.create is false",
-    ),
-}
+#: Values that are refused, and a part of the message.
+WRONG = yaml.safe_load(r"""
+an unknown value: [{replicas: 3}, "additional properties 'replicas' not allowed"]
+an unknown value further in:
+- {image: {name: a}}
+- "at '/image': additional properties 'name' not allowed"
+fewer than no replicas: [{replicaCount: -1}, "at '/replicaCount': minimum: got -1, want 0"]
+a word for a number: [{replicaCount: two}, "at '/replicaCount': got string, want integer"]
+a tag with a digest: [{image: {tag: 'v1@sha256:0'}}, "at '/image/tag'"]
+a duration without a unit:
+- {leaderElection: {retryPeriod: '2'}}
+- "at '/leaderElection/retryPeriod': '2' does not match"
+no profile: [{config: {profiles: []}}, "at '/config/profiles': minItems: got 0, want 1"]
+a profile without a name:
+- {config: {profiles: [{}]}}
+- "at '/config/profiles/0': missing property 'schedulerName'"
+the lease in the configuration:
+- {config: {leaderElection: {leaderElect: false}}}
+- "at '/config': additional properties 'leaderElection' not allowed"
+a size of the recorder in bytes:
+- {recorder: {size: '64000000'}}
+- "at '/recorder/size': '64000000' does not match pattern"
+an argument that is no flag: [{extraArgs: [run]}, "at '/extraArgs/0': 'run'"]
+a priority that only the system may have:
+- {priorityClasses: [{name: a, value: 2000000000}]}
+- "at '/priorityClasses/0/value': maximum"
+a name that is too long:
+- {fullnameOverride: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}
+- "at '/fullnameOverride': maxLength"
+several replicas without a lease:
+- {leaderElection: {enabled: false}}
+- replicaCount must be 1 if leaderElection.enabled is false
+a monitor that may not read:
+- {podMonitor: {enabled: true}}
+- podMonitor needs podMonitor.authorization or metrics.anonymous
+both monitors:
+- {metrics: {anonymous: true}, podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}
+- serviceMonitor and podMonitor exclude each other
+a monitor of a service that is not made:
+- {metrics: {anonymous: true}, service: {create: false}, serviceMonitor: {enabled: true}}
+- serviceMonitor needs service.create
+a budget that says two things:
+- {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}
+- 'podDisruptionBudget takes minAvailable or maxUnavailable, not both'
+a lease that ends before its renewal:
+- {leaderElection: {leaseDuration: 5s}}
+- leaderElection.leaseDuration (5s) must be longer than leaderElection.renewDeadline (10s)
+a lease that cannot be renewed twice:
+- {leaderElection: {renewDeadline: 2400ms}}
+- leaderElection.renewDeadline (2400ms) must be longer than 1.2 times leaderElection.retryPeriod
+the name of kube-scheduler:
+- {config: {profiles: [{schedulerName: default-scheduler}]}}
+- schedulerName default-scheduler belongs to kube-scheduler
+a budget of more replicas than there are:
+- {podDisruptionBudget: {minAvailable: 5}}
+- podDisruptionBudget.minAvailable 5 of 2 replicas allows no eviction
+a budget of all replicas:
+- {podDisruptionBudget: {minAvailable: 100%}}
+- podDisruptionBudget.minAvailable 100% of 2 replicas allows no eviction
+a key that everybody could read:
+- config:
+    profiles: [{schedulerName: a}]
+    extenders: [{urlPrefix: 'https://e', tlsConfig: {keyData: 'LS0='}}]
+- 'config.extenders: the key of https://e would be readable for everybody'
+a budget of a share that is rounded up to all replicas:
+- {podDisruptionBudget: {minAvailable: 51%}}
+- podDisruptionBudget.minAvailable 51% of 2 replicas allows no eviction
+a budget that lets no replica go:
+- {podDisruptionBudget: {maxUnavailable: 0}}
+- podDisruptionBudget.maxUnavailable 0 allows no eviction
+two pods without a lease during an update:
+- {replicaCount: 1, leaderElection: {enabled: false}, strategy: {type: RollingUpdate}}
+- strategy.type must be Recreate if leaderElection.enabled is false
+a profile that is there twice:
+- {config: {profiles: [{schedulerName: a}, {schedulerName: a}]}}
+- 'config.profiles: a is there twice'
+a PriorityClass that is there twice:
+- {priorityClasses: [{name: a, value: 1}, {name: a, value: 2}]}
+- 'priorityClasses: a is there twice'
+a policy that is there twice:
+- {preemptionPolicies: [{name: a, spec: {}}, {name: a, spec: {}}]}
+- 'preemptionPolicies: a is there twice'
+a PriorityClass of Kubernetes:
+- {priorityClasses: [{name: system-a, value: 1}]}
+- 'priorityClasses: system-a: names that begin with system- belong to Kubernetes'
+two defaults for the priority:
+- priorityClasses:
+  - {name: a, value: 1, globalDefault: true}
+  - {name: b, value: 2, globalDefault: true}
+- 'priorityClasses: a, b: only one of them can be the globalDefault'
+a quantity in a unit that there is not:
+- {resources: {requests: {memory: 256MB}}}
+- 'resources.requests.memory: 256MB is no quantity; write it as 500m or 256Mi'
+a limit below the request:
+- {resources: {limits: {cpu: 0.05}}}
+- resources.limits.cpu (0.05) must not be less than the request (100m)
+'a limit below the request, in another unit':
+- {resources: {requests: {memory: 1Gi}, limits: {memory: 1000M}}}
+- resources.limits.memory (1000M) must not be less than the request (1Gi)
+a limit in which no replica starts:
+- {resources: {requests: {memory: 32Mi}, limits: {memory: 64Mi}}}
+- resources.limits.memory (64Mi) must be at least 128Mi
+no bound for victims:
+- {admission: {maxVictimPriority: null}}
+- "at '/admission': missing property 'maxVictimPriority'"
+no list of protected namespaces:
+- {admission: {protectedNamespaces: null}}
+- "at '/admission': missing property 'protectedNamespaces'"
+'no port of the API server, which would allow all':
+- {networkPolicy: {apiServerPorts: null}}
+- "at '/networkPolicy': missing property 'apiServerPorts'"
+an address that no probe reaches:
+- {extraArgs: ['--bind-address=127.0.0.1']}
+- 'extraArgs: --bind-address=127.0.0.1: the kubelet could not reach the probes'
+no probe: [{startupProbe: null}, startupProbe cannot be left out]
+root that must not be root:
+- {podSecurityContext: {runAsUser: 0}}
+- 'podSecurityContext: the kubelet starts no container with runAsUser 0 and runAsNonRoot'
+no time to give the lease back:
+- {terminationGracePeriodSeconds: 0}
+- "at '/terminationGracePeriodSeconds': minimum: got 0, want 1"
+a quota that stops every update:
+- {resourceQuota: {create: true, pods: 2}}
+- resourceQuota.pods must be at least 3
+a viewer of no namespace:
+- {api: {viewers: [{kind: ServiceAccount, name: portal}]}}
+- 'api.viewers: the ServiceAccount "portal" needs a namespace'
+a certificate that is renewed before it is made:
+- {tls: {certManager: {enabled: true, issuerRef: {name: a}, renewBefore: 2160h}}}
+- tls.certManager.renewBefore (2160h) must be shorter than duration (2160h)
+addresses that Cilium does not need:
+- {networkPolicy: {flavor: cilium, apiServerCIDRs: ['10.0.0.1/32']}}
+- networkPolicy.flavor cilium knows where the API server is
+'addresses, and every address':
+- {networkPolicy: {apiServerPortsOnly: true, apiServerCIDRs: ['10.0.0.1/32']}}
+- 'networkPolicy takes apiServerCIDRs or apiServerPortsOnly, not both'
+a profile that there is not:
+- {schedulerNameFor: {schedulerName: other}}
+- 'schedulerNameFor.schedulerName: other is none of config.profiles (preemptive-scheduler)'
+an address that there cannot be:
+- {networkPolicy: {enabled: true, apiServerCIDRs: ['300.0.0.1/32']}}
+- 'networkPolicy.apiServerCIDRs: 300.0.0.1/32 is no range of addresses'
+a range of more bits than an address has:
+- {networkPolicy: {enabled: true, apiServerCIDRs: ['10.0.0.0/33']}}
+- 'networkPolicy.apiServerCIDRs: 10.0.0.0/33 is no range of addresses'
+a flag for which there is a value:
+- {extraArgs: ['--leader-elect=false']}
+- 'extraArgs: --leader-elect is not for extraArgs; use leaderElection.enabled'
+a flag that there is not:
+- {extraArgs: ['--compare-cache=5m']}
+- 'extraArgs: the scheduler has no flag --compare-cache'
+a recorder that forgets at once:
+- {recorder: {retention: 30s}}
+- recorder.retention (30s) must be at least 1m
+a reader of no namespace:
+- {metrics: {readers: [{kind: ServiceAccount, name: prometheus}]}}
+- 'metrics.readers: the ServiceAccount "prometheus" needs a namespace'
+a token for a server that cannot be verified:
+- {serviceMonitor: {enabled: true}}
+- serviceMonitor would send the token of Prometheus to a server that it cannot verify
+a token from a pod for a server that cannot be verified:
+- {podMonitor: {enabled: true, authorization: {credentials: {name: a}}}}
+- podMonitor would send the token of Prometheus to a server that it cannot verify
+a file with a token on OpenShift:
+- {openshift: {enabled: true}, tls: {existingSecret: serving}, serviceMonitor: {enabled: true}}
+- serviceMonitor needs serviceMonitor.authorization or metrics.anonymous
+two certificates:
+- {tls: {existingSecret: a, certManager: {enabled: true}}}
+- 'tls takes existingSecret or certManager, not both'
+a certificate without an issuer:
+- {tls: {certManager: {enabled: true}}}
+- tls.certManager needs issuerRef.name
+a network policy without addresses:
+- {networkPolicy: {enabled: true}}
+- networkPolicy needs apiServerCIDRs
+a quota for no priority:
+- {resourceQuota: {create: true}, priorityClassName: ''}
+- resourceQuota needs priorityClassName
+an admission that restricts nothing:
+- {podAdmission: {enabled: true}}
+- podAdmission restricts nothing
+a PriorityClass of no namespace:
+- {podAdmission: {enabled: true, priorityClasses: [{names: [a, b]}]}}
+- 'podAdmission.priorityClasses: a, b needs namespaces or namespaceLabels'
+a namespace that cannot be:
+- {podAdmission: {namespaces: ["Prod'] || true"]}}
+- "at '/podAdmission/namespaces/0'"
+no ServiceAccount:
+- {serviceAccount: {create: false}}
+- serviceAccount.name is required if serviceAccount.create is false
+""")
+WRONG["a configuration that no annotation holds"] = (
+    {
+        "config": {"profiles": [{"schedulerName": "ä" * 61_500}]},
+        "podAnnotations": {"note": "a" * 123_000},
+    },
+    "the annotations of a pod hold 245760 (240 KiB)",
+)
 
 
 @pytest.mark.chart
@@ -463,15 +313,6 @@ def test_the_page_of_the_chart_explains_every_value():
     sections = {path.rpartition(".")[0] for path in known}
     assert known - sections <= {name for name, _ in rows}
     assert [name for name, text in rows if len(text) < 10] == []
-
-
-def test_the_chart_has_the_version_of_the_package():
-    from scheduler import __version__
-
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-
-    assert chart["appVersion"] == __version__
-    assert chart["name"] == NAME
 
 
 @pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tracemalloc
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,7 @@ from scheduler.observe.recorder.frames import Frame, FrameWriter, frames
 from tests.cli.recorded import replayed, without_first
 
 
-def test_a_capture_of_an_older_version_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    path = tmp_path / "capture.jsonl"
-    path.write_text('{"kind":"Followed","reference":"v1.37"}\n')
-
-    assert replayed(capsys, path) == (2, "", f"{path}: not a recording\n")
-
-
-def test_a_recording_of_another_version_is_refused(
-    incident: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_recording_of_another_version_is_refused(incident, capsys):
     data = bytearray(incident.read_bytes())
     data[12] = 7
     incident.write_bytes(data)
@@ -37,7 +25,7 @@ def test_a_recording_of_another_version_is_refused(
     assert replayed(capsys, incident) == (2, "", f"{incident}: {problem}\n")
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_cannot_be_opened_is_named(tmp_path, capsys):
     missing, empty, folder = tmp_path / "none.rec", tmp_path / "empty.rec", tmp_path / "folder"
     empty.touch()
     folder.mkdir()
@@ -47,33 +35,7 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert replayed(capsys, folder) == (2, "", f"{folder}: no recording is in this folder\n")
 
 
-def test_a_segment_without_a_byte_costs_nothing(
-    longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "0000000000001-0000abcd-000001.rec").write_bytes(longer.read_bytes())
-    (folder / "0000000000002-0000abcd-000002.rec").touch()
-
-    code, shown, said = replayed(capsys, folder)
-
-    assert (code, shown) == (0, "4 decisions, 0 different\n")
-    assert said.endswith(": the process ended before anything was written\n")
-
-
-def test_an_incomplete_last_frame_costs_no_more_than_itself(
-    incident: Path, capsys: pytest.CaptureFixture[str]
-):
-    incident.write_bytes(incident.read_bytes()[:-3])
-
-    code, shown, warned = replayed(capsys, incident)
-
-    assert code == 0
-    assert shown.endswith("decisions, 0 different\n")
-    assert "the last frame is incomplete" in warned
-
-
-def test_after_damage_the_next_segment_is_read(longer: Path, capsys: pytest.CaptureFixture[str]):
+def test_after_damage_the_next_segment_is_read(longer, capsys):
     data = bytearray(longer.read_bytes())
     data[200] ^= 1
     longer.write_bytes(data)
@@ -85,9 +47,7 @@ def test_after_damage_the_next_segment_is_read(longer: Path, capsys: pytest.Capt
     assert "a checksum is wrong" in warned
 
 
-def test_a_recording_without_a_readable_decision_is_no_success(
-    incident: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_recording_without_a_readable_decision_is_no_success(incident, capsys):
     data = bytearray(incident.read_bytes())
     data[200] ^= 1
     incident.write_bytes(data)
@@ -98,7 +58,7 @@ def test_a_recording_without_a_readable_decision_is_no_success(
     assert warned.endswith(f"{incident}: no decision can be read\n")
 
 
-def test_a_reader_that_closes_the_pipe_is_no_error_of_the_recording(incident: Path):
+def test_a_reader_that_closes_the_pipe_is_no_error_of_the_recording(incident):
     """`head -1` closes it; nothing is said about the recording."""
     read, write = os.pipe()
     os.close(read)
@@ -113,7 +73,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error_of_the_recording(incident: Pa
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_damage_ends_in_a_trace(longer: Path, capsys: pytest.CaptureFixture[str], seed: int):
+def test_a_damaged_recording_prints_no_traceback(longer, capsys, seed):
     rng = np.random.default_rng(seed)
     data = bytearray(longer.read_bytes())
     for position in rng.integers(0, len(data), size=1 + seed % 4).tolist():
@@ -126,7 +86,7 @@ def test_no_damage_ends_in_a_trace(longer: Path, capsys: pytest.CaptureFixture[s
     assert said if code == 2 else shown.endswith(", 0 different\n")
 
 
-def test_a_forged_recording_does_no_harm(incident: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_forged_recording_does_no_harm(incident, capsys):
     writer, data = FrameWriter(), incident.read_bytes()
     begin = next(iter(frames(BytesIO(data))))
     header = begin.lines.replace(b',"fresh":true', b"")
@@ -150,7 +110,7 @@ def test_a_forged_recording_does_no_harm(incident: Path, capsys: pytest.CaptureF
         assert said.count("\n") == 1
 
 
-def test_a_line_that_means_nothing_is_named(incident: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_line_that_means_nothing_is_named(incident, capsys):
     with incident.open("ab") as file:
         file.write(FrameWriter().frame(b'[1,"Nonsense",{}]\n'))
 
@@ -160,16 +120,6 @@ def test_a_line_that_means_nothing_is_named(incident: Path, capsys: pytest.Captu
     assert "line 1: not part of a recording" in said
 
 
-def test_a_segment_without_a_header_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "empty.rec"
-    path.write_bytes(FrameWriter().frame(b"", starts_segment=True))
-
-    code, shown, said = replayed(capsys, path)
-
-    assert (code, shown, said.count("\n")) == (2, "", 1)
-    assert "not the beginning of a segment" in said
-
-
 HEADER = (
     b'{"at":0,"scheduler":"0\\u001b]0;owned\\u0007","reference":"v1.36","process":"x","number":1,'
     b'"settings":"x"%s}\n'
@@ -177,9 +127,7 @@ HEADER = (
 
 
 @pytest.mark.parametrize("otherwise", [False, True])
-def test_names_in_a_recording_do_not_control_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], otherwise: bool
-):
+def test_names_in_a_recording_do_not_control_the_terminal(tmp_path, capsys, otherwise):
     path, policy = tmp_path / "odd.rec", tmp_path / "policy.yaml"
     decision = (
         b'[1,"Decided",{"pod":"d/\\u001b[2Jx","decision":"Scheduled","node":"\\u001b[31mn"}]\n'
@@ -198,21 +146,7 @@ def test_names_in_a_recording_do_not_control_the_terminal(
     assert "\x07" not in said
 
 
-def test_a_small_file_cannot_stand_for_a_snapshot_of_any_size(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(reading, "MAX_SNAPSHOT_BYTES", 1 << 20)
-    path, writer = tmp_path / "bomb.rec", FrameWriter()
-    many = writer.frame(b"1\n" * (1 << 14))
-    path.write_bytes(writer.frame(HEADER % b"", starts_segment=True) + 4 * many)
-
-    code, shown, said = replayed(capsys, path)
-
-    assert (code, shown) == (2, "")
-    assert said == f"{path}:0: the snapshot of this segment is too large\n"
-
-
-def test_short_lines_take_no_more_memory_than_their_frame(tmp_path: Path):
+def test_short_lines_take_no_more_memory_than_their_frame(tmp_path):
     path, writer = tmp_path / "lines.rec", FrameWriter()
     times = writer.frame(HEADER % b',"fresh":true' + b"11\n" * (1 << 22), starts_segment=True)
     path.write_bytes(times)
@@ -292,9 +226,7 @@ def forged(data: bytes, rng: np.random.Generator) -> bytes:
         (b'_sequence",1', b'_sequence",["' + b"x" * 3000 + b'"]', "not a snapshot of this version"),
     ],
 )
-def test_a_value_that_no_machine_has_is_named(
-    longer: Path, capsys: pytest.CaptureFixture[str], there: bytes, forged: bytes, problem: str
-):
+def test_a_value_that_no_machine_has_is_named(longer, capsys, there, forged, problem):
     without_first(longer, 1)
     lines = lines_of(longer.read_bytes())
     changed = [(starts, [each.replace(there, forged) for each in some]) for starts, some in lines]
@@ -310,9 +242,7 @@ def test_a_value_that_no_machine_has_is_named(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_a_recording_says_it_ends_in_one_line(
-    longer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
-):
+def test_whatever_a_recording_says_it_ends_in_one_line(longer, tmp_path, capsys, seed):
     """Also with another policy, and where a decision is explained."""
     without_first(longer, seed % 3)  # a snapshot is only read where nothing continues
     rng, data, policy = np.random.default_rng(seed), longer.read_bytes(), tmp_path / "policy.yaml"

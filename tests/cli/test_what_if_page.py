@@ -24,12 +24,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "shown"), steps())
-def test_a_command_of_the_page_prints_what_the_page_shows(
-    command: str,
-    shown: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
+def test_a_command_of_the_page_prints_what_the_page_shows(command, shown, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
 
     assert main(shlex.split(command)[1:]) == 0

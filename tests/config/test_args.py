@@ -1,7 +1,5 @@
 """Settings of single plugins: every field arrives, kinds are checked, strangers pass."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.args import (
@@ -12,7 +10,6 @@ from scheduler.config.args import (
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
-    PluginArgs,
     PodTopologySpreadArgs,
     PreemptiveSchedulerArgs,
     ResourceWeight,
@@ -20,7 +17,6 @@ from scheduler.config.args import (
     ShapePoint,
     VolumeBindingArgs,
 )
-from scheduler.config.settings import ProfileSettings
 from scheduler.model.api.objects import (
     NodeAffinity,
     NodeSelector,
@@ -201,21 +197,17 @@ def _entry(plugin: str, args: str) -> str:
         pytest.param("NodePorts", "5", ForeignArgs(5), id="a plugin without settings"),
     ],
 )
-def test_reads_every_field(
-    profile: Callable[..., ProfileSettings], plugin: str, args: str, want: PluginArgs
-):
+def test_reads_every_field(profile, plugin, args, want):
     assert profile(_entry(plugin, args)).args[plugin] == want
 
 
-def test_an_entry_without_args_is_the_default(profile: Callable[..., ProfileSettings]):
+def test_an_entry_without_args_is_the_default(profile):
     args = profile("{pluginConfig: [{name: VolumeBinding}, {name: Foreign}]}").args
 
     assert (args["VolumeBinding"], args["Foreign"]) == (VolumeBindingArgs(), ForeignArgs(None))
 
 
-def test_settings_are_there_for_plugins_that_are_enabled(
-    profile: Callable[..., ProfileSettings],
-):
+def test_settings_are_there_for_plugins_that_are_enabled(profile):
     fields = """{plugins: {multiPoint: {disabled: [{name: "*"}], enabled: [
         {name: PrioritySort}, {name: DefaultBinder}, {name: VolumeBinding}]}},
         pluginConfig: [{name: InterPodAffinity}]}"""
@@ -226,7 +218,7 @@ def test_settings_are_there_for_plugins_that_are_enabled(
     }
 
 
-def test_default_lists_are_not_shared(profile: Callable[..., ProfileSettings]):
+def test_default_lists_are_not_shared(profile):
     terms = "requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [null, null]}"
     found = profile(_entry("NodeAffinity", f"{{addedAffinity: {{{terms}}}}}"))
 
@@ -235,89 +227,3 @@ def test_default_lists_are_not_shared(profile: Callable[..., ProfileSettings]):
     assert affinity.required is not None
     first, second = affinity.required.node_selector_terms
     assert first.match_fields is not second.match_fields
-
-
-_AT = "profiles[0].pluginConfig[0].args"
-
-
-@pytest.mark.parametrize(
-    ("plugin", "args", "want"),
-    [
-        pytest.param(
-            "DefaultPreemption",
-            "[]",
-            f"{_AT}: Invalid type: expected an object, got a list",
-            id="a list",
-        ),
-        pytest.param(
-            "DefaultPreemption",
-            "{minCandidateNodes: 5}",
-            f'{_AT}.minCandidateNodes: unknown field "minCandidateNodes", '
-            'did you mean "minCandidateNodesAbsolute"?',
-            id="an unknown field",
-        ),
-        pytest.param(
-            "DefaultPreemption",
-            "{minCandidateNodesAbsolute: 1, minCandidateNodesAbsolute: 1}",
-            f'{_AT}.minCandidateNodesAbsolute: duplicate field "minCandidateNodesAbsolute", '
-            "first set on line 4",
-            id="a field twice",
-        ),
-        pytest.param(
-            "DefaultPreemption",
-            "{kind: NodeAffinityArgs}",
-            f'{_AT}.kind: Invalid value: "NodeAffinityArgs": '
-            "args for plugin DefaultPreemption were not of type DefaultPreemptionArgs",
-            id="another kind",
-        ),
-        pytest.param(
-            "DefaultPreemption",
-            "{apiVersion: kubescheduler.config.k8s.io/v1beta3}",
-            f'{_AT}.apiVersion: Invalid value: "kubescheduler.config.k8s.io/v1beta3": '
-            f"args for plugin DefaultPreemption were not of type {_API}",
-            id="an old version",
-        ),
-        pytest.param(
-            "DefaultPreemption",
-            "{kind: [x]}",
-            f'{_AT}.kind: Invalid value: ["x"]: '
-            "args for plugin DefaultPreemption were not of type DefaultPreemptionArgs",
-            id="a list for the kind",
-        ),
-        pytest.param(
-            "PreemptiveScheduler",
-            "{foo: 1}",
-            f'{_AT}.foo: unknown field "foo"',
-            id="an unknown addition of ours",
-        ),
-        pytest.param(
-            "Foreign",
-            "{a: 1, a: 2}",
-            f'{_AT}.a: duplicate field "a", first set on line 4',
-            id="a field twice in settings of an unknown plugin",
-        ),
-        pytest.param(
-            "NodeResourcesFitArgs",
-            "{a: 1}",
-            f'{_AT}: Invalid value: {{"a": 1}}: has to match plugin args',
-            id="the kind in place of the name",
-        ),
-        pytest.param(
-            "EBSLimits",
-            "{}",
-            'profiles[0].pluginConfig[0]: Invalid value: "EBSLimits": was invalid in version '
-            f'"{_API}" (KubeSchedulerConfiguration is version "{_API}")',
-            id="a plugin of former times",
-        ),
-    ],
-)
-def test_names_what_is_wrong_with_an_entry(
-    problems: Callable[..., list[str]], plugin: str, args: str, want: str
-):
-    assert problems(f"profiles:\n- {_entry(plugin, args)}") == [want]
-
-
-def test_names_a_second_entry_for_the_same_plugin(problems: Callable[..., list[str]]):
-    body = "profiles: [{pluginConfig: [{name: A}, {name: B}, {name: A, args: {x: 1}}]}]"
-
-    assert problems(body) == ['profiles[0].pluginConfig[2]: Duplicate value: "A"']

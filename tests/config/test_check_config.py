@@ -33,7 +33,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
     return check
 
 
-def test_a_good_file_gets_a_summary(check: Check):
+def test_a_good_file_gets_a_summary(check):
     text = f"""{_HEAD}
 profiles:
 - schedulerName: a
@@ -68,13 +68,13 @@ extenders:
         pytest.param("resourceNamespace: here", "lease here/preemptive-scheduler", id="with it"),
     ],
 )
-def test_the_summary_shows_leader_election(check: Check, election: str, want: str):
+def test_the_summary_shows_leader_election(check, election, want):
     _, out, _ = check(f"{_HEAD}leaderElection: {{{election}}}\n")
 
     assert f"leader election: {want}\n" in out
 
 
-def test_every_problem_gets_a_line(check: Check):
+def test_every_problem_gets_a_line(check):
     assert check(f"{_HEAD}parallelism: 0\nfoo: 1\n") == (
         1,
         "FILE:3: parallelism: Invalid value: 0: should be an integer value greater than zero\n"
@@ -97,11 +97,11 @@ def test_every_problem_gets_a_line(check: Check):
         ),
     ],
 )
-def test_an_unreadable_file_gets_one_line(check: Check, text: str | bytes | None, want: str):
+def test_an_unreadable_file_gets_one_line(check, text, want):
     assert check(text) == (2, want, "")
 
 
-def test_the_effective_configuration_can_be_printed(check: Check):
+def test_the_effective_configuration_can_be_printed(check):
     code, out, err = check(f"{_HEAD}parallelism: 4\n", "--print")
 
     assert (code, err) == (0, "")
@@ -111,7 +111,7 @@ def test_the_effective_configuration_can_be_printed(check: Check):
     )
 
 
-def test_nothing_but_the_configuration_goes_to_standard_output(check: Check):
+def test_nothing_but_the_configuration_goes_to_standard_output(check):
     code, out, err = check(f"{_HEAD}parallelism: 0\n", "--print")
 
     assert (code, out) == (1, "")

@@ -1,7 +1,5 @@
 """What holds without a file, and where it differs from kube-scheduler."""
 
-from collections.abc import Callable
-
 from scheduler.config import load
 from scheduler.config.args import (
     DefaultPreemptionArgs,
@@ -11,7 +9,6 @@ from scheduler.config.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
-    PreemptiveSchedulerArgs,
     ResourceWeight,
     ScoringStrategy,
     VolumeBindingArgs,
@@ -147,11 +144,11 @@ def test_defaults_are_those_of_kube_scheduler_with_names_of_our_own():
     )
 
 
-def test_a_document_without_fields_means_the_defaults(parse: Callable[..., Settings]):
+def test_a_document_without_fields_means_the_defaults(parse):
     assert parse() == load.defaults()
 
 
-def test_null_means_the_default_everywhere(parse: Callable[..., Settings]):
+def test_null_means_the_default_everywhere(parse):
     body = """
         parallelism: null
         leaderElection: null
@@ -165,43 +162,21 @@ def test_null_means_the_default_everywhere(parse: Callable[..., Settings]):
     assert parse(body) == load.defaults()
 
 
-def test_an_empty_profile_is_the_default_one(parse: Callable[..., Settings]):
+def test_an_empty_profile_is_the_default_one(parse):
     assert parse("profiles: [{}]") == parse("profiles: [null]") == parse("profiles: []")
     assert parse("profiles: [{}]") == load.defaults()
 
 
-def test_default_scheduler_is_served_only_when_the_file_names_it(
-    parse: Callable[..., Settings],
-):
+def test_default_scheduler_is_served_only_when_the_file_names_it(parse):
     named = parse("profiles: [{schedulerName: default-scheduler}]")
 
     assert load.defaults().profile("default-scheduler") is None
     assert named.profile("default-scheduler") is named.profiles[0]
 
 
-def test_the_lease_of_kube_scheduler_is_used_only_when_the_file_names_it(
-    parse: Callable[..., Settings],
-):
+def test_the_lease_of_kube_scheduler_is_used_only_when_the_file_names_it(parse):
     named = parse("leaderElection: {resourceName: kube-scheduler, resourceNamespace: kube-system}")
 
     assert named.leader_election == LeaderElection(
         resource_name="kube-scheduler", resource_namespace="kube-system"
     )
-
-
-def test_our_own_additions_are_there_without_an_entry():
-    [profile] = load.defaults().profiles
-
-    assert profile.arguments(PreemptiveSchedulerArgs) == PreemptiveSchedulerArgs()
-    assert profile.arguments(VolumeBindingArgs) is profile.args["VolumeBinding"]
-
-
-def test_a_profile_names_what_is_enabled_anywhere():
-    [profile] = load.defaults().profiles
-
-    assert len(profile.enabled) == 20
-    assert "DefaultBinder" in profile.enabled
-
-
-def test_settings_can_be_keys():
-    assert len({load.defaults(), load.defaults()}) == 1

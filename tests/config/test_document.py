@@ -49,7 +49,7 @@ def _duplicates(text: str) -> list[tuple[str, int | None, str]]:
         pytest.param('{\n\t"a": [1, 1.0, null, "x"]\n}', {"a": [1, 1.0, None, "x"]}, id="JSON"),
     ],
 )
-def test_reads_a_text(text: str, want: document.Json):
+def test_reads_a_text(text, want):
     assert _plain(text) == want
 
 
@@ -107,7 +107,7 @@ def test_decimals_of_json_stay_decimals():
         ),
     ],
 )
-def test_reports_repeated_keys(text: str, want: list[tuple[str, int | None, str]]):
+def test_reports_repeated_keys(text, want):
     assert _duplicates(text) == want
 
 
@@ -136,7 +136,7 @@ def test_the_first_of_two_values_counts():
         pytest.param("[" * 10_000, None, "nested too deeply", id="thousands of brackets"),
     ],
 )
-def test_refuses_a_text_without_structure(text: str, want_line: int | None, want_message: str):
+def test_refuses_a_text_without_structure(text, want_line, want_message):
     with pytest.raises(UnreadableConfigError) as caught:
         document.read(text, ErrorReport("f.yaml"))
 
@@ -164,10 +164,10 @@ def test_refuses_aliases_that_expand_without_end():
         max_leaves=5,
     )
 )
-def test_what_is_written_reads_back_the_same(value: document.Json):
+def test_what_is_written_reads_back_the_same(value):
     assert _plain(document.write([value])) == [value]
 
 
 @pytest.mark.parametrize("text", ["", "~", "n", "yes", "16", "0o17", "1e3", "-.inf", "1_0", "<<"])
-def test_texts_that_look_like_something_else_are_quoted(text: str):
+def test_texts_that_look_like_something_else_are_quoted(text):
     assert _plain(document.write({"a": text, text: "b"})) == {"a": text, text: "b"}

@@ -27,7 +27,7 @@ from scheduler.config import durations
         pytest.param("9223372036s", 9223372036.0, id="the longest duration"),
     ],
 )
-def test_reads_durations_as_go_does(text: str, want_seconds: float):
+def test_reads_durations_as_go_does(text, want_seconds):
     assert durations.parse(text) == want_seconds
 
 
@@ -45,7 +45,7 @@ def test_reads_durations_as_go_does(text: str, want_seconds: float):
         pytest.param("9223372037s", 'invalid duration "9223372037s"', id="beyond 292 years"),
     ],
 )
-def test_refuses_what_is_no_duration(text: str, want_message: str):
+def test_refuses_what_is_no_duration(text, want_message):
     with pytest.raises(durations.DurationError, match=f"^{want_message}$"):
         durations.parse(text)
 
@@ -64,12 +64,12 @@ def test_refuses_what_is_no_duration(text: str, want_message: str):
         pytest.param(-90.0, "-1m30s", id="a negative duration"),
     ],
 )
-def test_writes_durations_as_go_does(seconds: float, want_text: str):
+def test_writes_durations_as_go_does(seconds, want_text):
     assert durations.text(seconds) == want_text
 
 
 @given(st.integers(min_value=-(2**50), max_value=2**50))
-def test_a_written_duration_reads_back_to_the_nanosecond(nanoseconds: int):
+def test_a_written_duration_reads_back_to_the_nanosecond(nanoseconds):
     text = durations.text(nanoseconds / 10**9)
 
     assert durations.nanoseconds(durations.parse(text)) == nanoseconds

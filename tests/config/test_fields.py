@@ -1,7 +1,5 @@
 """Every field outside of profiles arrives, and values of a wrong type are named."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.settings import (
@@ -10,7 +8,6 @@ from scheduler.config.settings import (
     ExtenderTLS,
     LeaderElection,
     ManagedResource,
-    Settings,
 )
 
 
@@ -155,7 +152,7 @@ from scheduler.config.settings import (
         pytest.param("extenders: [null]", "extenders", (Extender(),), id="an extender of null"),
     ],
 )
-def test_reads_every_field(parse: Callable[..., Settings], body: str, attribute: str, want: object):
+def test_reads_every_field(parse, body, attribute, want):
     assert getattr(parse(body), attribute) == want
 
 
@@ -169,15 +166,13 @@ def test_reads_every_field(parse: Callable[..., Settings], body: str, attribute:
         pytest.param("qps: 50, burst: 10", 50.0, 10, id="both"),
     ],
 )
-def test_limits_the_client_only_when_configured(
-    parse: Callable[..., Settings], fields: str, want_qps: float | None, want_burst: int | None
-):
+def test_limits_the_client_only_when_configured(parse, fields, want_qps, want_burst):
     client = parse(f"clientConnection: {{{fields}}}").client_connection
 
     assert (client.qps, client.burst) == (want_qps, want_burst)
 
 
-def test_ignorable_extenders_are_called_last(parse: Callable[..., Settings]):
+def test_ignorable_extenders_are_called_last(parse):
     body = """
         extenders:
         - {urlPrefix: a, ignorable: true}
@@ -187,131 +182,3 @@ def test_ignorable_extenders_are_called_last(parse: Callable[..., Settings]):
         """
 
     assert [each.url_prefix for each in parse(body).extenders] == ["b", "d", "a", "c"]
-
-
-def test_a_ca_may_be_a_file_or_data():
-    assert not ExtenderTLS().has_ca
-    assert ExtenderTLS(ca_file="/ca").has_ca
-    assert ExtenderTLS(ca_data=b"ca").has_ca
-
-
-@pytest.mark.parametrize(
-    ("body", "want"),
-    [
-        pytest.param(
-            "parallelism: '16'",
-            'parallelism: Invalid type: expected a 32-bit integer, got "16"',
-            id="text for an integer",
-        ),
-        pytest.param(
-            "parallelism: 16.5",
-            "parallelism: Invalid type: expected a 32-bit integer, got 16.5",
-            id="a fraction for an integer",
-        ),
-        pytest.param(
-            "parallelism: true",
-            "parallelism: Invalid type: expected a 32-bit integer, got true",
-            id="a boolean for an integer",
-        ),
-        pytest.param(
-            "parallelism: [16]",
-            "parallelism: Invalid type: expected a 32-bit integer, got a list",
-            id="a list for an integer",
-        ),
-        pytest.param(
-            "parallelism: 2147483648",
-            "parallelism: Invalid type: expected a 32-bit integer, got 2147483648",
-            id="an integer beyond 32 bits",
-        ),
-        pytest.param(
-            "podMaxBackoffSeconds: 9223372036854775808",
-            "podMaxBackoffSeconds: Invalid type: expected a 64-bit integer, "
-            "got 9223372036854775808",
-            id="an integer beyond 64 bits",
-        ),
-        pytest.param(
-            "enableProfiling: 1",
-            "enableProfiling: Invalid type: expected a boolean, got 1",
-            id="a number for a boolean",
-        ),
-        pytest.param(
-            "clientConnection: {kubeconfig: 5}",
-            "clientConnection.kubeconfig: Invalid type: expected a string, got 5",
-            id="a number for text",
-        ),
-        pytest.param(
-            "clientConnection: {qps: fast}",
-            'clientConnection.qps: Invalid type: expected a 32-bit number, got "fast"',
-            id="text for a number",
-        ),
-        pytest.param(
-            "clientConnection: {qps: 4.0e+38}",
-            "clientConnection.qps: Invalid type: expected a 32-bit number, got 4e+38",
-            id="a number beyond 32 bits",
-        ),
-        pytest.param(
-            "leaderElection: {leaseDuration: 15}",
-            "leaderElection.leaseDuration: Invalid type: "
-            'expected a duration like "15s" or "1m30s", got 15',
-            id="a number for a duration",
-        ),
-        pytest.param(
-            "leaderElection: {leaseDuration: null}",
-            "leaderElection.leaseDuration: Invalid type: "
-            'expected a duration like "15s" or "1m30s", got null',
-            id="null for a duration",
-        ),
-        pytest.param(
-            "leaderElection: {leaseDuration: 1d}",
-            'leaderElection.leaseDuration: Invalid value: unknown unit "d" in duration "1d"',
-            id="days",
-        ),
-        pytest.param(
-            "leaderElection: [15s]",
-            "leaderElection: Invalid type: expected an object, got a list",
-            id="a list for an object",
-        ),
-        pytest.param(
-            "extenders: {}",
-            "extenders: Invalid type: expected a list, got an object",
-            id="an object for a list",
-        ),
-        pytest.param(
-            "extenders: [x]",
-            'extenders[0]: Invalid type: expected an object, got "x"',
-            id="text for an object in a list",
-        ),
-        pytest.param(
-            "extenders: [{tlsConfig: {caData: '?'}}]",
-            "extenders[0].tlsConfig.caData: Invalid value: not base64: Only base64 data is allowed",
-            id="what is not base64",
-        ),
-        pytest.param(
-            "extenders: [{tlsConfig: {caData: 5}}]",
-            "extenders[0].tlsConfig.caData: Invalid type: expected a string, got 5",
-            id="a number for base64",
-        ),
-        pytest.param(
-            "paralelism: 3",
-            'paralelism: unknown field "paralelism", did you mean "parallelism"?',
-            id="a field with a typing error",
-        ),
-        pytest.param(
-            "leaderElection: {leaderelect: true}",
-            'leaderElection.leaderelect: unknown field "leaderelect", did you mean "leaderElect"?',
-            id="a field in the wrong case",
-        ),
-        pytest.param(
-            "metadata: {}", 'metadata: unknown field "metadata"', id="a field like no other"
-        ),
-        pytest.param(
-            "parallelism: 3\nparallelism: 4",
-            'parallelism: duplicate field "parallelism", first set on line 3',
-            id="a field that is set twice",
-        ),
-    ],
-)
-def test_names_a_field_that_cannot_be_decoded(
-    problems: Callable[..., list[str]], body: str, want: str
-):
-    assert problems(body) == [want]

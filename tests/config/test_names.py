@@ -12,7 +12,7 @@ from scheduler.config import names
         pytest.param(f"{'a' * 253}/{'b' * 63}", id="the longest name"),
     ],
 )
-def test_accepts_label_keys(text: str):
+def test_accepts_label_keys(text):
     assert names.label_key(text) == ()
 
 
@@ -33,7 +33,7 @@ def test_accepts_label_keys(text: str):
         pytest.param("a/b/c", ["a valid label key must consist"], id="two slashes"),
     ],
 )
-def test_says_what_keeps_a_text_from_being_a_label_key(text: str, want_beginnings: list[str]):
+def test_says_what_keeps_a_text_from_being_a_label_key(text, want_beginnings):
     found = names.label_key(text)
 
     assert len(found) == len(want_beginnings)
@@ -49,7 +49,7 @@ def test_says_what_keeps_a_text_from_being_a_label_key(text: str, want_beginning
         pytest.param("a" * 64, ["must be no more than 63 bytes"], id="too long"),
     ],
 )
-def test_says_what_keeps_a_text_from_being_a_label_value(text: str, want_beginnings: list[str]):
+def test_says_what_keeps_a_text_from_being_a_label_value(text, want_beginnings):
     found = names.label_value(text)
 
     assert len(found) == len(want_beginnings)
@@ -71,7 +71,7 @@ _NOT_EXTENDED = ("is an invalid extended resource name",)
         pytest.param(f"{'a' * 245}/b", _NOT_EXTENDED, id="a domain that is too long for a quota"),
     ],
 )
-def test_says_what_keeps_a_text_from_being_an_extended_resource(text: str, want: tuple[str, ...]):
+def test_says_what_keeps_a_text_from_being_an_extended_resource(text, want):
     assert names.extended_resource(text) == want
 
 

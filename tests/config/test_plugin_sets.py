@@ -1,7 +1,5 @@
 """Merging with the defaults and expanding multiPoint, as kube-scheduler v1.36.3 does both."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config import load, plugin_catalogue
@@ -133,15 +131,11 @@ def _only(*sets: str) -> str:
         ),
     ],
 )
-def test_a_point_runs(
-    profile: Callable[..., ProfileSettings], plugins: str, point: Point, want: tuple[str, ...]
-):
+def test_a_point_runs(profile, plugins, point, want):
     assert profile(f"{{plugins: {{{plugins}}}}}").plugins(point) == want
 
 
-def test_plugins_of_a_point_frame_those_of_multi_point(
-    profile: Callable[..., ProfileSettings],
-):
+def test_plugins_of_a_point_frame_those_of_multi_point(profile):
     bare = f"disabled: [{{name: '*'}}], enabled: [{_SORT_AND_BIND}, {{name: VolumeZone}}, "
     bare += "{name: NodePorts}]"
     filters = "enabled: [{name: NodeName}, {name: NodePorts}, {name: NodeAffinity}]"
@@ -151,9 +145,7 @@ def test_plugins_of_a_point_frame_those_of_multi_point(
     assert found.filter == ("NodePorts", "VolumeZone", "NodeName", "NodeAffinity")
 
 
-def test_a_profile_may_name_every_plugin_at_its_point(
-    profile: Callable[..., ProfileSettings],
-):
+def test_a_profile_may_name_every_plugin_at_its_point(profile):
     fields = """{plugins: {multiPoint: {disabled: [{name: "*"}]},
         queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: [{name: DefaultBinder}]}}}"""
 
@@ -194,7 +186,7 @@ def test_a_profile_may_name_every_plugin_at_its_point(
         ),
     ],
 )
-def test_weights(profile: Callable[..., ProfileSettings], sets: str, want: tuple[Weighted, ...]):
+def test_weights(profile, sets, want):
     assert profile(_only(sets)).score == want
 
 
@@ -224,13 +216,11 @@ def test_weights(profile: Callable[..., ProfileSettings], sets: str, want: tuple
         ),
     ],
 )
-def test_the_weight_of_a_plugin_comes_from(
-    profile: Callable[..., ProfileSettings], plugins: str, want: int
-):
+def test_the_weight_of_a_plugin_comes_from(profile, plugins, want):
     assert dict(profile(f"{{plugins: {{{plugins}}}}}").score)["TaintToleration"] == want
 
 
-def test_placements_have_weights_too(profile: Callable[..., ProfileSettings]):
+def test_placements_have_weights_too(profile):
     plugins = "placementScore: {enabled: [{name: PodGroupPodsCount, weight: 3}]}"
 
     assert profile(f"{{plugins: {{{plugins}}}}}").placement_score == (
@@ -242,91 +232,6 @@ def test_placements_have_weights_too(profile: Callable[..., ProfileSettings]):
 _SETS = "profiles[0].plugins"
 
 
-@pytest.mark.parametrize(
-    ("plugins", "want"),
-    [
-        pytest.param(
-            "filter: {enabled: [{name: NodeNam}]}",
-            '.filter.enabled[0].name: plugin "NodeNam" does not exist, did you mean "NodeName"?',
-            id="an unknown plugin at a point",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: Coscheduling}]}",
-            '.multiPoint.enabled[0].name: plugin "Coscheduling" does not exist',
-            id="an unknown plugin in multiPoint",
-        ),
-        pytest.param(
-            "score: {enabled: [{name: PrioritySort}]}",
-            '.score.enabled[0]: plugin "PrioritySort" does not extend ScorePlugin plugin',
-            id="a plugin at a point that it does not implement",
-        ),
-        pytest.param(
-            "filter: {enabled: [{name: NodeName}, {name: NodeName}]}",
-            '.filter.enabled[1]: plugin "NodeName" already registered as "FilterPlugin"',
-            id="a plugin twice at a point",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}",
-            '.multiPoint.enabled[0]: plugin "NodeName" already registered as "FilterPlugin"',
-            id="a plugin twice in multiPoint",
-        ),
-        pytest.param(
-            "bind: {enabled: [{name: EBSLimits}]}",
-            '.bind.enabled[0]: Invalid value: "EBSLimits": was invalid in version '
-            '"kubescheduler.config.k8s.io/v1" (KubeSchedulerConfiguration is version '
-            '"kubescheduler.config.k8s.io/v1")',
-            id="a removed plugin at a point",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: EBSLimits}]}",
-            '.multiPoint.enabled[0].name: plugin "EBSLimits" does not exist',
-            id="a removed plugin in multiPoint is unknown",
-        ),
-        pytest.param(
-            "filter: {enabled: [{weight: 1}]}",
-            '.filter.enabled[0].name: plugin "" does not exist',
-            id="an entry without name",
-        ),
-        pytest.param(
-            "filter: {enabled: [NodeName]}",
-            '.filter.enabled[0]: Invalid type: expected an object, got "NodeName"',
-            id="a name in place of an entry",
-        ),
-        pytest.param(
-            "filter: {enabled: [{name: NodeName, wait: 1}]}",
-            '.filter.enabled[0].wait: unknown field "wait"',
-            id="an unknown field of an entry",
-        ),
-        pytest.param(
-            "filters: {}",
-            '.filters: unknown field "filters", did you mean "filter"?',
-            id="an unknown point",
-        ),
-        pytest.param(
-            "multiPoint: {disabled: [{name: DefaultBinder}]}",
-            ".bind: at least one bind plugin is needed "
-            'for profile with scheduler name "preemptive-scheduler"',
-            id="nothing binds",
-        ),
-        pytest.param(
-            "queueSort: {disabled: [{name: PrioritySort}]}",
-            ".queueSort: only one queue sort plugin required "
-            'for profile with scheduler name "preemptive-scheduler", but got 0',
-            id="nothing sorts",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: TaintToleration, weight: -1}]}",
-            ".score: score plugins: total score of Score plugins could overflow",
-            id="a negative weight before others",
-        ),
-    ],
-)
-def test_names_the_entry_that_is_to_blame(
-    problems: Callable[..., list[str]], plugins: str, want: str
-):
-    assert problems(f"profiles: [{{plugins: {{{plugins}}}}}]") == [f"{_SETS}{want}"]
-
-
 _EXTRA = {
     "Coscheduling": frozenset({"permit", "preFilter", "score"}),
     "Generator": frozenset({"placementGenerate"}),
@@ -334,7 +239,7 @@ _EXTRA = {
 }
 
 
-def test_further_plugins_take_part(profile: Callable[..., ProfileSettings]):
+def test_further_plugins_take_part(profile):
     plugins = "multiPoint: {enabled: [{name: Coscheduling, weight: 2}]}"
 
     found = profile(f"{{plugins: {{{plugins}}}}}", extra_plugins=_EXTRA)
@@ -346,7 +251,7 @@ def test_further_plugins_take_part(profile: Callable[..., ProfileSettings]):
     )
 
 
-def test_two_plugins_cannot_sort(problems: Callable[..., list[str]]):
+def test_two_plugins_cannot_sort(problems):
     body = "profiles: [{plugins: {multiPoint: {enabled: [{name: OtherSort}]}}}]"
 
     assert problems(body, extra_plugins=_EXTRA) == [
@@ -355,7 +260,7 @@ def test_two_plugins_cannot_sort(problems: Callable[..., list[str]]):
     ]
 
 
-def test_two_plugins_cannot_generate_placements(problems: Callable[..., list[str]]):
+def test_two_plugins_cannot_generate_placements(problems):
     body = """profiles: [{plugins: {placementGenerate: {enabled: [
         {name: Generator}, {name: TopologyPlacementGenerator}]}}}]"""
 
@@ -382,11 +287,7 @@ def test_every_default_plugin_exists():
 
 
 @pytest.mark.parametrize("name", ["NodeName", "NodeUnschedulable", "TaintToleration"])
-def test_plugins_for_nodes_have_a_prefilter_as_of_v1_37(
-    name: str,
-    profile: Callable[..., ProfileSettings],
-    problems: Callable[..., list[str]],
-):
+def test_plugins_for_nodes_have_a_prefilter_as_of_v1_37(name, profile, problems):
     fields = f"{{plugins: {{preFilter: {{enabled: [{{name: {name}}}]}}}}}}"
 
     assert profile(fields, server=V1_37).pre_filter[0] == name

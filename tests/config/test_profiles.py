@@ -1,11 +1,8 @@
 """Profiles among each other, and what extenders do to them."""
 
-from collections.abc import Callable
-
 import pytest
 
 from scheduler.config.args import NodeResourcesFitArgs
-from scheduler.config.settings import ProfileSettings, Settings
 
 _EXTRA = {"OtherSort": frozenset({"queueSort"})}
 _TAKES_GPU = """
@@ -14,7 +11,7 @@ extenders:
 """
 
 
-def test_profiles_keep_their_names_and_shares(parse: Callable[..., Settings]):
+def test_profiles_keep_their_names_and_shares(parse):
     body = "profiles: [{schedulerName: a, percentageOfNodesToScore: 5}, {schedulerName: b}]"
 
     found = parse(body)
@@ -23,51 +20,6 @@ def test_profiles_keep_their_names_and_shares(parse: Callable[..., Settings]):
     assert shares == [("a", 5), ("b", None)]
     assert found.profile("b") is found.profiles[1]
     assert found.profile("c") is None
-
-
-@pytest.mark.parametrize(
-    ("body", "want"),
-    [
-        pytest.param(
-            "profiles: [{schedulerName: ''}]",
-            ["profiles[0].schedulerName: Required value"],
-            id="an empty name",
-        ),
-        pytest.param(
-            "profiles: [{}, {schedulerName: a}, {}]",
-            [
-                "profiles[0].schedulerName: Required value",
-                "profiles[2].schedulerName: Required value",
-            ],
-            id="no name among several profiles",
-        ),
-        pytest.param(
-            "profiles: [{schedulerName: a}, {schedulerName: a}]",
-            [
-                'profiles[1].schedulerName: Duplicate value: "a": '
-                "first set by profiles[0].schedulerName"
-            ],
-            id="a name twice",
-        ),
-        pytest.param(
-            "profiles: [{schedulerName: 5}]",
-            ["profiles[0].schedulerName: Invalid type: expected a string, got 5"],
-            id="a number for a name",
-        ),
-        pytest.param(
-            "profiles: [{percentageOfNodesToScore: -1}]",
-            ["profiles[0].percentageOfNodesToScore: Invalid value: -1: not in valid range [0-100]"],
-            id="more than all nodes",
-        ),
-        pytest.param(
-            "profiles: {schedulerName: a}",
-            ["profiles: Invalid type: expected a list, got an object"],
-            id="an object for the list",
-        ),
-    ],
-)
-def test_refuses(problems: Callable[..., list[str]], body: str, want: list[str]):
-    assert problems(body) == want
 
 
 def _two(first: str, second: str) -> str:
@@ -87,7 +39,7 @@ _SORT_ARGS = "pluginConfig: [{name: PrioritySort, args: %s}]"
         pytest.param(_SORT_ARGS % "null", "plugins: {}", id="without settings"),
     ],
 )
-def test_profiles_may_share_the_queue_when(parse: Callable[..., Settings], first: str, second: str):
+def test_profiles_may_share_the_queue_when(parse, first, second):
     assert len(parse(_two(first, second)).profiles) == 2
 
 
@@ -130,13 +82,11 @@ def test_profiles_may_share_the_queue_when(parse: Callable[..., Settings], first
         ),
     ],
 )
-def test_profiles_cannot_share_the_queue_when(
-    problems: Callable[..., list[str]], first: str, second: str, want: str
-):
+def test_profiles_cannot_share_the_queue_when(problems, first, second, want):
     assert problems(_two(first, second), extra_plugins=_EXTRA) == [want]
 
 
-def test_extenders_replace_what_the_fit_filter_ignores(parse: Callable[..., Settings]):
+def test_extenders_replace_what_the_fit_filter_ignores(parse):
     mine = "[{name: NodeResourcesFit, args: {ignoredResources: ['not a name']}}]"
 
     found = parse(f"profiles: [{{pluginConfig: {mine}}}]{_TAKES_GPU}")
@@ -145,9 +95,7 @@ def test_extenders_replace_what_the_fit_filter_ignores(parse: Callable[..., Sett
     assert fit == NodeResourcesFitArgs(ignored_resources=("a.b/gpu",))
 
 
-def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(
-    problems: Callable[..., list[str]],
-):
+def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(problems):
     off = "plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}"
 
     assert problems(f"profiles: [{{{off}}}]{_TAKES_GPU}") == [
@@ -155,7 +103,7 @@ def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(
     ]
 
 
-def test_all_problems_are_named_at_once_in_file_order(problems: Callable[..., list[str]]):
+def test_all_problems_are_named_at_once_in_file_order(problems):
     body = """\
         paralelism: 3
         parallelism: 0
@@ -192,17 +140,4 @@ def test_all_problems_are_named_at_once_in_file_order(problems: Callable[..., li
         "ScorePlugin plugin",
         'profiles[1].schedulerName: Duplicate value: "a": first set by profiles[0].schedulerName',
         "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
-    ]
-
-
-def test_a_profile_says_which_plugins_have_settings(profile: Callable[..., ProfileSettings]):
-    assert sorted(profile().args) == [
-        "DefaultPreemption",
-        "DynamicResources",
-        "InterPodAffinity",
-        "NodeAffinity",
-        "NodeResourcesBalancedAllocation",
-        "NodeResourcesFit",
-        "PodTopologySpread",
-        "VolumeBinding",
     ]

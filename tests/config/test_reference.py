@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import load
 from scheduler.config.args import ShapePoint, VolumeBindingArgs
 from scheduler.config.settings import Settings
-from scheduler.model.releases import V1_36, V1_37, Reference
+from scheduler.model.releases import V1_36, V1_37
 
 Parse = Callable[..., Settings]
 
@@ -36,9 +36,7 @@ def named(*references: str | None) -> str:
         pytest.param(named("v1.37", "v1.37"), V1_36, V1_37, False, id="the same twice"),
     ],
 )
-def test_the_release_that_counts(
-    parse: Parse, body: str, server: Reference, reference: Reference, follows: bool
-):
+def test_the_release_that_counts(parse, body, server, reference, follows):
     found = parse(body, server=server)
 
     assert (found.reference, found.follows_server) == (reference, follows)
@@ -51,7 +49,7 @@ def test_the_release_that_counts(
         pytest.param("auto", (V1_36, True), id="that of the server"),
     ],
 )
-def test_a_flag_counts_more_than_the_file(parse: Parse, forced: str, wanted: object):
+def test_a_flag_counts_more_than_the_file(parse, forced, wanted):
     found = parse(named("v1.37"), server=V1_36, reference=forced)
 
     assert (found.reference, found.follows_server) == wanted
@@ -74,11 +72,11 @@ def test_a_flag_counts_more_than_the_file(parse: Parse, forced: str, wanted: obj
         ),
     ],
 )
-def test_a_wrong_release_is_an_error(problems: Callable[..., list[str]], body: str, problem: str):
+def test_a_wrong_release_is_an_error(problems, body, problem):
     assert problems(body) == [problem]
 
 
-def test_a_written_configuration_keeps_its_release(parse: Parse):
+def test_a_written_configuration_keeps_its_release(parse):
     settings = parse(named("v1.37"), server=V1_36)
 
     assert load.parse(load.render(settings), source="written") == settings
@@ -87,9 +85,7 @@ def test_a_written_configuration_keeps_its_release(parse: Parse):
 @pytest.mark.parametrize(
     ("reference", "first"), [(V1_36, "NodeUnschedulable"), (V1_37, "NodeName")], ids=str
 )
-def test_default_plugins_run_in_the_order_of_the_release(
-    parse: Parse, reference: Reference, first: str
-):
+def test_default_plugins_run_in_the_order_of_the_release(parse, reference, first):
     (profile,) = parse("", server=reference).profiles
 
     assert profile.filter[0] == first
@@ -100,7 +96,7 @@ def shaped(shape: str) -> str:
     return f"profiles: [{{pluginConfig: [{{name: VolumeBinding, args: {{shape: {shape}}}}}]}}]"
 
 
-def test_the_shape_of_the_score_of_storage_belongs_to_v1_37(parse: Parse):
+def test_the_shape_of_the_score_of_storage_belongs_to_v1_37(parse):
     body = shaped("[{utilization: 0, score: 1}, {utilization: 50, score: 9}]")
 
     (profile,) = parse(body, server=V1_37).profiles
@@ -109,7 +105,7 @@ def test_the_shape_of_the_score_of_storage_belongs_to_v1_37(parse: Parse):
     assert profile.arguments(VolumeBindingArgs).shape == points
 
 
-def test_the_shape_of_the_score_of_storage_is_checked(problems: Callable[..., list[str]]):
+def test_the_shape_of_the_score_of_storage_is_checked(problems):
     body = shaped("[{utilization: 50, score: 11}]")
 
     assert problems(body, server=V1_37) == [
@@ -124,14 +120,14 @@ profiles:
 """
 
 
-def test_plugins_for_pod_groups_belong_to_v1_37(parse: Parse, problems: Callable[..., list[str]]):
+def test_plugins_for_pod_groups_belong_to_v1_37(parse, problems):
     assert parse(GROUPS, server=V1_37).profiles == parse("", server=V1_37).profiles
     assert problems(GROUPS, server=V1_36) == [
         'profiles[0].plugins.podGroupPostFilter: unknown field "podGroupPostFilter"'
     ]
 
 
-def test_plugins_for_pod_groups_must_exist(problems: Callable[..., list[str]]):
+def test_plugins_for_pod_groups_must_exist(problems):
     body = GROUPS.replace("DefaultPreemption", "Nothing")
 
     assert problems(body, server=V1_37) == [
@@ -139,7 +135,7 @@ def test_plugins_for_pod_groups_must_exist(problems: Callable[..., list[str]]):
     ]
 
 
-def test_a_written_configuration_that_names_no_release_suits_each(parse: Parse):
+def test_a_written_configuration_that_names_no_release_suits_each(parse):
     text = load.render(parse("", server=V1_37))
 
     for server in (V1_36, V1_37):

@@ -34,14 +34,14 @@ from scheduler.config import yaml_scalars
         pytest.param("LeastAllocated", "LeastAllocated", id="a word is text"),
     ],
 )
-def test_resolves_a_plain_scalar(text: str, want: object):
+def test_resolves_a_plain_scalar(text, want):
     value = yaml_scalars.plain(text)
 
     assert (value, type(value)) == (want, type(want))
 
 
 @pytest.mark.parametrize("text", [".inf", "-.Inf", "+.INF", ".nan", ".NaN"])
-def test_refuses_numbers_that_json_cannot_hold(text: str):
+def test_refuses_numbers_that_json_cannot_hold(text):
     with pytest.raises(yaml_scalars.ScalarError, match="unsupported value"):
         yaml_scalars.plain(text)
 
@@ -59,7 +59,7 @@ def test_refuses_numbers_that_json_cannot_hold(text: str):
         pytest.param("!custom", "16", "16", id="an unknown tag makes text"),
     ],
 )
-def test_resolves_a_scalar_with_a_tag(tag: str, text: str, want: object):
+def test_resolves_a_scalar_with_a_tag(tag, text, want):
     long_tag = tag if tag.startswith("!") else f"tag:yaml.org,2002:{tag}"
     value = yaml_scalars.tagged(long_tag, text)
 
@@ -77,6 +77,6 @@ def test_resolves_a_scalar_with_a_tag(tag: str, text: str, want: object):
         pytest.param("binary", "?", "!!binary value contains invalid base64 data", id="no base64"),
     ],
 )
-def test_refuses_a_scalar_that_does_not_fit_its_tag(tag: str, text: str, want_message: str):
+def test_refuses_a_scalar_that_does_not_fit_its_tag(tag, text, want_message):
     with pytest.raises(yaml_scalars.ScalarError, match=f"^{want_message}$"):
         yaml_scalars.tagged(f"tag:yaml.org,2002:{tag}", text)

@@ -6,33 +6,11 @@ from typing import Any
 
 import pytest
 
-from deploy.tools.controlplane.api import ApiError
-from tests.e2e.operating import CHART, Cluster, CommandError, Operator
+from tests.e2e.operating import Cluster, CommandError, Operator
 from tests.e2e.release import Release, ready
 from tests.e2e.workloads import await_pod, bound, pod
 
 Json = dict[str, Any]
-
-
-@pytest.mark.parametrize(
-    ("values", "complaint"),
-    [
-        ({"replicaCount": "two"}, "replicaCount"),
-        ({"replicaCounts": 2}, "replicaCounts"),
-        ({"leaderElection": {"leaseDuration": "soon"}}, "leaseDuration"),
-        ({"config": {"profile": []}}, "profile"),
-    ],
-)
-def test_wrong_values_are_refused_by_name(operator: Operator, values: Json, complaint: str):
-    name = f"e2e-{secrets.token_hex(3)}"
-
-    with pytest.raises(CommandError) as refused:
-        operator.helm("install", name, str(CHART), "--create-namespace", "-n", name, values=values)
-
-    assert "values don't meet the specifications of the schema" in str(refused.value)
-    assert complaint in str(refused.value)
-    with pytest.raises(ApiError, match="not found"):
-        operator.cluster.api.get(f"/api/v1/namespaces/{name}")
 
 
 def test_a_broken_configuration_is_named_and_the_old_pods_go_on(

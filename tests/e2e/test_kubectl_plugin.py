@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,8 +13,6 @@ import yaml
 from tests.e2e.operating import PATIENCE_SECONDS, Cluster, Operator
 from tests.e2e.release import Release
 from tests.e2e.workloads import await_pod, deal, pod
-
-Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
@@ -77,10 +74,3 @@ def until_found(operator: Operator, *arguments: str) -> subprocess.CompletedProc
             return answer
         time.sleep(0.5)
     raise AssertionError(answer.stdout + answer.stderr)
-
-
-def test_a_context_that_is_missing_is_said(operator: Operator, release: Release):
-    answer = ask(operator, "top", "--scheduler-namespace", release.name, "--context", "none")
-
-    assert answer.returncode == 1
-    assert "has no context 'none'" in answer.stderr

@@ -2,15 +2,13 @@
 
 import base64
 import json
-import time
 
 import pytest
 
 from deploy.tools.controlplane.api import ApiError
-from tests.e2e.measuring import tell
 from tests.e2e.operating import Cluster
 from tests.e2e.release import Release
-from tests.e2e.workloads import await_pods, bound, pod, pod_spec
+from tests.e2e.workloads import await_pods, pod, pod_spec
 
 #: Printed by the scheduler's own container: who it is, what it may, what it can write.
 ASK = """
@@ -89,21 +87,3 @@ def test_pods_that_name_it_run(cluster: Cluster, release: Release, namespace: st
     events = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     placed = [each for each in events if each["reason"] == "Scheduled"]
     assert {each["reportingController"] for each in placed} == {release.name}
-
-
-def test_it_places_many_on_many_nodes(
-    cluster: Cluster, release: Release, namespace: str, played: dict[str, str]
-):
-    count = 500
-    spec = pod_spec(release.name, nodeSelector=played, tolerations=[{"operator": "Exists"}])
-    bodies = [{"metadata": {"name": f"many-{i}"}, "spec": spec} for i in range(count)]
-    began = time.monotonic()
-
-    cluster.api.post_all(f"/api/v1/namespaces/{namespace}/pods", bodies)
-
-    pods = await_pods(cluster.api, namespace, count, bound)
-    tell(f"{count} pods placed in {time.monotonic() - began:.1f} s")
-    used = {each["spec"]["nodeName"] for each in pods}
-    assert all(node.startswith("played-") for node in used)
-    assert len(used) > 10
-    await_pods(cluster.api, namespace, count)

@@ -95,24 +95,6 @@ def test_a_preemption_is_told_from_the_decision_to_its_end(scene, scheduler, nam
     assert nodes[small]["resources"]["cpu"] == {"allocatable": 2000, "requested": 2000}
 
 
-def test_a_waiting_pod_is_explained(scene, scheduler, namespace):
-    full = scene.node("2")
-    scene.run(pod("taken", "1", "high", on=full))
-    scene.create(pod("waits", "2", "low"))
-    message = scene.wait_rejected("waits")
-
-    found = read(scheduler, f"/api/v1/pods/{namespace}/waits")
-    listed = read(scheduler, f"/api/v1/pods?namespace={namespace}")
-
-    assert found["message"] == message
-    assert f"Node {full} lacks only 1 cpu." in found["helps"]
-    assert [each["decision"] for each in found["history"]] == ["Unschedulable"]
-    assert [each["pod"]["name"] for each in listed["items"]] == ["waits"]
-    assert listed["items"][0]["message"] == message
-    status, text = scheduler.get(f"/api/v1/pods/{namespace}/taken")
-    assert (status, json.loads(text)["reason"]) == (404, "NotFound")
-
-
 def test_documents_are_shown_to_users_with_the_right(schedulers, token, grant):
     reader, stranger = token("reader"), token("stranger")
     grant("reader", *API)
@@ -179,19 +161,6 @@ def test_a_client_certificate_of_the_cluster_is_enough(
     assert status == 403
     assert f'User \\"{namespace}-bob\\" cannot get' in text
     assert scheduler.logged("client_ca_unavailable") == []
-
-
-def test_an_administrator_sees_everything(plane, schedulers, scene, tmp_path):
-    admin = certificate(plane.kubeconfig_for("root", "system:masters"), tmp_path)
-    scheduler = schedulers.start(*EVERYWHERE)
-    scene.node("1")
-    scene.create(pod("waits", "2"))
-    scene.wait_rejected("waits")
-    until_status(scheduler, "/api/v1", "", 200, admin)
-
-    found = read(scheduler, "/api/v1/pods", certificate=admin)
-
-    assert [each["pod"]["name"] for each in found["items"]] == ["waits"]
 
 
 def test_an_unknown_certificate_breaks_neither_probes_nor_tokens(

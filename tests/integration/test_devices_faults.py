@@ -122,56 +122,6 @@ def test_a_claim_that_is_deleted_meanwhile_frees_its_device(
     assert devices.allocated("c") == [(node, "d0")]
 
 
-def test_a_slice_that_is_replaced_during_an_attempt_counts_for_the_next_one(
-    scene, schedulers, proxy, devices, node
-):
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-    held = proxy.hold(*STATUS)
-    scene.create(using("p", "c"))
-    held.wait(1)
-
-    devices.slice(node, "e0", generation=2)
-    scene.create(using("q", "d"))
-    assert scene.wait_bound("q") == node
-    held.release()
-
-    # As with kube-scheduler, what an attempt has chosen is written, whatever is published then.
-    assert scene.wait_bound("p") == node
-    assert devices.allocated("c") == [(node, "d0")]
-    assert devices.allocated("d") == [(node, "e0")]
-
-
-def test_a_status_that_is_refused_by_a_conflict_is_written_again(
-    scene, schedulers, proxy, devices, node
-):
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    refused = proxy.refuse(*STATUS, 409, times=2)
-
-    scene.create(using("p", "c"))
-
-    refused.wait(2)
-    assert scene.wait_bound("p") == node
-    assert devices.allocated("c") == [(node, "d0")]
-    assert scheduler.metric("scheduler_schedule_attempts_total", result="error") == 0
-
-
-def test_a_claim_that_changes_before_its_status_is_written_is_read_again(
-    scene, schedulers, proxy, devices, node
-):
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-    held = proxy.hold(*STATUS)
-    scene.create(using("p", "c"))
-    held.wait(1)
-
-    scene.api.patch(devices.path("c"), {"metadata": {"annotations": {"changed": "yes"}}})
-    held.release()
-
-    assert scene.wait_bound("p") == node
-    assert [each.status for each in proxy.passed(*STATUS)] == [409, 200]
-    assert scene.api.get(devices.path("c"))["metadata"]["annotations"] == {"changed": "yes"}
-    assert devices.allocated("c") == [(node, "d0")]
-
-
 def test_a_claim_that_another_scheduler_allocates_meanwhile_is_used_as_it_is(
     scene, schedulers, proxy, devices
 ):
@@ -196,22 +146,6 @@ def test_a_claim_that_another_scheduler_allocates_meanwhile_is_used_as_it_is(
     assert scene.wait_bound("p") == other
     assert devices.allocated("c") == [(other, "d0")]
     assert devices.consumers("c") == ["p"]
-
-
-def test_a_status_whose_answer_is_lost_is_written_once(scene, schedulers, proxy, devices, node):
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    lost = proxy.lose_reply(*STATUS)
-
-    scene.create(using("p", "c"))
-
-    lost.wait(1)
-    assert scene.wait_bound("p") == node
-    # The HTTP client may send it once more; the version in it makes the API server refuse that.
-    assert [each.status for each in proxy.passed(*STATUS)].count(200) == 1
-    assert devices.consumers("c") == ["p"]
-    scene.create(using("q", "d"))
-    scene.wait_rejected("q", "cannot allocate all claims")
-    assert scheduler.metric("scheduler_schedule_attempts_total", result="error") == 0
 
 
 def test_a_status_that_got_lost_on_the_way_is_sent_again(scene, schedulers, proxy, devices, node):

@@ -109,33 +109,6 @@ def test_pods_that_share_a_claim_are_bound_to_one_node(scene, scheduler, devices
     assert sorted(devices.consumers("c")) == [f"p-{i}" for i in range(4)]
 
 
-def test_a_pool_of_a_new_generation_replaces_the_old_one(scene, schedulers, devices):
-    (node,) = scene.nodes(1)
-    devices.device_class()
-    devices.claim("c")
-    devices.slice(node, "old")
-    devices.slice(node, "new-0", generation=2, part=1, of=2)
-    schedulers.start()
-    scene.create(using("p", "c"))
-    scene.wait_rejected("p", "cannot allocate all claims")
-
-    devices.slice(node, "new-1", generation=2, part=2, of=2)
-
-    assert scene.wait_bound("p") == node
-    assert devices.allocated("c") == [(node, "new-0")]
-
-
-def test_a_claim_without_requests_is_allocated_without_devices(scene, scheduler, devices):
-    (node,) = scene.nodes(1)
-    scene.api.post(devices.claims, {"metadata": {"name": "c"}, "spec": {"devices": {}}})
-
-    scene.create(using("p", "c"))
-
-    assert scene.wait_bound("p") == node
-    assert devices.allocated("c") == []
-    assert devices.consumers("c") == ["p"]
-
-
 def test_a_device_that_its_driver_reports_without_conditions_stays_taken(scene, scheduler, devices):
     (node,) = scene.nodes(1)
     devices.device_class()

@@ -110,19 +110,6 @@ def test_a_dead_extender_keeps_pods_waiting_and_says_so(scene, schedulers, dead)
     assert not is_bound(scene.pod("a"))
 
 
-def test_a_dead_extender_that_may_be_ignored_is(scene, schedulers, dead):
-    node = scene.node()
-    schedulers.start(
-        config=configured(
-            dead, filterVerb="f", prioritizeVerb="p", bindVerb="b", weight=1, ignorable=True
-        )
-    )
-
-    scene.create(pod("a"))
-
-    assert scene.wait_running("a") == {"a": node}
-
-
 def test_others_are_decided_while_an_extender_is_slow(scene, schedulers, extender):
     node = scene.node(resources={LICENSE: "8"})
     extender.answers["filter"] = lambda body: {"NodeNames": body["NodeNames"]}

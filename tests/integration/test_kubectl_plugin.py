@@ -122,17 +122,6 @@ async def until_done(run, *argv):  # noqa: F811 - an argument
     raise problem
 
 
-async def until_refused(run, wanted, *argv):  # noqa: F811 - an argument
-    """Run a command until it is refused for a reason; return the error."""
-    for _ in range(100):
-        with pytest.raises(PluginError) as error:
-            await run(*argv)
-        if wanted in str(error.value):
-            return error.value
-        await asyncio.sleep(0.1)
-    raise error.value
-
-
 async def test_the_leader_is_reached_through_the_api_server(
     run, namespace, leader, user, tmp_path: Path  # noqa: F811 - a fixture
 ):  # fmt: skip
@@ -143,32 +132,3 @@ async def test_the_leader_is_reached_through_the_api_server(
 
     assert "decides as kube-scheduler v1.37" in printed.text
     assert (tmp_path / "a.rec").read_bytes() == RECORDING
-
-
-@pytest.mark.needs_server("1.35", "older API servers ask only for `get`")
-async def test_a_missing_right_to_forward_is_said(run, namespace, leader, user):  # noqa: F811
-    rule = {**FORWARD, "verbs": ["get"]}
-
-    error = await until_refused(
-        run, "is forbidden", "version", "--scheduler-namespace", namespace,
-        "--kubeconfig", user(LEASES, rule),
-    )  # fmt: skip
-
-    assert 'verbs: ["create", "get"]' in error.advice
-
-
-async def test_a_missing_right_to_read_the_lease_is_said(run, namespace, leader, user):  # noqa: F811
-    error = await until_refused(
-        run, "leases", "version", "--scheduler-namespace", namespace, "--kubeconfig", user()
-    )
-
-    assert 'resources: ["leases"]' in error.advice
-
-
-async def test_a_namespace_without_a_scheduler_is_said(run, namespace, plane):  # noqa: F811
-    error = await until_refused(
-        run, "is not installed", "version", "--scheduler-namespace", namespace,
-        "--kubeconfig", str(plane.admin_kubeconfig),
-    )  # fmt: skip
-
-    assert "helm install" in error.advice

@@ -125,24 +125,6 @@ def test_a_leader_that_was_suspended_for_too_long_writes_nothing_and_exits(scene
     assert not is_bound(scene.pod("waits"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_killed_leader_is_replaced_in_time(scene, leader, standby, number):
-    node = scene.node()
-    clock = Clock()
-
-    leader.signal(number)
-    begun = clock.wall()
-    renewed = scene.api.get(LEASE)["spec"]["renewTime"]
-    taken = moment(standby.wait_log("became_leader"))
-
-    acquired = scene.api.get(LEASE)["spec"]["acquireTime"]
-    kept = datetime.fromisoformat(acquired) - datetime.fromisoformat(renewed)
-    assert kept.total_seconds() >= LEASE_SECONDS, "it was taken before its end"
-    assert taken - begun <= LEASE_SECONDS + 2.2 * RETRY_SECONDS + SLACK_SECONDS
-    scene.create(pod("a"))
-    assert scene.wait_running("a") == {"a": node}
-
-
 def test_a_standby_whose_watch_lags_decides_by_the_last_bindings_of_the_leader(
     scene, leader, schedulers, proxy
 ):

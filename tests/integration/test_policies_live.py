@@ -158,17 +158,6 @@ def test_a_fast_clock_evicts_no_pod_that_has_just_started(
     assert scheduler.logged("clock_ahead_of_api_server", seconds=lambda told: 3595 < told < 3605)
 
 
-def test_a_deleted_policy_blocks_no_pod(scene: Scene, schedulers: Schedulers, policy: Policy):
-    policy.create(NO_VICTIMS)
-    start(schedulers)
-    contested(scene)
-    wait_held(scene, policy)
-
-    policy.delete()
-
-    scene.wait_bound("high")
-
-
 def test_a_refused_generation_keeps_the_old_one_in_force_even_across_a_kill(
     scene: Scene, schedulers: Schedulers, policy: Policy
 ):
@@ -248,18 +237,6 @@ def test_a_missing_right_is_named_and_until_then_nothing_is_decided(
     assert status == 500
     assert missing in text
     assert scheduler.logged("caches_synced") == []
-
-
-def test_a_missing_right_is_none_without_the_definition(
-    undefined: ControlPlane, scene: Scene, schedulers: Schedulers
-):
-    scheduler: Scheduler = schedulers.start(kubeconfig=without_policies(undefined))
-    scene.node()
-
-    scene.create(pod("a"))
-
-    scene.wait_bound("a")
-    assert scheduler.get("/readyz")[0] == 200
 
 
 def without_policies(plane: ControlPlane) -> Path:

@@ -6,11 +6,8 @@ import pytest
 
 from tests.integration.objects import (
     HANGS,
-    NO_CLAIMS,
-    budget,
     condition,
     is_bound,
-    is_gone,
     is_nominated,
     is_running,
     is_terminating,
@@ -44,93 +41,6 @@ def test_a_more_important_pod_gets_the_capacity_of_a_less_important_one(scene, s
     assert history.nominations("high") == ["", node]
     planned = scheduler.wait_log("preemption_planned")
     assert (planned["node"], planned["victim_count"]) == (node, 1)
-
-
-def test_the_cheapest_victims_of_all_nodes_are_chosen(scene, schedulers):
-    first, second, third = scene.nodes(3, cpu="2")
-    scene.run(
-        pod("a", "2", "middle", on=first),
-        pod("b1", "1", "low", on=second),
-        pod("b2", "1", "low", on=second),
-        pod("c", "2", "low", on=third),
-    )
-    schedulers.start()
-
-    scene.create(pod("high", "2", "high"))
-
-    assert scene.wait_running("high") == {"high": third}
-    assert scene.history().evicted() == ["c"]
-
-
-def test_pods_with_a_disruption_budget_are_not_evicted_where_others_are_enough(scene, schedulers):
-    first, second = scene.nodes(2, cpu="2")
-    scene.run(
-        pod("guarded", "2", "low", on=first, labels={"app": "db"}),
-        pod("free", "2", "middle", on=second, labels={"app": "web"}),
-    )
-    make_budgets(scene, db=1, web=0)
-    schedulers.start()
-
-    scene.create(pod("high", "2", "high"))
-
-    assert scene.wait_running("high") == {"high": second}
-    assert scene.history().evicted() == ["free"]
-
-
-def test_a_disruption_budget_does_not_stop_a_preemption_without_alternatives(scene, schedulers):
-    node = scene.node(cpu="2")
-    scene.run(pod("guarded", "2", "low", on=node, labels={"app": "db"}))
-    make_budgets(scene, db=1)
-    scheduler = schedulers.start()
-
-    scene.create(pod("high", "2", "high"))
-
-    scene.wait_running("high")
-    assert scheduler.wait_log("preemption_planned")["violations"] == 1
-
-
-def make_budgets(scene, **min_available):
-    """Create budgets for the pods of these apps, and wait until the controller knows them."""
-    path = f"/apis/policy/v1/namespaces/{scene.namespace}/poddisruptionbudgets"
-    for app, count in min_available.items():
-        scene.api.post(path, budget(app, count, app=app))
-
-        def is_counted(found, wanted=1 - count):
-            status = found["status"]
-            healthy = status.get("currentHealthy") == 1
-            return healthy and status["disruptionsAllowed"] == wanted
-
-        scene.api.wait_for(f"{path}/{app}", is_counted)
-
-
-def test_a_pod_with_preemption_policy_never_evicts_no_pod(scene, schedulers):
-    node = scene.node(cpu="2")
-    scene.run(pod("low", "2", "low", on=node))
-    schedulers.start()
-
-    scene.create(pod("urgent", "2", "urgent"))
-
-    scene.wait_rejected(
-        "urgent",
-        f"0/1 nodes are available: 1 Insufficient cpu. {NO_CLAIMS}"
-        "preemption: not eligible due to preemptionPolicy=Never.",
-    )
-    assert scene.history().doomed() == []
-
-
-def test_pods_of_equal_or_higher_priority_are_never_victims(scene, schedulers):
-    first, second = scene.nodes(2, cpu="2")
-    scene.run(pod("equal", "2", "middle", on=first), pod("higher", "2", "high", on=second))
-    schedulers.start()
-
-    scene.create(pod("mid", "2", "middle"))
-
-    scene.wait_rejected(
-        "mid",
-        f"0/2 nodes are available: 2 Insufficient cpu. {NO_CLAIMS}"
-        "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.",
-    )
-    assert scene.history().doomed() == []
 
 
 def test_preemptors_at_the_same_time_take_no_victim_too_many(scene, schedulers):
@@ -189,75 +99,6 @@ def test_capacity_nominated_by_another_scheduler_is_respected(scene, schedulers)
     assert scene.history().evicted() == []
 
 
-def test_a_preemptor_whose_node_is_deleted_is_placed_elsewhere(scene, schedulers):
-    first = scene.node(cpu="2")
-    scene.run(pod("a", "2", "low", on=first, annotations=HANGS))
-    schedulers.start()
-    scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_terminating)
-    scene.wait("high", is_nominated(first))
-
-    scene.remove_node(first)
-
-    scene.wait("high", is_nominated(""))
-    second = scene.node(cpu="2")
-    assert scene.wait_running("high") == {"high": second}
-
-
-def test_the_capacity_of_a_deleted_preemptor_is_used_by_the_next_one(scene, schedulers):
-    node = scene.node(cpu="2")
-    scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
-    schedulers.start()
-    scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_terminating)
-    scene.create(pod("next", "2", "middle"))
-    scene.wait_rejected("next")
-
-    scene.api.delete(scene.path("high"))
-    scene.wait("high", is_gone)
-    scene.wait("next", is_nominated(node))
-    scene.let_go("a")
-
-    assert scene.wait_running("next") == {"next": node}
-    assert scene.history().evicted() == ["a"]
-
-
-def test_a_more_important_preemptor_takes_the_node_of_another_one(scene, schedulers):
-    node = scene.node(cpu="2")
-    scene.run(pod("a", "1", "low", on=node, annotations=HANGS))
-    scene.run(pod("b", "1", "middle", on=node))
-    schedulers.start()
-    scene.create(pod("mid", "1", "middle"))
-    scene.wait("mid", is_nominated(node))
-    scene.wait("a", is_terminating)
-
-    scene.create(pod("high", "2", "high"))
-
-    scene.wait("high", is_nominated(node))
-    scene.wait("mid", is_nominated(""))
-    scene.let_go("a")
-    assert scene.wait_running("high") == {"high": node}
-    assert not is_bound(scene.pod("mid"))
-    assert scene.history().evicted() == ["a", "b"]
-
-
-def test_a_nomination_stays_when_a_higher_pod_is_nominated_there_without_victims(scene, schedulers):
-    node = scene.node(cpu="2")
-    scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
-    schedulers.start()
-    scene.create(pod("mid", "2", "middle"))
-    scene.wait("mid", is_nominated(node))
-    scene.wait("a", is_terminating)
-
-    scene.create(pod("high", "2", "high"))
-
-    scene.wait("high", is_nominated(node))
-    scene.let_go("a")
-    assert scene.wait_running("high") == {"high": node}
-    assert not is_bound(scene.pod("mid"))
-    assert scene.history().evicted() == ["a"]
-
-
 def test_a_victim_that_cannot_be_deleted_clears_the_nomination_and_the_pod_is_tried_again(
     scene, schedulers, proxy
 ):
@@ -292,24 +133,6 @@ def test_a_plan_that_fails_in_part_takes_only_the_rest_the_next_time(scene, sche
     assert history.evicted() == history.doomed() == ["a", "b"]
     assert history.nominations("high") == ["", node, "", node]
     assert len(proxy.passed("DELETE", "/pods/")) == 2
-
-
-def test_after_a_plan_that_fails_in_part_another_node_comes_first(scene, schedulers, proxy):
-    first, second = scene.nodes(2, cpu="2")
-    scene.run(
-        pod("a", "1", "low", on=first),
-        pod("b", "1", "low", on=first),
-        pod("c", "2", "middle", on=second),
-    )
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-    proxy.refuse("DELETE", "/pods/b$", 403, times=1)
-
-    scene.create(pod("high", "2", "high"))
-
-    assert scene.wait_running("high") == {"high": second}
-    history = scene.history()
-    assert history.evicted() == ["a", "c"]
-    assert history.nominations("high") == ["", first, "", second]
 
 
 def test_no_victim_is_evicted_before_the_nomination_is_written(scene, schedulers, proxy):

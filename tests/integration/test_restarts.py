@@ -7,7 +7,6 @@ import pytest
 
 from tests.integration.objects import (
     HANGS,
-    is_nominated,
     is_terminating,
     pod,
 )
@@ -27,42 +26,6 @@ def two_nodes_of_two_victims(scene):
         pod("d", "1", "middle", on=second, annotations=HANGS),
     )
     return first, second
-
-
-@pytest.mark.parametrize(
-    ("stopped_at", "held_requests", "already_leaving"),
-    [
-        pytest.param(("PATCH", "/pods/[ab]/status"), 2, "", id="before any victim is marked"),
-        pytest.param(("DELETE", "/pods/[ab]$"), 2, "", id="between marking and deleting"),
-        pytest.param(("DELETE", "/pods/b$"), 1, "a", id="between the first and the second delete"),
-    ],
-)
-def test_killed_between_nomination_and_deletes_it_carries_on_with_the_same_victims(
-    scene, schedulers, proxy, stopped_at, held_requests, already_leaving
-):
-    first, _ = two_nodes_of_two_victims(scene)
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    held = proxy.hold(*stopped_at)
-    scene.create(pod("high", "2", "high"))
-    held.wait(held_requests)
-    scene.wait("high", is_nominated(first))
-    for name in already_leaving:
-        scene.wait(name, is_terminating)
-
-    scheduler.kill()
-    held.drop()
-    restarted = schedulers.start(kubeconfig=proxy.kubeconfig)
-
-    restarted.wait_log("preemption_planned", node=first)
-    for name in "ab":
-        scene.wait(name, is_terminating)
-    scene.let_go("a", "b")
-    assert scene.wait_running("high") == {"high": first}
-    history = scene.history()
-    assert history.evicted() == history.doomed() == ["a", "b"]
-    assert history.nominations("high") == ["", first]
-    assert len(proxy.passed("DELETE", "/pods/")) == 2
-    assert history.bindings()["high"] == 1
 
 
 def test_killed_while_victims_terminate_it_waits_for_them_and_takes_no_others(scene, schedulers):
@@ -114,34 +77,6 @@ def test_a_binding_whose_answer_is_lost_counts_once(scene, schedulers, proxy):
     assert scheduler.metric("scheduler_schedule_attempts_total", result="error") == 0
 
 
-def test_a_binding_whose_answer_is_lost_is_looked_up_until_there_is_an_answer(
-    scene, schedulers, proxy
-):
-    node = scene.node()
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    lost = proxy.lose_reply("POST", "/pods/a/binding")
-    refusals = [proxy.refuse("GET", "/pods/a$", status, times=1) for status in (500, 403, 429)]
-
-    scene.create(pod("a"))
-
-    lost.wait(1)
-    outcome = scheduler.wait_log(lambda event: event in {"pod_bound", "bind_failed"})
-    assert (outcome["event"], outcome["node"]) == ("pod_bound", node)
-    assert [len(refusal.bodies) for refusal in refusals] == [1, 1, 1]
-
-
-def test_a_lost_binding_is_sent_again(scene, schedulers, proxy):
-    node = scene.node()
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-    lost = proxy.lose_request("POST", "/pods/a/binding")
-
-    scene.create(pod("a"))
-
-    lost.wait(1)
-    assert scene.wait_running("a") == {"a": node}
-    assert len(proxy.passed("POST", "/pods/a/binding")) == 1
-
-
 def test_a_pod_that_another_scheduler_binds_meanwhile_is_counted_on_its_node(
     scene, schedulers, proxy
 ):
@@ -186,17 +121,6 @@ def test_connections_that_break_are_opened_again(scene, schedulers, proxy):
 
     assert scene.wait_bound_count(15) == set()
     assert set(scene.history().bindings().values()) == {1}
-
-
-def test_a_busy_server_is_retried_after_the_time_it_requests(scene, schedulers, proxy):
-    node = scene.node()
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-    busy = proxy.refuse("POST", "/pods/a/binding", 429, times=3)
-
-    scene.create(pod("a"))
-
-    busy.wait(3)
-    assert scene.wait_running("a") == {"a": node}
 
 
 def test_a_preemption_of_many_survives_kills_and_lost_answers(scene, schedulers, proxy):
@@ -257,10 +181,3 @@ def test_a_stopped_scheduler_finishes_its_requests_and_exits_0(scene, schedulers
         "stopping",
         "victim_evicted",
     ]
-
-
-def test_an_idle_scheduler_that_is_asked_to_stop_exits_0(schedulers):
-    for number in (signal.SIGTERM, signal.SIGINT):
-        scheduler = schedulers.start()
-        scheduler.signal(number)
-        assert scheduler.wait_end() == 0

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from scheduler.cli.main import main
 from tests.integration.access import EVERYWHERE, RBAC, until_status
 from tests.integration.event_stream import Follower, NodeList
 from tests.integration.objects import pod
@@ -17,8 +16,6 @@ pytestmark = pytest.mark.cluster
 PAGES = (
     "/metrics", "/configz", "/flagz", "/statusz", "/debug/queue", "/debug/nodes", "/debug/snapshot",
 )  # fmt: skip
-#: Kube-scheduler has these checks of readiness as well.
-CHECKS = ("ping", "leaderElection", "shutdown", "sched-handler-sync")
 
 
 def test_pages_are_shown_to_users_that_the_api_server_allows(schedulers, token, grant):
@@ -103,70 +100,11 @@ def test_no_user_is_admitted_while_the_api_server_is_unavailable(schedulers, tok
     assert scheduler.get("/healthz") == (200, "ok")
 
 
-def test_the_checks_of_kube_scheduler_answer(schedulers):
-    election = {
-        "leaderElect": True,
-        "resourceName": "preemptive-scheduler",
-        "resourceNamespace": "preemptive-scheduler",
-    }
-    scheduler = schedulers.start(config={"leaderElection": election})
-
-    for check in CHECKS:
-        assert scheduler.get(f"/readyz/{check}") == (200, "ok"), check
-    for check in ("ping", "leaderElection", "loop"):
-        assert scheduler.get(f"/healthz/{check}") == (200, "ok"), check
-
-
-def test_on_ones_own_machine_no_token_is_needed(scheduler):
-    for path in PAGES:
-        assert scheduler.get(path)[0] == 200, path
-
-
 def test_the_release_of_the_api_server_decides(scheduler):
     version = followed().version
 
     assert f"Decides as: kube-scheduler {version}" in scheduler.get("/statusz")[1]
     assert f'scheduler_reference_info{{reference="{version}"}} 1' in scheduler.get("/metrics")[1]
-
-
-def test_a_waiting_pod_is_explained_and_plan_decides_the_same(
-    scene, scheduler, tmp_path, capsys, namespace
-):
-    full, small = scene.node("2"), scene.node("1")
-    scene.run(pod("taken", "2", "high", on=full))
-    scene.create(pod("waits", "2", "low"))
-    message = scene.wait_rejected("waits")
-
-    status, text = scheduler.get(f"/debug/pods/{namespace}/waits")
-    told = json.loads(text)
-    _, snapshot = scheduler.get("/debug/snapshot")
-    path = tmp_path / "snapshot.json"
-    path.write_text(snapshot)
-    capsys.readouterr()
-    code = main(
-        [
-            "plan",
-            "-f",
-            str(path),
-            "--scheduler-name",
-            scene.scheduler_name,
-            "--explain",
-            "-o",
-            "json",
-        ]
-    )
-    results = {each["pod"]: each for each in json.loads(capsys.readouterr().out)["results"]}
-
-    assert status == 200
-    assert told["message"] == message
-    assert told["phase"] in ("unschedulable", "backoff")
-    verdicts = {each["name"]: each["filter"] for each in told["nodes"]}
-    assert verdicts[full] == verdicts[small] == "NodeResourcesFit: Insufficient cpu"
-    assert code == 0
-    decided = results[f"{namespace}/waits"]
-    assert (decided["decision"], decided["message"]) == ("Unschedulable", message)
-    assert decided["nodes"] == told["nodes"]
-    assert scheduler.get(f"/debug/pods/{namespace}/taken")[0] == 404
 
 
 def test_what_is_known_is_what_the_api_server_has(scene, schedulers):

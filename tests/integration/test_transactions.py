@@ -105,57 +105,6 @@ def test_killed_at_any_boundary_it_does_what_was_planned(
     assert restarted.metric(WASTED) == 0
 
 
-def test_a_plan_goes_on_where_another_one_would_be_cheaper_meanwhile(scene, schedulers, proxy):
-    first, _ = two_nodes_of_two_victims(scene)
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    held = proxy.hold("PATCH", "/pods/[ab]/status")
-    scene.create(pod("high", "2", "high"))
-    held.wait(2)
-    scheduler.kill()
-    held.drop()
-    third = scene.node(cpu="2")
-    scene.run(pod("e", "2", "low", on=third))
-
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-
-    assert scene.wait_running("high") == {"high": first}
-    assert scene.history().evicted() == ["a", "b"]
-
-
-def test_a_plan_that_is_not_needed_any_more_is_dropped(scene, schedulers, proxy):
-    two_nodes_of_two_victims(scene)
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    held = proxy.hold("PATCH", "/pods/[ab]/status")
-    scene.create(pod("high", "2", "high"))
-    held.wait(2)
-    scheduler.kill()
-    held.drop()
-    free = scene.node(cpu="2")
-
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-
-    assert scene.wait_running("high") == {"high": free}
-    assert scene.history().doomed() == []
-
-
-def test_a_plan_that_is_not_enough_any_more_evicts_no_pod(scene, schedulers, proxy):
-    node = scene.node(cpu="2")
-    scene.run(pod("a", "1", "low", on=node))
-    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
-    held = proxy.hold("PATCH", "/pods/a/status")
-    scene.create(pod("high", "2", "high"))
-    held.wait(1)
-    scheduler.kill()
-    held.drop()
-    scene.run(pod("other", "1", "high", on=node, by="someone-else"))
-
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-
-    scene.wait("high", is_nominated(""))
-    assert plan_of(scene.pod("high")) is None
-    assert scene.history().doomed() == []
-
-
 def test_a_victim_that_hangs_after_its_grace_period_releases_the_node(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.run(
@@ -178,25 +127,6 @@ def test_a_victim_that_hangs_after_its_grace_period_releases_the_node(scene, sch
     assert scheduler.metric(WASTED, reason="victim_hangs") == 1
     assert scene.history().evicted() == ["a", "b"]
     scene.let_go("a")
-
-
-def test_no_pod_is_evicted_where_capacity_abandoned_by_a_preemptor_is_enough(scene, schedulers):
-    first = scene.node(cpu="2")
-    scene.run(pod("a", "2", "middle", on=first, annotations=HANGS, terminationGracePeriodSeconds=9))
-    scheduler = schedulers.start()
-    scene.create(pod("high", "2", "high"))
-    scene.wait("a", is_terminating)
-    second = scene.node(cpu="2")
-    assert scene.wait_running("high") == {"high": second}
-    scene.run(pod("b", "2", "low", on=scene.node(cpu="2")))
-
-    scene.create(pod("next", "2", "high"))
-    scene.wait("next", is_nominated(first))
-    scene.let_go("a")
-
-    assert scene.wait_running("next") == {"next": first}
-    assert scene.history().evicted() == scene.history().doomed() == ["a"]
-    assert scheduler.metric(WASTED) == 0
 
 
 def test_without_the_right_to_delete_victims_are_evicted(scene, schedulers, proxy):

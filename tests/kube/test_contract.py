@@ -112,7 +112,7 @@ def absent(world: World) -> PodRef:
     return other(PodRef(world.namespace, "absent", ""))
 
 
-async def test_a_binding(world: World):
+async def test_a_binding(world):
     pod = await world.add("a")
 
     assert await world.write(Nominate(pod, "n1", "why", 1)) == "done"
@@ -125,7 +125,7 @@ async def test_a_binding(world: World):
     assert condition["status"] == "True"
 
 
-async def test_bindings_that_are_refused(world: World):
+async def test_bindings_that_are_refused(world):
     pod = await world.add("a")
     assert await world.write(Bind(other(pod), "n1", "ours")) == "gone"
     assert await world.write(Bind(absent(world), "n1", "ours")) == "gone"
@@ -144,7 +144,7 @@ async def is_terminating(world: World, pod: PodRef) -> bool:
         return True
 
 
-async def test_a_nomination_and_its_end(world: World):
+async def test_a_nomination_and_its_end(world):
     pod = await world.add("a")
 
     assert await world.write(Nominate(pod, "n1", "0/1 nodes", 1)) == "done"
@@ -161,7 +161,7 @@ async def test_a_nomination_and_its_end(world: World):
     assert condition in status["conditions"]
 
 
-async def test_a_condition_can_clear_the_nomination(world: World):
+async def test_a_condition_can_clear_the_nomination(world):
     pod = await world.add("a")
     await world.write(Nominate(pod, "n1", "0/1 nodes", 1))
 
@@ -174,14 +174,14 @@ async def test_a_condition_can_clear_the_nomination(world: World):
     assert [c["message"] for c in conditions] == ["newer"]
 
 
-async def test_patches_of_other_pods_change_nothing(world: World):
+async def test_patches_of_other_pods_change_nothing(world):
     pod = await world.add("a")
 
     assert await world.write(ClearNomination(other(pod))) == "gone"
     assert await world.write(SetCondition(absent(world), "Unschedulable", "", 1)) == "gone"
 
 
-async def test_an_eviction_before_and_after_binding(world: World):
+async def test_an_eviction_before_and_after_binding(world):
     pending, bound = await world.add("pending"), await world.add("bound")
     await world.write(Bind(bound, "n1", "ours"))
 
@@ -196,7 +196,7 @@ async def test_an_eviction_before_and_after_binding(world: World):
     assert condition["reason"] == "PreemptionByScheduler"
 
 
-async def test_an_eviction_of_another_pod_changes_nothing(world: World):
+async def test_an_eviction_of_another_pod_changes_nothing(world):
     pod = await world.add("a")
 
     assert await world.write(Evict(other(pod), "n1", pod, "ours", 1)) == "done"
@@ -207,7 +207,7 @@ async def test_an_eviction_of_another_pod_changes_nothing(world: World):
     assert "deletionTimestamp" not in (await world.get(pod))["metadata"]
 
 
-async def test_an_event_and_its_repeat(world: World):
+async def test_an_event_and_its_repeat(world):
     pod = await world.add("a")
     effect = RecordEvent(pod, "Warning", "FailedScheduling", "Scheduling", "ü" * 2000, "ours", "7")
     ended: list[Event] = []
@@ -226,7 +226,7 @@ async def test_an_event_and_its_repeat(world: World):
     assert len(event["note"].encode()) <= 1024
 
 
-async def test_what_an_informer_sees(world: World):
+async def test_what_an_informer_sees(world):
     seen: list[Event] = []
     await world.add("before")
     informer = Informer(PODS, world.client, seen.extend, PAUSES)
@@ -254,7 +254,7 @@ async def test_what_an_informer_sees(world: World):
     task.cancel()
 
 
-async def test_a_lease_is_acquired_renewed_and_released(world: World):
+async def test_a_lease_is_acquired_renewed_and_released(world):
     def candidate(identity: str) -> LeaderElector:
         settings = LeaderElectionConfig(world.namespace, "scheduler", identity, retry_seconds=0.1)
         return LeaderElector(world.client, settings, now, PAUSES)
@@ -272,7 +272,7 @@ async def test_a_lease_is_acquired_renewed_and_released(world: World):
     assert not first.is_leader
 
 
-async def test_refusals_have_their_reasons(world: World):
+async def test_refusals_have_their_reasons(world):
     with pytest.raises(NotFound) as raised:
         await world.get(absent(world))
     assert raised.value.reason == "NotFound"

@@ -5,13 +5,11 @@ import json
 
 import pytest
 
-from scheduler.kube.client.client import Client
 from scheduler.kube.errors import (
     ApiError,
     Conflict,
     Denied,
     Forbidden,
-    KubeError,
     MissingRight,
     NamespaceTerminating,
     NotFound,
@@ -25,8 +23,8 @@ from scheduler.kube.watch import informer as informer_module
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import DEVICE_CLASSES, PDBS, PODS
-from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, until
-from tests.support.fake_api import FakeApi, Fault, pod
+from tests.kube.fixtures import bind, until
+from tests.support.fake_api import Fault, pod
 
 HTML = b"<html>404 Not Found</html>"
 PLAIN = b"404 page not found\n"
@@ -59,9 +57,7 @@ LIST = "poddisruptionbudgets($|[?]limit=500)"
         (502, b"<html>", ServerUnavailable),
     ],
 )
-def test_a_refusal_without_a_status_says_nothing_about_the_object(
-    status: int, body: bytes, want: type[KubeError]
-):
+def test_a_refusal_without_a_status_says_nothing_about_the_object(status, body, want):
     error = refusal(status, {}, body, "create", "pods/binding")
 
     assert type(error) is want
@@ -141,7 +137,7 @@ TERMINATING = [{"reason": "NamespaceTerminating", "message": "namespace ns is be
     ],
 )  # fmt: skip
 async def test_a_refusal_is_told_by_what_the_api_server_itself_writes(
-    status: int, message: str, causes: object, want: type[KubeError]
+    status, message, causes, want
 ):
     answer = {"kind": "Status", "message": message, "details": {"kind": "pods", "causes": causes}}
     error = refusal(status, {}, json.dumps(answer).encode(), "create", "pods/binding")
@@ -161,9 +157,7 @@ async def test_a_refusal_is_told_by_what_the_api_server_itself_writes(
         ({}, b"{}", None),
     ],
 )
-def test_a_status_can_contain_how_long_to_wait(
-    headers: dict[str, str], details: bytes, want: float | None
-):
+def test_a_status_can_contain_how_long_to_wait(headers, details, want):
     error = refusal(429, headers, b'{"kind":"Status","details":%s}' % details, "get", "pods")
 
     assert isinstance(error, TooManyRequests)
@@ -174,9 +168,7 @@ def test_a_status_can_contain_how_long_to_wait(
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 404, 408, 413, 421, 425, 499])
-async def test_a_binding_that_was_executed_is_found_out(
-    api: FakeApi, write: Write, outcomes: Outcomes, status: int
-):
+async def test_a_binding_that_was_executed_is_found_out(api, write, outcomes, status):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", status=status, body=HTML))
     effect = bind(api)
@@ -191,9 +183,7 @@ async def test_a_binding_that_was_executed_is_found_out(
 
 
 @pytest.mark.parametrize("body", [HTML, STATUS, PLAIN], ids=["a page", "a Status", "plain text"])
-async def test_a_pod_that_is_reported_missing_but_exists_is_bound(
-    api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
-):
+async def test_a_pod_that_is_reported_missing_but_exists_is_bound(api, write, outcomes, body):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", status=404, body=body))
 
@@ -204,9 +194,7 @@ async def test_a_pod_that_is_reported_missing_but_exists_is_bound(
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status","status":"Success"}'])
-async def test_a_success_that_is_not_an_api_servers_binds_nothing(
-    api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
-):
+async def test_a_success_that_is_not_an_api_servers_binds_nothing(api, write, outcomes, body):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", status=200, body=body))
 
@@ -218,7 +206,7 @@ async def test_a_success_that_is_not_an_api_servers_binds_nothing(
 
 @pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status","metadata":{}}'])
 async def test_a_pod_that_is_looked_up_is_not_replaced_by_something_else(
-    api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
+    api, write, outcomes, body
 ):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", status=503))
@@ -229,7 +217,7 @@ async def test_a_pod_that_is_looked_up_is_not_replaced_by_something_else(
     assert outcomes.kinds() == ["done"]
 
 
-async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_deleted_pod_is_reported_as_gone(api, write, outcomes):
     api.store.put("pods", pod("a"))
     effect = bind(api)
     api.store.remove("pods", "default/a")
@@ -263,9 +251,7 @@ async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, out
         pytest.param(200, b'{"metadata":{"resourceVersion":"9"},"items":[]}', id="no kind"),
     ],
 )
-async def test_no_object_is_removed_because_of_it(
-    api: FakeApi, view: View, start: Start, waits: Waits, status: int, body: bytes
-):
+async def test_no_object_is_removed_because_of_it(api, view, start, waits, status, body):
     api.store.put("poddisruptionbudgets", BUDGET)
     informer = await start(PDBS)
     await until(lambda: api.watches == 1)
@@ -281,7 +267,7 @@ async def test_no_object_is_removed_because_of_it(
     await until(lambda: informer.health().problem == "")
 
 
-async def test_a_first_list_is_not_believed_either(api: FakeApi, start: Start, waits: Waits):
+async def test_a_first_list_is_not_believed_either(api, start, waits):
     api.proxied["poddisruptionbudgets"] = (404, HTML)
 
     informer = await start(PDBS, synced=False)
@@ -293,9 +279,7 @@ async def test_a_first_list_is_not_believed_either(api: FakeApi, start: Start, w
 # A resource that the API server does not have
 
 
-async def test_a_resource_that_is_not_served_is_no_problem(
-    api: FakeApi, start: Start, waits: Waits, heard: Heard
-):
+async def test_a_resource_that_is_not_served_is_no_problem(api, start, waits, heard):
     api.absent.add("deviceclasses")
 
     informer = await start(DEVICE_CLASSES)
@@ -309,7 +293,7 @@ async def test_a_resource_that_is_not_served_is_no_problem(
 
 
 async def test_known_objects_are_removed_when_their_resource_is_missing_for_minutes(
-    api: FakeApi, view: View, start: Start, waits: Waits, monkeypatch: pytest.MonkeyPatch
+    api, view, start, waits, monkeypatch
 ):
     monkeypatch.setattr(informer_module, "ABSENT_AGREED_SECONDS", 0.2)
     api.store.put("poddisruptionbudgets", BUDGET)
@@ -328,7 +312,7 @@ async def test_known_objects_are_removed_when_their_resource_is_missing_for_minu
 
 
 async def test_known_objects_stay_while_servers_with_and_without_their_resource_answer(
-    api: FakeApi, view: View, client: Client, waits: Waits, monkeypatch: pytest.MonkeyPatch
+    api, view, client, waits, monkeypatch
 ):
     """As while the control plane is upgraded: one answer in four has the resource."""
     monkeypatch.setattr(informer_module, "ABSENT_AGREED_SECONDS", 1.0)
@@ -370,9 +354,7 @@ async def test_known_objects_stay_while_servers_with_and_without_their_resource_
         pytest.param({"/apis/policy/v1$": {"kind": "List"}}, Unreachable, id="foreign resources"),
     ],
 )
-async def test_discovery_shows_which_resources_are_served(
-    api: FakeApi, client: Client, pages: dict[str, object], want: bool | type[KubeError]
-):
+async def test_discovery_shows_which_resources_are_served(api, client, pages, want):
     for pattern, page in pages.items():
         body = PLAIN if page is None else json.dumps(page).encode()
         api.proxied[pattern] = (404 if page is None else 200, body)
@@ -384,7 +366,7 @@ async def test_discovery_shows_which_resources_are_served(
             await is_served(client, PDBS.path)
 
 
-async def test_what_is_needed_stays_a_problem(api: FakeApi, start: Start, waits: Waits):
+async def test_what_is_needed_stays_a_problem(api, start, waits):
     api.absent.add("pods")
 
     informer = await start(PODS, synced=False)

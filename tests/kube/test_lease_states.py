@@ -103,9 +103,7 @@ CANDIDATE: Final[dict[str, tuple[Sequence[tuple[float, Spec]], float]]] = {
 
 
 @pytest.mark.parametrize("case", CANDIDATE)
-async def test_a_candidate_takes_the_lease_no_earlier_and_not_much_later(
-    api: FakeApi, client: Client, case: str
-):
+async def test_a_candidate_takes_the_lease_no_earlier_and_not_much_later(api, client, case):
     changes, at = CANDIDATE[case]
     world = World(api, list(changes))
     elector = world.elector(client)
@@ -135,9 +133,7 @@ HOLDER: Final[dict[str, tuple[Spec, bool]]] = {
 
 
 @pytest.mark.parametrize("case", HOLDER)
-async def test_its_holder_goes_on_unless_another_one_is_named(
-    api: FakeApi, client: Client, case: str
-):
+async def test_its_holder_goes_on_unless_another_one_is_named(api, client, case):
     spec, goes_on = HOLDER[case]
     world = World(api, [(1, spec)])
     elector = world.elector(client)
@@ -152,9 +148,7 @@ async def test_its_holder_goes_on_unless_another_one_is_named(
     holding.cancel()
 
 
-async def test_one_that_was_suspended_does_not_take_an_emptied_lease_back(
-    api: FakeApi, client: Client
-):
+async def test_one_that_was_suspended_does_not_take_an_emptied_lease_back(api, client):
     world = World(api, [(60, {})])
     elector = world.elector(client)
     await elector.acquire()
@@ -179,9 +173,7 @@ FOREIGN: Final[dict[str, Any]] = {
 
 @pytest.mark.parametrize("answer", FOREIGN)
 @pytest.mark.parametrize(("method", "spec"), [("POST", GONE), ("PUT", RELEASED)])
-async def test_only_a_lease_that_was_written_makes_a_leader(
-    api: FakeApi, client: Client, method: str, spec: Spec, answer: str
-):
+async def test_only_a_lease_that_was_written_makes_a_leader(api, client, method, spec, answer):
     elector = World(api, [(0, spec)]).elector(client)
     body = json.dumps(FOREIGN[answer]).encode()
     api.inject(Fault(method, "/leases", times=3, status=200, body=body))
@@ -193,9 +185,7 @@ async def test_only_a_lease_that_was_written_makes_a_leader(
 
 
 @pytest.mark.parametrize("answer", FOREIGN)
-async def test_a_lease_that_was_not_written_is_not_renewed(
-    api: FakeApi, client: Client, answer: str
-):
+async def test_a_lease_that_was_not_written_is_not_renewed(api, client, answer):
     world = World(api, [])
     elector = world.elector(client)
     await elector.acquire()

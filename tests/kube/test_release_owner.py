@@ -8,11 +8,11 @@ import pytest
 
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
-from scheduler.kube.errors import Conflict, Forbidden
+from scheduler.kube.errors import Forbidden
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.release_owner import PAUSE_SECONDS, ReleaseOwner
 from scheduler.kube.write.ledger_configmap import LedgerStore
-from tests.kube.fixtures import NOW, Heard
+from tests.kube.fixtures import NOW
 from tests.support.fake_api import FakeApi, Fault
 
 NAMES: Final = {"leases": "us/ours", "configmaps": "us/ours-ledger"}
@@ -82,9 +82,7 @@ def process(client: Client) -> Process:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-async def test_what_is_made_belongs_to_the_deployment(
-    api: FakeApi, process: Process, heard: Heard, kind: str
-):
+async def test_what_is_made_belongs_to_the_deployment(api, process, heard, kind):
     deploy(api)
 
     await process.write(kind)
@@ -97,9 +95,7 @@ async def test_what_is_made_belongs_to_the_deployment(
 
 
 @pytest.mark.parametrize("kind", NAMES)
-async def test_what_is_there_without_it_belongs_to_it_after_the_next_write(
-    api: FakeApi, process: Process, kind: str
-):
+async def test_what_is_there_without_it_belongs_to_it_after_the_next_write(api, process, kind):
     deploy(api, "uid-2")
     make(api, kind, labels={"a": "b"}, ownerReferences=[OTHER, reference("uid-1")])
 
@@ -111,7 +107,7 @@ async def test_what_is_there_without_it_belongs_to_it_after_the_next_write(
 
 @pytest.mark.parametrize("kind", NAMES)
 async def test_what_is_deleted_with_the_deployment_belongs_to_the_one_that_follows(
-    api: FakeApi, process: Process, kind: str
+    api, process, kind
 ):
     deploy(api)
     await process.write(kind)
@@ -125,7 +121,7 @@ async def test_what_is_deleted_with_the_deployment_belongs_to_the_one_that_follo
 
 @pytest.mark.parametrize("kind", NAMES)
 async def test_what_is_made_after_the_deployment_was_deleted_is_deleted_with_it(
-    api: FakeApi, process: Process, heard: Heard, kind: str
+    api, process, heard, kind
 ):
     deploy(api)
     await process.write(kind)
@@ -139,9 +135,7 @@ async def test_what_is_made_after_the_deployment_was_deleted_is_deleted_with_it(
 
 
 @pytest.mark.parametrize("kind", NAMES)
-async def test_what_was_orphaned_gets_no_owner_that_is_gone(
-    api: FakeApi, process: Process, kind: str
-):
+async def test_what_was_orphaned_gets_no_owner_that_is_gone(api, process, kind):
     deploy(api)
     await process.write(kind)
     api.store.remove("deployments", "us/ours")
@@ -165,7 +159,7 @@ async def test_what_was_orphaned_gets_no_owner_that_is_gone(
 )
 @pytest.mark.parametrize("kind", NAMES)
 async def test_what_cannot_have_an_owner_is_written_and_gets_one_later(
-    api: FakeApi, process: Process, heard: Heard, kind: str, refused: Fault
+    api, process, heard, kind, refused
 ):
     deploy(api)
     api.inject(Fault(**vars(refused)))
@@ -183,7 +177,7 @@ async def test_what_cannot_have_an_owner_is_written_and_gets_one_later(
 @pytest.mark.parametrize("status", [403, 422])
 @pytest.mark.parametrize(("kind", "method"), [("leases", "PUT"), ("configmaps", "PATCH")])
 async def test_where_owners_may_not_be_changed_the_rest_is_written(
-    api: FakeApi, process: Process, heard: Heard, kind: str, method: str, status: int
+    api, process, heard, kind, method, status
 ):
     deploy(api)
     make(api, kind)
@@ -199,32 +193,8 @@ async def test_where_owners_may_not_be_changed_the_rest_is_written(
     assert ["ownerReferences" in each.body["metadata"] for each in sent] == [True, False, False]
 
 
-@pytest.mark.parametrize("given", [None, "x", 5, [None, "x"], {"a": "b"}])
-async def test_damaged_owners_are_replaced(api: FakeApi, process: Process, given: object):
-    deploy(api)
-    make(api, "leases", ownerReferences=given)
-
-    await process.write("leases")
-
-    assert owners(api, "leases") == [reference("uid-1")]
-
-
-async def test_a_write_that_fails_for_another_reason_is_not_repeated(
-    process: Process, client: Client
-):
-    sent = []
-
-    async def send(changes: dict[str, Any]) -> None:
-        sent.append(changes)
-        raise Conflict(409, "Conflict", "modified")
-
-    with pytest.raises(Conflict):
-        await ReleaseOwner("us", "", lambda: 0.0).write(client, {}, send)
-    assert sent == [{}]
-
-
 async def test_a_right_that_is_missing_in_any_case_is_not_blamed_on_the_owner(
-    api: FakeApi, process: Process, client: Client, heard: Heard
+    api, process, client, heard
 ):
     deploy(api)
 

@@ -79,17 +79,6 @@ async def test_a_user_has_all_fields_that_rights_depend_on(server):
     }
 
 
-@pytest.mark.parametrize("group", ["system:authenticated", "system:unauthenticated"])
-async def test_the_group_of_authenticated_users_is_not_added_twice(server, group):
-    server.users["good"] = {"username": "ada", "groups": [group]}
-
-    assert await reviewer(server).user("good") == AuthenticatedUser("ada", "", (group,))
-
-
-async def test_a_token_that_is_not_accepted_has_no_user(server):
-    assert await reviewer(server).user("bad") is None
-
-
 async def test_rights_are_asked_for_with_the_whole_user(server):
     allowed = await reviewer(server).allows(ADA, "get", "/metrics")
 
@@ -258,16 +247,6 @@ async def test_tokens_are_neither_kept_nor_logged(server):
     assert "hunter2" not in repr(vars(asking)) + repr(vars(asking._users))
 
 
-async def test_the_least_recently_used_entry_is_dropped_first():
-    kept: CachedReview[str, int] = CachedReview(2)
-    kept.put("a", 1, 10)
-    kept.put("b", 2, 10)
-    kept.get("a")
-    kept.put("c", 3, 10)
-
-    assert [kept.get(key) for key in "abc"] == [(1,), None, (3,)]
-
-
 async def test_expired_entries_are_dropped():
     kept: CachedReview[str, int] = CachedReview(2)
     kept.put("a", 1, 0.01)
@@ -320,14 +299,3 @@ async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(
     strange.append(asking.needs_review("good"))
 
     assert strange == [True, False, True]
-
-
-async def test_an_answer_that_is_remembered_needs_no_review(server):
-    asking = reviewer(server)
-
-    before = asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")
-    await asking.user("bad")
-    await asking.allows(ADA, "get", "/configz")
-
-    assert before == (True, False)
-    assert (asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")) == (False, True)

@@ -38,9 +38,7 @@ def api_server(folder: Path, server: str, **user: str) -> ApiServer:
 
 @pytest.mark.parametrize("entry", ["machine 127.0.0.1", "default"])
 @pytest.mark.parametrize("user", [{}, {"token": "mine"}], ids=["no token", "token"])
-async def test_passwords_of_netrc_are_not_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, user: dict[str, str]
-):
+async def test_passwords_of_netrc_are_not_sent(tmp_path, monkeypatch, entry, user):
     (tmp_path / ".netrc").write_text(f"{entry} login me password secret\n")
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -89,13 +87,7 @@ PROXY = "http://proxy.example:3128"
         ),
     ],
 )
-def test_the_proxy_of_the_environment_is_used(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    server: str,
-    environment: dict[str, str],
-    proxy: str | None,
-):
+def test_the_proxy_of_the_environment_is_used(tmp_path, monkeypatch, server, environment, proxy):
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     for name, value in environment.items():
@@ -104,7 +96,7 @@ def test_the_proxy_of_the_environment_is_used(
     assert api_server(tmp_path, server)._settings["proxy"] == proxy
 
 
-async def test_requests_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_requests_go_through_the_proxy(tmp_path, monkeypatch):
     server = Server()
     server.script = [[OK.replace(b"ok", b"{}")]]
     await server.start()
@@ -120,9 +112,7 @@ async def test_requests_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "http://[::1", "http://a b", "://"])
-async def test_a_proxy_that_cannot_be_used_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str
-):
+async def test_a_proxy_that_cannot_be_used_is_an_error(tmp_path, monkeypatch, proxy):
     monkeypatch.setenv("HTTP_PROXY", proxy)
 
     async with closing(api_server(tmp_path, "http://a.example")) as api:

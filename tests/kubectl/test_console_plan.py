@@ -18,8 +18,6 @@ from scheduler.service.clock import Clock
 from scheduler.web_console.server import ConsoleServer
 from tests.kubectl.test_priority_classes import HIGH, pod
 from tests.kubectl.test_transport import api, config  # noqa: F401 - fixtures
-from tests.support.api_server_stand_in import ApiServerStandIn
-from tests.support.api_stand_in import StandIn
 from tests.support.stand_in_documents import NOW
 
 Plan = Callable[[Any], Awaitable[tuple[int, Any]]]
@@ -50,9 +48,9 @@ async def plan(config: str, tmp_path: Path) -> AsyncIterator[Plan]:  # noqa: F81
 
 
 async def test_a_plan_of_the_page_has_the_classes_of_the_cluster(
-    plan: Plan,
-    api: ApiServerStandIn,  # noqa: F811
-    scheduler: StandIn,
+    plan,
+    api,  # noqa: F811
+    scheduler,
 ):
     api.priority_classes = [HIGH]
 
@@ -66,9 +64,9 @@ async def test_a_plan_of_the_page_has_the_classes_of_the_cluster(
 
 
 async def test_classes_that_the_user_may_not_read_are_a_warning(
-    plan: Plan,
-    api: ApiServerStandIn,  # noqa: F811
-    scheduler: StandIn,
+    plan,
+    api,  # noqa: F811
+    scheduler,
 ):
     api.refused["priorityclasses"] = 403
 
@@ -84,9 +82,9 @@ async def test_classes_that_the_user_may_not_read_are_a_warning(
     "body", ["{", "[]", "3", '{"objects": 3}', '{"objects": [3]}', "[" * 100_000, '"\\ud800"']
 )
 async def test_what_is_no_request_is_judged_by_the_scheduler(
-    plan: Plan,
-    api: ApiServerStandIn,  # noqa: F811
-    body: str,
+    plan,
+    api,  # noqa: F811
+    body,
 ):
     status, _ = await plan(body)
 

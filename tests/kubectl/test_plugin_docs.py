@@ -40,7 +40,7 @@ def test_the_flags_of_all_commands_are_documented():
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"replay", "completion"}))
-def test_each_flag_is_documented_and_no_other(command: str):
+def test_each_flag_is_documented_and_no_other(command):
     title = {"record": "record and replay", "version": "version and completion"}.get(
         command, command
     )
@@ -53,7 +53,7 @@ def test_each_flag_is_documented_and_no_other(command: str):
     "name", [path.stem for path in sorted((ROOT / "tests/kubectl/golden").glob("*.txt"))
              if not path.stem.startswith("why-") and path.stem != "preemptions-active"]
 )  # fmt: skip
-def test_the_page_shows_what_is_printed(name: str):
+def test_the_page_shows_what_is_printed(name):
     golden = (ROOT / "tests/kubectl/golden" / f"{name}.txt").read_text()
 
     assert golden.rstrip() in PAGE

@@ -1,16 +1,12 @@
 """A plan knows the PriorityClasses of the cluster, which the scheduler does not read."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from scheduler.kubectl import priority_classes
-from tests.kubectl.conftest import Run
 from tests.kubectl.test_transport import api, config  # noqa: F401 - fixtures
-from tests.support.api_server_stand_in import ApiServerStandIn
-from tests.support.api_stand_in import StandIn
 
 HIGH = {"metadata": {"name": "high"}, "value": 1000}
 
@@ -48,16 +44,16 @@ def deployment(**spec: Any) -> dict[str, Any]:
         ([{"kind": "PriorityClass", "metadata": 3}, pod(priorityClassName=["odd"])], True),
     ],
 )
-def test_classes_are_needed_where_a_pod_has_no_number(objects: list[dict[str, Any]], want: bool):
+def test_classes_are_needed_where_a_pod_has_no_number(objects, want):
     assert priority_classes.needed(objects) is want
 
 
 async def test_a_plan_has_the_classes_of_the_cluster(
-    run: Run,
-    api: ApiServerStandIn,  # noqa: F811
-    scheduler: StandIn,
-    config: str,  # noqa: F811
-    tmp_path: Path,
+    run,
+    api,  # noqa: F811
+    scheduler,
+    config,  # noqa: F811
+    tmp_path,
 ):
     api.priority_classes = [HIGH]
     path = tmp_path / "pod.yaml"
@@ -71,11 +67,11 @@ async def test_a_plan_has_the_classes_of_the_cluster(
 
 
 async def test_classes_of_the_files_count_more_than_those_of_the_cluster(
-    run: Run,
-    api: ApiServerStandIn,  # noqa: F811
-    scheduler: StandIn,
-    config: str,  # noqa: F811
-    tmp_path: Path,
+    run,
+    api,  # noqa: F811
+    scheduler,
+    config,  # noqa: F811
+    tmp_path,
 ):
     api.priority_classes = [HIGH, {"metadata": {"name": "low"}, "value": 1}]
     path = tmp_path / "pod.yaml"
@@ -85,20 +81,3 @@ async def test_classes_of_the_files_count_more_than_those_of_the_cluster(
 
     names = [each["metadata"]["name"] for each in scheduler.plans[0].objects]
     assert names == ["high", "p", "low"]
-
-
-async def test_classes_that_may_not_be_read_are_a_warning(
-    run: Run,
-    api: ApiServerStandIn,  # noqa: F811
-    scheduler: StandIn,
-    config: str,  # noqa: F811
-    tmp_path: Path,
-):
-    api.refused["priorityclasses"] = 403
-    path = tmp_path / "pod.yaml"
-    path.write_text(yaml.safe_dump(pod(priorityClassName="high")))
-
-    printed = await run("plan", "-f", str(path), KUBECONFIG=config)
-
-    assert [each["kind"] for each in scheduler.plans[0].objects] == ["Pod"]
-    assert "warning: the PriorityClasses of the cluster cannot be read: " in printed.text

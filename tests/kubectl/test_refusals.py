@@ -1,12 +1,8 @@
 """What a command says when the scheduler refuses, does not know a pod, or does not answer."""
 
-from pathlib import Path
-
 import pytest
 
 from scheduler.kubectl.errors import PluginError
-from tests.kubectl.conftest import Run
-from tests.support.api_stand_in import StandIn
 
 
 @pytest.mark.parametrize(
@@ -18,9 +14,7 @@ from tests.support.api_stand_in import StandIn
         ),
     ],
 )
-async def test_a_missing_right_on_pods_is_said_as_such(
-    run: Run, url: str, scheduler: StandIn, argv: list[str], path: str, where: str
-):
+async def test_a_missing_right_on_pods_is_said_as_such(run, url, scheduler, argv, path, where):
     scheduler.switches.forbidden[path] = 'this needs the permission verb "get", resource "pods"'
 
     with pytest.raises(PluginError) as error:
@@ -43,9 +37,7 @@ async def test_a_missing_right_on_pods_is_said_as_such(
         pytest.param(503, "not synced: pods", "try again", id="503"),
     ],
 )
-async def test_a_refusal_says_what_to_do(
-    run: Run, url: str, scheduler: StandIn, code: int, problem: str, advice: str
-):
+async def test_a_refusal_says_what_to_do(run, url, scheduler, code, problem, advice):
     scheduler.switches.failures["/api/v1"] = code
 
     with pytest.raises(PluginError) as error:
@@ -55,7 +47,7 @@ async def test_a_refusal_says_what_to_do(
     assert advice in error.value.advice
 
 
-async def test_a_plan_that_is_forbidden_names_the_verb(run: Run, url: str, scheduler: StandIn):
+async def test_a_plan_that_is_forbidden_names_the_verb(run, url, scheduler):
     scheduler.switches.failures["/api/v1/plan"] = 403
 
     with pytest.raises(PluginError) as error:
@@ -64,32 +56,19 @@ async def test_a_plan_that_is_forbidden_names_the_verb(run: Run, url: str, sched
     assert "bind the ClusterRole preemptive-scheduler-viewer" in error.value.advice
 
 
-async def test_a_pod_that_is_not_in_the_queue_is_said(run: Run, url: str):
-    with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
-        await run("why", "web", "-n", "prod", "--server", url)
-    assert "kubectl get pod web -n prod" in error.value.advice
-
-
-async def test_an_argument_that_is_not_a_pod_is_refused(run: Run, url: str):
-    with pytest.raises(PluginError, match="not a pod"):
-        await run("why", "deployment/web", "--server", url)
-
-
-async def test_another_server_is_noticed(run: Run, url: str, scheduler: StandIn):
+async def test_another_server_is_noticed(run, url, scheduler):
     with pytest.raises(PluginError, match="the server does not know") as error:
         await run("policies", "--server", f"{url}/elsewhere")
     assert "older than the plugin" in error.value.advice
 
 
-async def test_a_server_that_is_gone_is_said(run: Run):
+async def test_a_server_that_is_gone_is_said(run):
     with pytest.raises(PluginError, match="cannot be reached") as error:
         await run("policies", "--server", "http://127.0.0.1:1")
     assert "at that address" in error.value.advice
 
 
-async def test_a_recording_that_is_refused_leaves_no_file(
-    run: Run, url: str, scheduler: StandIn, tmp_path: Path
-):
+async def test_a_recording_that_is_refused_leaves_no_file(run, url, scheduler, tmp_path):
     scheduler.switches.failures["/api/v1/recording"] = 503
 
     with pytest.raises(PluginError, match="not synced"):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from scheduler.kubectl.errors import PluginError
-from tests.kubectl.conftest import Run
 from tests.kubectl.test_commands import check
 from tests.kubectl.test_transport import api, config  # noqa: F401 - fixtures
 from tests.support.api_server_stand_in import ApiServerStandIn
@@ -39,7 +38,7 @@ def policies(api: ApiServerStandIn) -> dict[str, dict[str, Any]]:  # noqa: F811
     return api.policies
 
 
-async def test_a_stop_is_written_and_confirmed(run: Run, policies: Any, config: str):  # noqa: F811
+async def test_a_stop_is_written_and_confirmed(run, policies, config):  # noqa: F811
     printed = await run("stop", "--reason", "incident 4711", KUBECONFIG=config)
 
     assert printed.code == 0
@@ -47,7 +46,7 @@ async def test_a_stop_is_written_and_confirmed(run: Run, policies: Any, config: 
     assert policies[STOP]["spec"] == {"stop": True, "stopReason": "incident 4711"}
 
 
-async def test_a_stop_that_ends_is_said(run: Run, policies: Any, config: str):  # noqa: F811
+async def test_a_stop_that_ends_is_said(run, policies, config):  # noqa: F811
     policies[STOP] = policy({"stop": True, "mode": "Enforce", "foreignVictims": "Always"})
 
     printed = await run("resume", KUBECONFIG=config)
@@ -58,7 +57,7 @@ async def test_a_stop_that_ends_is_said(run: Run, policies: Any, config: str):  
 
 
 async def test_without_a_stop_there_is_nothing_to_resume(
-    run: Run, policies: Any, config: str  # noqa: F811
+    run, policies, config  # noqa: F811
 ):  # fmt: skip
     policies["other"] = policy(RULES, "other")
 
@@ -68,16 +67,8 @@ async def test_without_a_stop_there_is_nothing_to_resume(
     assert policies == {"other": policy(RULES, "other")}
 
 
-async def test_without_the_definition_there_is_nothing_to_resume(
-    run: Run, api: ApiServerStandIn, config: str  # noqa: F811
-):  # fmt: skip
-    api.policies = None
-
-    assert await run("resume", KUBECONFIG=config) == (0, "Preemption is not stopped.\n")
-
-
 async def test_rules_of_a_policy_of_that_name_survive_stop_and_resume(
-    run: Run, policies: Any, config: str  # noqa: F811
+    run, policies, config  # noqa: F811
 ):  # fmt: skip
     policies[STOP] = policy(RULES)
 
@@ -90,7 +81,7 @@ async def test_rules_of_a_policy_of_that_name_survive_stop_and_resume(
 
 
 async def test_a_policy_that_another_one_protects_from_deletion_stops_no_longer(
-    run: Run, policies: Any, config: str  # noqa: F811
+    run, policies, config  # noqa: F811
 ):  # fmt: skip
     policies[STOP] = policy({"stop": True}, finalizers=["example.com/hold"])
 
@@ -99,7 +90,7 @@ async def test_a_policy_that_another_one_protects_from_deletion_stops_no_longer(
     assert policies[STOP]["spec"] == {}
 
 
-async def test_a_second_stop_keeps_the_reason(run: Run, policies: Any, config: str):  # noqa: F811
+async def test_a_second_stop_keeps_the_reason(run, policies, config):  # noqa: F811
     await run("stop", "--reason", "x", KUBECONFIG=config)
 
     printed = await run("stop", KUBECONFIG=config)
@@ -116,7 +107,7 @@ async def test_a_second_stop_keeps_the_reason(run: Run, policies: Any, config: s
     ],
 )
 async def test_a_stop_that_nobody_confirms_is_an_error_with_the_next_step(
-    run: Run, api: ApiServerStandIn, policies: Any, config: str, status: Any  # noqa: F811
+    run, api, policies, config, status  # noqa: F811
 ):  # fmt: skip
     api.confirm = status
 
@@ -132,7 +123,7 @@ async def test_a_stop_that_nobody_confirms_is_an_error_with_the_next_step(
 
 @pytest.mark.parametrize("command", ["stop", "resume"])
 async def test_a_missing_right_is_named(
-    run: Run, api: ApiServerStandIn, config: str, command: str  # noqa: F811
+    run, api, config, command  # noqa: F811
 ):  # fmt: skip
     api.refused["preemptionpolicies"] = 403
 
@@ -144,7 +135,7 @@ async def test_a_missing_right_is_named(
 
 
 async def test_a_missing_definition_is_said(
-    run: Run, api: ApiServerStandIn, config: str  # noqa: F811
+    run, api, config  # noqa: F811
 ):  # fmt: skip
     api.policies = None
 
@@ -152,19 +143,3 @@ async def test_a_missing_definition_is_said(
         await run("stop", KUBECONFIG=config)
 
     assert "crds/preemption-policies.yaml" in error.value.advice
-
-
-@pytest.mark.parametrize("command", ["stop", "resume"])
-async def test_an_address_of_a_scheduler_is_no_way_to_write(run: Run, url: str, command: str):
-    with pytest.raises(PluginError, match="writes to the API server of the kubeconfig"):
-        await run(command, "--server", url)
-
-
-async def test_a_stop_by_another_policy_is_said(run: Run, policies: Any, config: str):  # noqa: F811
-    policies[STOP] = policy({"stop": True})
-    policies["by-hand"] = policy({"stop": True}, "by-hand")
-
-    with pytest.raises(PluginError, match="still stopped, by PreemptionPolicy by-hand"):
-        await run("resume", KUBECONFIG=config)
-
-    assert set(policies) == {"by-hand"}

@@ -14,7 +14,7 @@ from scheduler.model.rest.common import PodView
         (172_800, "2d"), (180_000, "2d2h"), (691_200, "8d"), (63_072_000, "2y"),
     ],
 )  # fmt: skip
-def test_ages_are_those_of_kubectl(seconds: float, shown: str):
+def test_ages_are_those_of_kubectl(seconds, shown):
     assert text.age(seconds) == shown
 
 
@@ -28,12 +28,12 @@ def test_ages_are_those_of_kubectl(seconds: float, shown: str):
         pytest.param({"cpu": 0}, "nothing", id="nothing"),
     ],
 )
-def test_amounts_are_as_in_a_manifest(requests: dict[str, int], shown: str):
+def test_amounts_are_as_in_a_manifest(requests, shown):
     assert text.amounts(requests) == shown
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(3_600, "1h"), (90, "90s"), (1_800, "30m")])
-def test_periods_are_as_in_a_policy(seconds: float, shown: str):
+def test_periods_are_as_in_a_policy(seconds, shown):
     assert text.window(seconds) == shown
 
 

@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from scheduler.kubectl.errors import PluginError
-from tests.kubectl.conftest import Run
 from tests.support.api_server_stand_in import TOKEN, ApiServerStandIn, lease
 from tests.support.api_stand_in import StandIn, serving
 from tests.support.certificates import Authority
@@ -51,9 +50,7 @@ def refused(problem: str, *advice: str):
         assert part in error.value.advice
 
 
-async def test_the_leader_is_asked_with_the_users_token(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, config: str
-):
+async def test_the_leader_is_asked_with_the_users_token(run, api, scheduler, config):
     printed = await run("version", KUBECONFIG=config)
 
     assert "scheduler  0.1.0" in printed.text
@@ -61,22 +58,14 @@ async def test_the_leader_is_asked_with_the_users_token(
     assert scheduler.authorizations == [f"Bearer {TOKEN}"]
 
 
-async def test_the_namespace_of_the_context_is_the_default(
-    run: Run, scheduler: StandIn, config: str
-):
-    await run("why", "pod/api-0", KUBECONFIG=config)
-
-    assert scheduler.requests == ["GET /api/v1/pods/prod/api-0"]
-
-
-async def test_a_flag_chooses_another_namespace(run: Run, scheduler: StandIn, config: str):
+async def test_a_flag_chooses_another_namespace(run, scheduler, config):
     await run("why", "-n", "batch", "worker-1", KUBECONFIG=config)
 
     assert scheduler.requests == ["GET /api/v1/pods/batch/worker-1"]
 
 
 async def test_a_client_certificate_is_shown_to_the_scheduler(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
+    run, api, scheduler, authority, tmp_path
 ):
     content = api.kubeconfig(authority)
     content["users"][0]["user"] |= {
@@ -91,46 +80,7 @@ async def test_a_client_certificate_is_shown_to_the_scheduler(
     assert scheduler.certificates == ["client"]
 
 
-async def test_a_login_command_gives_the_token(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
-):
-    content = api.kubeconfig(authority)
-    credential = (
-        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
-        f' "status": {{"token": "{TOKEN}"}}}}'
-    )
-    content["users"][0]["user"] = {
-        "exec": {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": "echo",
-            "args": [credential],
-            "interactiveMode": "Never",
-        }
-    }
-    path = tmp_path / "exec"
-    path.write_text(yaml.safe_dump(content))
-
-    await run("version", "--kubeconfig", str(path))
-
-    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
-
-
-async def test_several_kubeconfigs_are_merged(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, authority: Authority, tmp_path: Path
-):
-    whole = api.kubeconfig(authority)
-    contexts, users = tmp_path / "contexts", tmp_path / "users"
-    contexts.write_text(yaml.safe_dump({k: whole[k] for k in ("contexts", "clusters")}))
-    users.write_text(yaml.safe_dump({"users": whole["users"]}))
-
-    await run("version", "--context", "test", KUBECONFIG=f"{contexts}:{tmp_path}/none:{users}")
-
-    assert scheduler.authorizations == [f"Bearer {TOKEN}"]
-
-
-async def test_the_certificate_of_the_scheduler_is_verified_on_request(
-    run: Run, authority: Authority, config: str
-):
+async def test_the_certificate_of_the_scheduler_is_verified_on_request(run, authority, config):
     flags = ["--certificate-authority", str(authority.certificate)]
 
     printed = await run("version", *flags, "--tls-server-name", "kubernetes", KUBECONFIG=config)
@@ -138,9 +88,7 @@ async def test_the_certificate_of_the_scheduler_is_verified_on_request(
     assert printed.code == 0
 
 
-async def test_a_scheduler_with_another_certificate_is_refused(
-    run: Run, authority: Authority, scheduler: StandIn, config: str
-):
+async def test_a_scheduler_with_another_certificate_is_refused(run, authority, scheduler, config):
     flags = ["--certificate-authority", str(authority.certificate)]  # the name is another one
 
     with refused("is not trusted", "--tls-server-name"):
@@ -149,9 +97,7 @@ async def test_a_scheduler_with_another_certificate_is_refused(
     assert scheduler.authorizations == []
 
 
-async def test_large_answers_and_streams_pass(
-    run: Run, scheduler: StandIn, config: str, tmp_path: Path
-):
+async def test_large_answers_and_streams_pass(run, scheduler, config, tmp_path):
     printed = await run("record", "-o", str(tmp_path / "a.rec"), KUBECONFIG=config)
 
     assert printed.code == 0
@@ -159,9 +105,7 @@ async def test_large_answers_and_streams_pass(
     assert (tmp_path / "a.rec").stat().st_mode & 0o777 == 0o600
 
 
-async def test_the_only_lease_with_the_labels_of_the_chart_is_found(
-    run: Run, api: ApiServerStandIn, config: str
-):
+async def test_the_only_lease_with_the_labels_of_the_chart_is_found(run, api, config):
     api.leases = {
         ("sched", "release-preemptive-scheduler"): lease("release-preemptive-scheduler", HOLDER)
     }
@@ -171,9 +115,7 @@ async def test_the_only_lease_with_the_labels_of_the_chart_is_found(
     assert api.forwarded == [f"/api/v1/namespaces/sched/pods/{POD}/portforward"]
 
 
-async def test_one_of_several_schedulers_must_be_chosen(
-    run: Run, api: ApiServerStandIn, config: str
-):
+async def test_one_of_several_schedulers_must_be_chosen(run, api, config):
     api.leases = {(NAME, name): lease(name, HOLDER) for name in ("a", "b")}
 
     with refused("several schedulers: a, b", "--scheduler-lease"):
@@ -181,7 +123,7 @@ async def test_one_of_several_schedulers_must_be_chosen(
     assert (await run("version", "--scheduler-lease", "b", KUBECONFIG=config)).code == 0
 
 
-async def test_without_a_lease_the_only_pod_is_asked(run: Run, api: ApiServerStandIn, config: str):
+async def test_without_a_lease_the_only_pod_is_asked(run, api, config):
     api.leases = {}
     api.pods = [{"metadata": {"name": "single"}, "status": {"phase": "Running"}}]
 
@@ -190,9 +132,7 @@ async def test_without_a_lease_the_only_pod_is_asked(run: Run, api: ApiServerSta
     assert api.forwarded == [f"/api/v1/namespaces/{NAME}/pods/single/portforward"]
 
 
-async def test_the_name_of_a_pod_cannot_change_the_path(
-    run: Run, api: ApiServerStandIn, config: str
-):
+async def test_the_name_of_a_pod_cannot_change_the_path(run, api, config):
     api.leases[NAME, NAME] = lease(NAME, "../../secrets?x_1")
 
     with refused("is not a pod", "--server"):
@@ -201,9 +141,7 @@ async def test_the_name_of_a_pod_cannot_change_the_path(
     assert api.forwarded == []
 
 
-async def test_it_is_said_where_to_look_if_it_is_not_installed(
-    run: Run, api: ApiServerStandIn, config: str
-):
+async def test_it_is_said_where_to_look_if_it_is_not_installed(run, api, config):
     api.leases = {}
 
     with refused(
@@ -228,9 +166,7 @@ async def test_it_is_said_where_to_look_if_it_is_not_installed(
         pytest.param(None, "it does not exist", id="none"),
     ],
 )  # fmt: skip
-async def test_it_is_said_why_a_pod_is_not_in_the_queue(
-    run: Run, api: ApiServerStandIn, config: str, found: dict | None, reason: str
-):
+async def test_it_is_said_why_a_pod_is_not_in_the_queue(run, api, config, found, reason):
     if found is not None:
         api.pods = [{**found, "metadata": {"name": "web", **found.get("metadata", {})}}]
 
@@ -238,23 +174,21 @@ async def test_it_is_said_why_a_pod_is_not_in_the_queue(
         await run("why", "web", KUBECONFIG=config)
 
 
-async def test_a_pod_that_the_user_may_not_get_may_be_anything(
-    run: Run, api: ApiServerStandIn, config: str
-):
+async def test_a_pod_that_the_user_may_not_get_may_be_anything(run, api, config):
     api.refused["pods"] = 403
 
     with refused("pod prod/web is not in the queue", "you have no permission to get it"):
         await run("why", "web", KUBECONFIG=config)
 
 
-async def test_it_is_said_if_no_replica_leads(run: Run, api: ApiServerStandIn, config: str):
+async def test_it_is_said_if_no_replica_leads(run, api, config):
     api.leases[NAME, NAME] = lease(NAME, "")
 
     with refused("no replica leads", "kubectl get pods"):
         await run("version", KUBECONFIG=config)
 
 
-async def test_an_expired_token_is_said(run: Run, api: ApiServerStandIn, config: str):
+async def test_an_expired_token_is_said(run, api, config):
     api.token = "another"
 
     with refused("Unauthorized", "log in again"):
@@ -268,25 +202,21 @@ async def test_an_expired_token_is_said(run: Run, api: ApiServerStandIn, config:
         pytest.param("portforward", 'resources: ["pods/portforward"]', id="the port-forward"),
     ],
 )
-async def test_a_missing_right_is_said_as_a_rule(
-    run: Run, api: ApiServerStandIn, config: str, resource: str, rule: str
-):
+async def test_a_missing_right_is_said_as_a_rule(run, api, config, resource, rule):
     api.refused[resource] = 403
 
     with refused("forbidden", rule, "verbs:"):
         await run("version", KUBECONFIG=config)
 
 
-async def test_what_the_kubelet_says_is_said(run: Run, api: ApiServerStandIn, config: str):
+async def test_what_the_kubelet_says_is_said(run, api, config):
     api.forward_error = "error forwarding port 10259: connection refused"
 
     with refused("connection refused", "look at its pods"):
         await run("version", KUBECONFIG=config)
 
 
-async def test_the_new_leader_is_asked_after_the_old_one_has_gone(
-    run: Run, api: ApiServerStandIn, scheduler: StandIn, config: str
-):
+async def test_the_new_leader_is_asked_after_the_old_one_has_gone(run, api, scheduler, config):
     """The Lease is read again, once, when its holder does not answer."""
     good, api.forward_to = api.forward_to, 1
 
@@ -302,44 +232,12 @@ async def test_the_new_leader_is_asked_after_the_old_one_has_gone(
     assert printed.code == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        pytest.param(
-            lambda c: c.pop("current-context"), "names no current context", id="no context"
-        ),
-        pytest.param(lambda c: c["users"].clear(), "has no user 'jane'", id="no user"),
-        pytest.param(
-            lambda c: c["users"][0].update(user={"exec": {"apiVersion": "x", "command": "none"}}),
-            "exec: apiVersion",
-            id="a login command of another version",
-        ),
-    ],
-)
-async def test_an_unusable_kubeconfig_is_one_line(
-    run: Run,
-    api: ApiServerStandIn,
-    authority: Authority,
-    tmp_path: Path,
-    change: Callable[[dict], object],
-    problem: str,
-):
-    content = api.kubeconfig(authority)
-    change(content)
-    path = tmp_path / "bad"
-    path.write_text(yaml.safe_dump(content))
-
-    with pytest.raises(PluginError, match=problem) as error:
-        await run("version", KUBECONFIG=str(path))
-    assert "\n" not in str(error.value)
-
-
-async def test_without_a_kubeconfig_it_is_said(run: Run):
+async def test_without_a_kubeconfig_it_is_said(run):
     with refused("there is no kubeconfig", "--kubeconfig"):
         await run("version")
 
 
-async def test_without_a_kubeconfig_the_demonstration_is_asked(run: Run, url: str, tmp_path: Path):
+async def test_without_a_kubeconfig_the_demonstration_is_asked(run, url, tmp_path):
     path = tmp_path / ".cache" / "preemptive-scheduler" / "demo-server"
     path.parent.mkdir(parents=True)
     path.write_text(f"{url}\n")
@@ -358,7 +256,7 @@ async def test_without_a_kubeconfig_the_demonstration_is_asked(run: Run, url: st
     ],
 )
 async def test_a_token_is_only_sent_to_a_server_that_proves_who_it_is(
-    run: Run, tmp_path: Path, server: str, problem: str
+    run, tmp_path, server, problem
 ):
     (tmp_path / "token").write_text("secret")
 

@@ -20,13 +20,10 @@ from scheduler.kubectl.connection import Reach
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
-from scheduler.model.rest.cluster import NodesDocument, Summary
-from scheduler.terminal.top import TopSnapshot
-from tests.support.api_stand_in import StandIn
+from scheduler.model.rest.cluster import NodesDocument
 from tests.support.stand_in_documents import NOW
 
 ROOT = Path(__file__).parents[2]
-SUMMARY = Summary("2026-01-01T00:00:00Z", "v1.37", leader=True, revision=1, queue={})
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +43,7 @@ async def until(condition, seconds: float = 5.0) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_the_whole_comes_first_and_then_what_changes(
-    client: SchedulerClient, scheduler: StandIn
-):
+async def test_the_whole_comes_first_and_then_what_changes(client, scheduler):
     async with contextlib.aclosing(client.follow("/nodes", NodesDocument)) as updates:
         first = await anext(updates)
         scheduler.tick()
@@ -58,9 +53,7 @@ async def test_the_whole_comes_first_and_then_what_changes(
     assert (second.whole, len(second.document.items)) == (False, 1)
 
 
-async def test_the_whole_comes_again_when_the_connection_breaks(
-    client: SchedulerClient, scheduler: StandIn
-):
+async def test_the_whole_comes_again_when_the_connection_breaks(client, scheduler):
     async with contextlib.aclosing(client.follow("/nodes", NodesDocument)) as updates:
         await anext(updates)
         scheduler.switches.break_watches = True
@@ -69,9 +62,7 @@ async def test_the_whole_comes_again_when_the_connection_breaks(
         assert (await anext(updates)).whole
 
 
-async def test_the_whole_comes_again_when_the_revision_is_too_old(
-    client: SchedulerClient, scheduler: StandIn
-):
+async def test_the_whole_comes_again_when_the_revision_is_too_old(client, scheduler):
     scheduler.switches.oldest_revision = 100
     async with contextlib.aclosing(client.follow("/nodes", NodesDocument)) as updates:
         await anext(updates)
@@ -79,7 +70,7 @@ async def test_the_whole_comes_again_when_the_revision_is_too_old(
         assert (await anext(updates)).whole
 
 
-async def test_it_goes_on_when_another_replica_leads(client: SchedulerClient, scheduler: StandIn):
+async def test_it_goes_on_when_another_replica_leads(client, scheduler):
     """Meanwhile none answers."""
     async with contextlib.aclosing(client.follow("/nodes", NodesDocument)) as updates:
         await anext(updates)
@@ -93,9 +84,7 @@ async def test_it_goes_on_when_another_replica_leads(client: SchedulerClient, sc
         assert (await waiting).whole
 
 
-async def test_it_gives_up_when_none_leads_for_long(
-    client: SchedulerClient, scheduler: StandIn, monkeypatch: pytest.MonkeyPatch
-):
+async def test_it_gives_up_when_none_leads_for_long(client, scheduler, monkeypatch):
     monkeypatch.setattr(client_module, "PATIENCE_SECONDS", 0.05)
     scheduler.switches.break_watches = True
     async with contextlib.aclosing(client.follow("/nodes", NodesDocument)) as updates:
@@ -106,9 +95,7 @@ async def test_it_gives_up_when_none_leads_for_long(
             await anext(updates)
 
 
-async def test_preemptions_that_change_are_printed_below_the_table(
-    client: SchedulerClient, scheduler: StandIn
-):
+async def test_preemptions_that_change_are_printed_below_the_table(client, scheduler):
     arguments = parsing.parser().parse_args(["preemptions", "--watch"])
     text = io.StringIO()
     out = Output(text, 80, color=False)
@@ -151,7 +138,7 @@ async def read_until(descriptor: int, wanted: str) -> str:
     return text
 
 
-async def test_top_fills_a_terminal_and_ends_with_q(url: str, scheduler: StandIn):
+async def test_top_fills_a_terminal_and_ends_with_q(url, scheduler):
     command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--interval", "0.5"]
     with terminal(*command, "--server", url) as (process, descriptor):
         first = await read_until(descriptor, "Preemptions")
@@ -168,7 +155,7 @@ async def test_top_fills_a_terminal_and_ends_with_q(url: str, scheduler: StandIn
     assert code == 0
 
 
-async def test_top_ends_with_q_while_the_scheduler_is_silent(url: str, scheduler: StandIn):
+async def test_top_ends_with_q_while_the_scheduler_is_silent(url, scheduler):
     command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--interval", "0.5"]
     with terminal(*command, "--server", url) as (process, descriptor):
         await read_until(descriptor, "Preemptions")
@@ -182,15 +169,7 @@ async def test_top_ends_with_q_while_the_scheduler_is_silent(url: str, scheduler
     assert code == 0
 
 
-async def test_top_says_for_how_long_the_scheduler_has_been_silent():
-    frames = top._Frames(TopSnapshot(SUMMARY), asked_at=asyncio.get_running_loop().time() - 10)
-    answered = top._Frames(TopSnapshot(SUMMARY))
-
-    assert frames.current().problem == "no response from the scheduler for 10 s"
-    assert answered.current().problem == ""
-
-
-async def test_top_prints_one_frame_where_frames_cannot_replace_each_other(url: str):
+async def test_top_prints_one_frame_where_frames_cannot_replace_each_other(url):
     command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--server", url]
     with terminal(*command, kind="dumb") as (process, descriptor):
         frame = await read_until(descriptor, "batch/worker-9")
@@ -207,7 +186,7 @@ class Screen:
         pass
 
 
-async def test_a_defect_ends_top(client: SchedulerClient, monkeypatch: pytest.MonkeyPatch):
+async def test_a_defect_ends_top(client, monkeypatch):
     async def broken(*_: object) -> None:
         raise ValueError("a defect")
 

@@ -1,197 +1,256 @@
-"""When the loop rests, and what rouses it."""
+"""The loop: when it rests and wakes, what ends it, and what it keeps of attempts."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
-from scheduler.core.machine import Reaction
-from scheduler.model.effects import Bind, PodRef, RecordEvent, SetCondition
+import pytest
+
+from scheduler.core.machine import Machine, Reaction
+from scheduler.model.effects import Bind, BindVolumes, Effect, PodRef, RecordEvent, SetCondition
 from scheduler.model.events import (
     EffectDone,
     EffectFailed,
     Event,
     Failure,
     FailureKind,
-    NodeGone,
+    NodeObserved,
+    PodGone,
+    PodObserved,
+    StorageObserved,
 )
-from scheduler.model.times import Seconds
-from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
 from scheduler.service.loop import SLICE_SECONDS, Loop
-
-CLOCK = Clock()
-PATIENCE = 30.0
-
-
-class Waiting:
-    """A machine without pods, that has something to do at some time; any event brings it near."""
-
-    def __init__(self, seconds: float) -> None:
-        self.binding: dict[str, object] = {}
-        self.moment: Seconds | None = CLOCK.now() + seconds
-        self.reached = asyncio.Event()
-        self.looks = 0
-
-    def observe(self, _: Event, now: Seconds) -> Reaction:
-        self.moment = now + 0.01
-        return Reaction()
-
-    def flush(self, now: Seconds) -> None:
-        self.looks += 1
-        if self.moment is not None and now >= self.moment:
-            self.moment = None
-            self.reached.set()
-
-    def flushed_effects(self) -> tuple[()]:
-        return ()
-
-    def ready(self) -> bool:
-        return False
-
-    preemption_durations = ()
-
-    def measure(self, enter_phase: object) -> None:
-        """Enter no phase."""
-
-    def take_device_waits(self) -> tuple[()]:
-        return ()
-
-    def next_wakeup(self) -> Seconds | None:
-        return self.moment
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+from tests.support.storage import claim, storage_class, using
 
 
-class Preparing(Waiting):
-    """A machine that has a lot to prepare before it can decide."""
-
-    def __init__(self) -> None:
-        super().__init__(0.0)
-        self.left = 5
-        self.done: list[str] = []
-
-    def flush(self, now: Seconds) -> None:
-        """Do nothing at any time."""
-
-    def ready(self) -> bool:
-        return "decide" not in self.done
-
-    def prepare(self) -> bool:
-        self.left -= 1
-        self.done.append("prepare")
-        return self.left > 0
-
-    def step(self, _: Seconds) -> None:
-        self.done.append("decide")
-        self.reached.set()
-
-
-class Silent:
+class Deaf:
     """Telemetry that ignores everything."""
 
-    def loop_lag(self, _: Seconds) -> None: ...
+    def attempt(self, *_: Any) -> None: ...
+    def bound(self, *_: Any) -> None: ...
+    def not_bound(self, *_: Any) -> None: ...
+    def outcome(self, *_: Any) -> None: ...
+    def event_rejected(self, *_: Any) -> None: ...
+    def loop_lag(self, *_: Any) -> None: ...
 
-    def handling(self, _: type[Event]) -> Histogram:
-        return Histogram((1.0,))
+    def handling(self, *_: Any) -> "Deaf":
+        return self
+
+    def observe(self, *_: Any) -> None: ...
 
 
-class Slow(Clock):
-    """A clock by which a slice is over after two looks at it."""
+class Proxy:
+    """A machine, some of whose methods a test replaces."""
+
+    def __init__(self, machine: Machine, **replaced: Any) -> None:
+        self._machine = machine
+        self.__dict__.update(replaced)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+
+class Host:
+    """A host whose time a test sets."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._looks = 0
-
-    def perf(self) -> float:
-        self._looks += 1
-        return self._looks * SLICE_SECONDS / 2
+        self.uptime = 0.0
+        self.clock = Clock(wall=lambda: 0.0, elapsed=lambda: self.uptime)
 
 
-async def running(machine: Waiting, news: int = 0, clock: Clock = CLOCK) -> None:
-    """Run a loop until its machine has reached its moment, with events when it rests."""
-    loop = Loop(machine, lambda _: None, clock, Silent())
-    loop.start_deciding()
-    task = asyncio.create_task(loop.run())
-    for looks in range(1, news + 1):
-        while machine.looks < looks:
-            await asyncio.sleep(0)
-        loop.observe([NodeGone("n1")])
-    async with asyncio.timeout(PATIENCE / 2):
-        await machine.reached.wait()
-    task.cancel()
-    await asyncio.wait([task])
+class Running:
+    """A loop around a real machine, and the effects that it submits."""
+
+    def __init__(self, machine: Any, clock: Clock | None = None) -> None:
+        self.machine = machine
+        self.effects: list[Effect] = []
+        self.loop = Loop(machine, self.effects.append, clock or Clock(), Deaf())
+        self.loop.start_deciding()
+        self.task = asyncio.create_task(self.loop.run())
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():
+                await asyncio.sleep(0.001)
+
+    def sent(self, kind: type[Effect]) -> list[Effect]:
+        return [each for each in self.effects if isinstance(each, kind)]
 
 
-async def test_it_looks_again_when_something_is_due():
-    machine = Waiting(0.01)
-
-    await running(machine)
-
-    assert machine.moment is None
-
-
-async def test_an_event_can_make_the_next_wakeup_earlier():
-    machine = Waiting(PATIENCE)
-
-    await running(machine, news=3)
-
-    assert machine.moment is None
+@pytest.fixture
+async def running() -> AsyncIterator[Running]:
+    made = Running(Cluster().machine)
+    yield made
+    await ended(made)
 
 
-async def test_it_does_not_look_before_something_is_due():
-    machine = Waiting(0.2)
+@pytest.mark.parametrize(
+    ("how", "fails"),
+    [("an outcome", "observe"), ("news", "observe"), ("a moment", "flush"), ("an attempt", "step")],
+)
+async def test_a_defect_of_the_machine_ends_the_loop(how: str, fails: str):
+    asked: list[object] = []
 
-    await running(machine)
+    def defect(*arguments: object) -> None:
+        asked.append(arguments)
+        raise ArithmeticError("a defect")
 
-    assert machine.looks < 10
+    machine = Proxy(Cluster(node("n1").cpu("4")).machine)
+    made = Running(machine)
+    made.loop.observe([PodObserved(pod("a").cpu("1").build())])
+    await made.until(lambda: made.sent(Bind))
+
+    setattr(machine, fails, defect)
+    if how == "an outcome":
+        made.loop.outcome(EffectDone(made.sent(Bind)[0]))
+    else:
+        made.loop.observe([PodObserved(pod("b").cpu("1").build())])
+    with pytest.raises(ArithmeticError):
+        async with asyncio.timeout(10):
+            await made.task
+
+    made.loop.observe([PodObserved(pod("c").cpu("1").build())])
+    made.loop.outcome(EffectDone(made.sent(Bind)[0]))
+    assert len(asked) == 1
+
+
+async def test_a_failure_of_the_telemetry_is_a_defect_too(running: Running):
+    running.loop._telemetry = None  # type: ignore[assignment]
+
+    running.loop.outcome(EffectDone(Bind(PodRef("default", "a", "u"), "n1", "s")))
+
+    with pytest.raises(AttributeError):
+        async with asyncio.timeout(10):
+            await running.task
+
+
+async def test_the_first_defect_is_raised(running: Running):
+    assert not running.loop.failed
+    running.loop.fail(ArithmeticError("first"))
+    assert running.loop.failed
+    running.loop.fail(KeyError("second"))
+
+    with pytest.raises(ArithmeticError, match="first"):
+        async with asyncio.timeout(10):
+            await running.task
+
+
+def waiting_pod(running: Running, name: str = "a") -> Any:
+    """Observe a pod that waits for its volume once it is placed."""
+    needs = using(pod(name).cpu("1m"), f"c-{name}").build()
+    lazy = storage_class("sc").waits().made_by("csi.example.com").build()
+    volume = claim(f"c-{name}").of_class("sc").build()
+    events = [StorageObserved(lazy), StorageObserved(volume), PodObserved(needs)]
+    running.loop.observe([NodeObserved(node("n1").cpu("4").build()), *events])
+    return needs
+
+
+FAILED = Failure(FailureKind.GONE, "gone")
+BUSY = Failure(FailureKind.UNAVAILABLE, "later")
+
+
+@pytest.mark.parametrize("end", ["gone", "refused", "bound"])
+async def test_no_attempt_is_kept_after_the_wait_for_a_binding(running: Running, end: str):
+    needs = waiting_pod(running)
+    await running.until(lambda: running.sent(BindVolumes))
+    running.loop.check()
+    assert len(running.loop._placed) == 1
+
+    if end == "gone":
+        running.loop.observe([PodGone(needs.key, needs.uid)])
+    elif end == "refused":
+        running.loop.outcome(EffectFailed(running.sent(BindVolumes)[0], FAILED))
+    else:
+        other = pod("b").cpu("1m").build()
+        running.loop.observe([PodGone(needs.key, needs.uid), PodObserved(other)])
+        await running.until(lambda: running.sent(Bind))
+        running.loop.outcome(EffectDone(running.sent(Bind)[0]))
+
+    running.loop.check()
+    assert running.loop._placed == {}
+
+
+async def ended(running: Running) -> None:
+    running.task.cancel()
+    await asyncio.wait([running.task])
+
+
+async def test_it_rests_until_something_is_due_or_happens():
+    host, looks = Host(), []
+    machine = Cluster(node("n1").cpu("4")).machine
+
+    def flush(now: float) -> None:
+        looks.append(now)
+        machine.flush(now)
+
+    running = Running(Proxy(machine, flush=flush), host.clock)
+    running.loop.observe([PodObserved(pod("a").cpu("1").build())])
+    await running.until(lambda: running.sent(Bind))
+    running.loop.outcome(EffectFailed(running.sent(Bind)[0], BUSY))
+    begun = len(looks)
+    await asyncio.sleep(0.05)
+    assert len(looks) - begun < 5
+    assert len(running.sent(Bind)) == 1
+
+    host.uptime = 4000.0  # the host was suspended: the alarm is late
+    await running.until(lambda: len(running.sent(Bind)) == 2)
+
+    assert looks[-1] >= 4000.0
+    await ended(running)
 
 
 async def test_it_prepares_a_decision_in_slices_with_io_in_between():
-    machine = Preparing()
-    between: list[int] = []
+    class Slow(Clock):
+        """A clock by which a slice is over after two looks at it."""
 
-    async def io() -> None:
-        while "decide" not in machine.done:
-            between.append(len(machine.done))
+        looks = 0
+
+        def perf(self) -> float:
+            self.looks += 1
+            return self.looks * SLICE_SECONDS / 2
+
+    done: list[str] = []
+
+    def prepare() -> bool:
+        done.append("prepare")
+        return len(done) < 5
+
+    machine = Proxy(
+        Cluster().machine,
+        ready=lambda: "decide" not in done,
+        prepare=prepare,
+        step=lambda _: done.append("decide"),
+    )
+    running = Running(machine, Slow())
+    between: list[int] = []
+    async with asyncio.timeout(10):
+        while "decide" not in done:
+            between.append(len(done))
             await asyncio.sleep(0)
 
-    beside = asyncio.create_task(io())
-    await running(machine, clock=Slow())
-    await beside
-
-    assert machine.done == ["prepare"] * 5 + ["decide"]
+    assert done == ["prepare"] * 5 + ["decide"]
     assert len(set(between)) > 3
-
-
-class Asked(Waiting):
-    """Keeps the events that it observes."""
-
-    def __init__(self) -> None:
-        super().__init__(PATIENCE)
-        self.events: list[Event] = []
-
-    def observe(self, event: Event, _: Seconds) -> Reaction:
-        self.events.append(event)
-        return Reaction()
-
-
-class Told(Silent):
-    """Keeps the outcomes that it is told."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[Event] = []
-
-    def outcome(self, outcome: Event) -> None:
-        self.outcomes.append(outcome)
+    await ended(running)
 
 
 def test_the_machine_gets_only_outcomes_that_matter_to_it():
-    ref, failure = PodRef("d", "p", "p"), Failure(FailureKind.GONE, "no")
+    ref = PodRef("d", "p", "p")
     event = RecordEvent(ref, "Normal", "Scheduled", "Binding", "note", "ours")
     condition = SetCondition(ref, "a", "b", 1)
-    matter = [EffectDone(Bind(ref, "n", "ours")), EffectFailed(condition, failure)]
-    others = [EffectDone(event), EffectFailed(event, failure), EffectDone(condition)]
-    machine, told = Asked(), Told()
-    loop = Loop(machine, lambda _: None, CLOCK, told)
+    matter = [EffectDone(Bind(ref, "n", "ours")), EffectFailed(condition, FAILED)]
+    others = [EffectDone(event), EffectFailed(event, FAILED), EffectDone(condition)]
+    seen: list[Event] = []
+    told: list[Event] = []
+    machine = Proxy(Cluster().machine, observe=lambda event, _: seen.append(event) or Reaction())
+    telemetry = Deaf()
+    telemetry.outcome = told.append
+    loop = Loop(machine, print, Clock(), telemetry)
 
     for outcome in (*others, *matter):
         loop.outcome(outcome)
 
-    assert machine.events == matter
-    assert told.outcomes == [*others, *matter]
+    assert seen == matter
+    assert told == [*others, *matter]

@@ -27,14 +27,14 @@ from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
 from scheduler.service.recording import Recording
-from tests.service.test_loop import Silent
+from tests.service.test_loop import Deaf
 from tests.support.builders import OURS, node, pod
 
 CLOCK = Clock()
 PATIENCE = 20.0
 
 
-class Listening(Silent):
+class Listening(Deaf):
     """Telemetry that keeps gaps of the recording."""
 
     def __init__(self) -> None:
@@ -235,19 +235,6 @@ def asked(last: str, names: NameAccess = EVERY_NAME) -> ApiRequest:
     return ApiRequest({"last": last}, names)
 
 
-async def test_the_page_streams_what_was_recorded(live: Live):
-    with pytest.raises(ValueError, match="last: "):
-        await live.recording.page(asked("soon"))
-    await run(live, 0)
-
-    download = await live.recording.page(asked("1m"))
-
-    body = b"".join([part async for part in download.parts])
-    (path,) = live.recording.folder.glob("*.rec")
-    assert body == path.read_bytes()
-    assert download.filename == "incident.rec"
-
-
 async def test_the_recording_is_for_users_that_may_get_all_pods(live: Live):
     await run(live, 0)
 
@@ -287,7 +274,3 @@ def test_without_a_folder_there_is_no_recording_and_one_line_in_the_log(case: st
     assert fields["problem"]
     assert not [each for each in threading.enumerate() if each.name == "recorder"]
     holder.close()
-
-
-def test_without_the_flag_nothing_is_recorded(tmp_path: Path):
-    assert service.start(ProcessOptions(settings=load.defaults()), CLOCK, Log()) is None

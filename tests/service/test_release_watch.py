@@ -9,7 +9,7 @@ from scheduler.config.field_errors import ConfigError, Problem
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.server_version import ServerVersion
-from scheduler.model.releases import V1_36, V1_37, Reference
+from scheduler.model.releases import V1_36, Reference
 from scheduler.service.release_watch import ReleaseWatch
 from tests.service.test_release_finder import Log
 
@@ -103,14 +103,6 @@ async def test_a_process_restarts_when_all_answers_agree(
 
     assert life.restarts == restarts
     assert life.mismatches[-1] == mismatch
-
-
-async def test_a_downgrade_is_followed_as_well():
-    life = Life()
-
-    await life.lives([("e", 30)], life.restart, used=V1_37)
-
-    assert life.restarts == [(10, "v1.36")]
 
 
 async def test_a_replica_that_leads_waits_until_the_other_one_has_changed():

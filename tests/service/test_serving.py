@@ -115,13 +115,6 @@ def test_an_api_server_that_cannot_be_reached_is_reported():
     assert world.readiness()["informer-sync"] is None
 
 
-def test_a_process_that_shuts_down_is_not_ready():
-    world = World()
-    world.stopping.set()
-
-    assert world.readiness()["shutdown"] == "shutting down"
-
-
 def test_a_loop_that_does_not_run_for_minutes_is_not_alive():
     world = World()
     pages = world.serving.pages

@@ -18,16 +18,6 @@ def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", code)
 
 
-async def test_a_process_is_talked_to():
-    child = await spawn.start(python("print(input() + '!')"), {})
-    child.writer.write(b"hello\n")
-
-    assert await child.reader.readline() == b"hello!\n"
-    assert await child.reader.read() == b""
-    await child.kill()
-    assert child.returncode in (0, -signal.SIGKILL)
-
-
 async def test_other_threads_go_on_while_a_process_is_started(tmp_path: Path):
     # The new process cannot run its program before the other thread has opened the pipe.
     pipe = tmp_path / "pipe"
@@ -71,15 +61,6 @@ async def test_a_process_has_no_other_files_and_variables(monkeypatch: pytest.Mo
     assert "'A'" in written
     assert "SECRET" not in written
     await child.kill()
-
-
-async def test_a_process_that_runs_is_killed():
-    child = await spawn.start(python("input()"), {})
-    assert child.returncode is None
-
-    await child.kill()
-
-    assert child.returncode == -signal.SIGKILL
 
 
 async def test_a_start_that_is_cancelled_leaves_no_process(monkeypatch: pytest.MonkeyPatch):

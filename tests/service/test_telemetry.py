@@ -183,13 +183,6 @@ async def test_the_phases_of_attempts_are_timed(registry, metrics, logs):
     assert registry.get_sample_value(evaluation, labels) == pytest.approx(1e-4)
 
 
-def test_policies_are_counted_by_what_is_in_force(registry, metrics, logs):
-    provide(metrics, Cluster().machine, [], NoPolicies(), NoWriter(), logs)
-
-    found = registry.get_sample_value("scheduler_preemption_policies", {"in_force": "none"})
-    assert found == 1
-
-
 class Pausing:
     """An informer that pauses."""
 
@@ -278,21 +271,6 @@ def test_gaps_of_the_recording_are_counted(registry, metrics):
     }
     assert gaps == {"behind": 0, "disk": 2, "size": 0, "defect": 0}
     assert registry.get_sample_value("scheduler_recording_bytes") == 4096
-
-
-class Busy:
-    """A writer with effects that wait."""
-
-    def lengths(self):
-        return {"bind": 3, "announce": 0}
-
-
-def test_effects_that_wait_are_counted_by_lane(registry, metrics, logs):
-    provide(metrics, Cluster().machine, [], NoPolicies(), Busy(), logs)
-
-    value = registry.get_sample_value
-    assert value("scheduler_effect_queue_length", {"lane": "bind"}) == 3
-    assert value("scheduler_effect_queue_length", {"lane": "announce"}) == 0
 
 
 def test_an_answer_of_another_release_is_a_mismatch_until_none_comes(registry, metrics):

@@ -75,16 +75,6 @@ def described() -> dict[str, Any]:
     return found
 
 
-async def test_each_type_of_body_that_is_read_is_described(world: World):
-    types = described()["requestBody"]["content"]
-
-    for content_type in types:
-        code, _ = await world.post(new("x"), {"Content-Type": content_type})
-        assert code == 200, content_type
-    _, refused = await world.post("x", {"Content-Type": "text/plain"})
-    assert refused["message"] == f"the body must be {' or '.join(types)}, not text/plain"
-
-
 async def test_each_answer_that_is_given_is_described(world: World, monkeypatch):
     async def never(_request: web.Request, _most: int) -> bytes:
         await asyncio.sleep(5)
@@ -170,9 +160,3 @@ async def test_a_refused_body_that_does_not_come_is_answered(world: World):
 
     assert b" 503 " in await reader.readline()
     writer.close()
-
-
-async def test_a_body_that_cannot_be_read_is_refused(world: World):
-    code, answer = await world.post("no gzip", {**JSON, "Content-Encoding": "gzip"})
-
-    assert (code, answer["message"]) == (400, "the body cannot be read")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.service.what_if_memory import LEAST_BYTES, budget, held, share
+from scheduler.service.what_if_memory import LEAST_BYTES, budget, share
 from tests.service.test_what_if import JSON, World, authorized_by_token, new, runs, until, world
 
 MIB = 1 << 20
@@ -21,12 +21,6 @@ def group(folder: Path, names: tuple[str, str, str], limit: str, used: int, file
     (folder / names[0]).write_text(f"{limit}\n")
     (folder / names[1]).write_text(f"{used}\n")
     (folder / "memory.stat").write_text(f"anon 5\n{names[2]} {files}\nactive_file 7\n")
-
-
-def test_without_a_limit_there_is_no_budget(tmp_path: Path):
-    assert budget(0, tmp_path, tmp_path / "none") is None
-    group(tmp_path, V2, "max", 600)
-    assert budget(0, tmp_path, tmp_path / "none") is None
 
 
 @pytest.mark.parametrize(("names", "below"), [(V2, ""), (V1, "memory")], ids=["v2", "v1"])
@@ -46,10 +40,6 @@ def test_three_quarters_of_what_is_left_beside_the_processes_is_theirs(
     group(tmp_path / below / "a", names, "900", 800)
     group(tmp_path / below / "a" / "b", names, "500", 100)
     assert budget(0, tmp_path, own) == 75
-
-
-def test_memory_of_a_process_that_has_ended_is_none():
-    assert held(2**22 + 1) == 0
 
 
 @pytest.mark.parametrize(

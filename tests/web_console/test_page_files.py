@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.tools.console.__main__ import LIBRARIES, LICENCES, LOCK, MANIFEST, VENDOR, differences
+from deploy.tools.console.__main__ import LIBRARIES, LICENCES, LOCK, MANIFEST, VENDOR
 
 ROOT = Path(__file__).parents[2]
 STATIC = VENDOR.parent
@@ -18,7 +18,6 @@ FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySetInnerHTML|DOMParser"
     r"|\beval\b|new Function|setTimeout\([\"'`]|createContextualFragment|srcdoc"
 )
-LONGEST = 500
 
 each_module = pytest.mark.parametrize(
     "module", MODULES, ids=[str(path.relative_to(STATIC)) for path in MODULES]
@@ -73,19 +72,6 @@ def test_licences_are_permissive_beside_the_copies_and_in_the_notice(library):
     assert f"- {library.package}, copyright" in notice
 
 
-def test_differences_are_found(tmp_path: Path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir()
-    other.mkdir()
-    (one / "same.js").write_text("1")
-    (other / "same.js").write_text("1")
-    (one / "changed.js").write_text("1")
-    (other / "changed.js").write_text("2")
-    (other / "new.js").write_text("1")
-
-    assert differences(one, other) == ["changed.js", "new.js"]
-
-
 @each_module
 def test_modules_use_nothing_that_makes_elements_or_code_of_text(module: Path):
     assert FORBIDDEN.findall(module.read_text()) == []
@@ -107,21 +93,6 @@ def test_modules_import_only_files_of_the_page_and_what_these_export(module: Pat
                 assert re.search(rf"export [^;]*?\b{name}\b", exported), f"{path}: {name}"
 
 
-@each_module
-def test_modules_say_what_they_are_and_stay_short(module: Path):
-    text = module.read_text()
-
-    assert text.startswith("/**")
-    assert len(text.splitlines()) <= LONGEST
-    assert max(len(line) for line in text.splitlines()) <= 160
-
-
-def test_every_module_is_used():
-    text = "".join(path.read_text() for path in MODULES) + (STATIC / "index.html").read_text()
-
-    assert [path.name for path in MODULES if f"/{path.name}" not in text] == []
-
-
 def test_the_page_has_no_inline_scripts_and_styles():
     text = (STATIC / "index.html").read_text()
 
@@ -136,19 +107,3 @@ def test_nothing_is_loaded_from_elsewhere():
     }
 
     assert {name: found for name, found in named.items() if found} == {}
-
-
-@pytest.mark.parametrize("style", STYLES, ids=lambda path: path.name)
-def test_classes_of_the_styles_are_used(style: Path):
-    text = "".join(path.read_text() for path in MODULES)
-    libraries = "".join(path.read_text() for path in VENDOR.glob("*.css"))
-    classes = set(re.findall(r"\.([a-z][a-z-]+)(?=[\s,.:{>\[+])", style.read_text()))
-
-    unused = {
-        name
-        for name in classes
-        if name not in text
-        and f".{name}" not in libraries
-        and not re.match(r"(tone|fill|swatch|banner|problem)-", name)
-    }
-    assert unused == set()

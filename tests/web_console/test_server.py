@@ -111,23 +111,6 @@ async def test_bytes_that_are_no_text_are_a_refusal(unknown: Page):
     writer.close()
 
 
-@pytest.mark.parametrize(
-    ("charset", "body"),
-    [
-        ("nope", b"key=a"),
-        ("zlib", b"key=a"),
-        ("unicode_escape", b"key=\\ud800"),
-        ("utf-8", b"key=\xff"),
-        ("utf-8", b"&".join(b"key" for _ in range(1000))),
-    ],
-)
-async def test_a_form_in_any_encoding_is_a_refusal(unknown: Page, charset: str, body: bytes):
-    """Another process of the machine would fill the user's terminal with traces."""
-    form = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
-
-    assert (await unknown.post("/session", body, **form))[0] == 403
-
-
 async def test_wrong_keys_do_not_keep_the_user_out(unknown: Page):
     """Each process of the machine can send wrong keys, so they must have no consequence."""
     wrong = [await unknown.sign_in("x") for _ in range(50)]
@@ -153,25 +136,12 @@ async def test_a_large_form_is_refused_before_it_is_read(unknown: Page):
     assert (await unknown.post("/session", body, **form))[0] == 413
 
 
-async def test_a_browser_of_an_earlier_server_is_told_of_the_new_key(unknown: Page):
-    cookie = f"preemptive-console-{unknown.server.port}=earlier"
-
-    form = await unknown.get("/", Cookie=cookie)
-
-    assert form[0] == 200
-    assert "was started again, with a new key" in form[1]
-
-
 @pytest.mark.parametrize(
     "host", ["example.com", "127.0.0.1", "127.0.0.1:1", "localhost.example.com", ""]
 )
 async def test_another_host_is_refused(page: Page, host: str):
     assert (await page.get("/api/v1/summary", Host=host))[0] == 403
     assert (await page.get("/", Host=host))[0] == 403
-
-
-async def test_localhost_is_the_same_host(page: Page):
-    assert (await page.get("/js/main.js", Host=f"localhost:{page.server.port}"))[0] == 200
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://example.com", "http://127.0.0.1:1"])
@@ -251,18 +221,6 @@ async def test_each_answer_has_the_headers_that_protect_the_page(page: Page, pat
     assert headers["Cache-Control"] == "no-store"
 
 
-async def test_changes_are_forwarded_as_they_come(page: Page, scheduler: StandIn):
-    path = "/api/v1/summary?watch=1&revision=1"
-    async with page.browser.get(page.origin + path) as answer:
-        assert answer.content_type == "text/event-stream"
-        assert await answer.content.readline() == b": ping\n"
-        scheduler.tick()
-        lines = [await answer.content.readline() for _ in range(3)]
-
-    assert lines[1:] == [b"event: update\n", b"id: 2\n"]
-    assert scheduler.requests == [f"GET {path}"]
-
-
 async def test_refusals_of_the_scheduler_are_forwarded(page: Page, scheduler: StandIn):
     scheduler.switches.failures["/api/v1/pods"] = 403
     scheduler.switches.failures["/api/v1/plan"] = 429
@@ -308,12 +266,6 @@ async def test_a_scheduler_that_cannot_be_reached_is_a_503():
 
     assert status == 503
     assert '"message":"gone: try again"' in text
-
-
-async def test_a_port_that_is_taken_is_an_error(unknown: Page):
-    with pytest.raises(OSError, match="address already in use"):
-        async with ConsoleServer(unknown.server._backend, {}).serving(unknown.server.port):
-            pass
 
 
 FORM = b"POST /session HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"

@@ -130,7 +130,7 @@ async def test_an_expired_login_is_not_used():
 @pytest.mark.parametrize(
     "problem", [ConnectionSettingsError("no"), yaml.YAMLError("half"), KeyError("user"), OSError(9)]
 )
-async def test_any_error_of_a_refresh_is_raised_and_retried(problem: Exception):
+async def test_any_error_of_a_refresh_is_raised_and_retried(problem):
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     login.on_unauthorized()
@@ -144,22 +144,7 @@ async def test_any_error_of_a_refresh_is_raised_and_retried(problem: Exception):
     assert token(await login.headers()) == "t4"
 
 
-async def test_two_event_loops_may_share_a_login():
-    issuer = Issuer()
-    login = LoginCommand(issuer, "here")
-    login.on_unauthorized()
-    issuer.open.clear()
-    here = asyncio.create_task(tokens(login, 3))
-    there = asyncio.create_task(asyncio.to_thread(asyncio.run, tokens(login, 3)))
-    await asyncio.sleep(0.05)
-
-    issuer.open.set()
-
-    assert await here == await there == ["t2"] * 3
-    assert issuer.runs == 2
-
-
-async def test_requests_that_were_refused_together_are_sent_again_with_one_new_token(api: FakeApi):
+async def test_requests_that_were_refused_together_are_sent_again_with_one_new_token(api):
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     api.tokens = {"t2"}
@@ -196,7 +181,7 @@ def printing(status: dict[str, Any], version: str = V1, **entry: Any) -> dict[st
     return {"apiVersion": V1, "command": "/bin/echo", "args": [said], **entry}
 
 
-async def test_a_command_in_the_folder_of_the_kubeconfig_gets_the_cluster_info(tmp_path: Path):
+async def test_a_command_in_the_folder_of_the_kubeconfig_gets_the_cluster_info(tmp_path):
     script = tmp_path / "login"
     script.write_text(
         "#!/bin/sh\n"
@@ -227,17 +212,7 @@ async def test_a_command_in_the_folder_of_the_kubeconfig_gets_the_cluster_info(t
     }
 
 
-async def test_the_time_of_expiry_is_kept(tmp_path: Path):
-    entry = printing({"token": "t", "expirationTimestamp": "1970-01-01T00:10:00Z"})
-
-    fresh = load(tmp_path, entry, wall=lambda: 300.0)
-    expired = load(tmp_path, entry, wall=lambda: 600.0)
-
-    assert fresh.credentials.cached_headers() is not None
-    assert expired.credentials.cached_headers() is None
-
-
-async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path: Path):
+async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path):
     authority = Authority(tmp_path)
     status = {
         "clientCertificateData": authority.client_certificate.read_text(),
@@ -273,7 +248,7 @@ async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path
     assert found.tls is not before
 
 
-async def test_after_a_401_another_certificate_is_shown_at_once(tmp_path: Path):
+async def test_after_a_401_another_certificate_is_shown_at_once(tmp_path):
     pairs = [Authority(tmp_path / name) for name in ("a", "b")]
     api = FakeApi()
     await api.start(serving(pairs[0]))
@@ -337,9 +312,7 @@ def serving(authority: Authority) -> ssl.SSLContext:
         ),
     ],
 )
-def test_a_command_without_a_login_is_reported_in_one_line(
-    tmp_path: Path, entry: dict[str, Any], want: str
-):
+def test_a_command_without_a_login_is_reported_in_one_line(tmp_path, entry, want):
     with pytest.raises(ConnectionSettingsError, match=want) as raised:
         load(tmp_path, entry)
 
@@ -347,7 +320,7 @@ def test_a_command_without_a_login_is_reported_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_command_that_hangs_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(exec_plugin, "COMMAND_SECONDS", 0.05)
     entry = {"apiVersion": V1, "command": "/bin/sleep", "args": ["10"], "interactiveMode": "Never"}
 

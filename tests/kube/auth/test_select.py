@@ -31,7 +31,7 @@ def select(*paths: Path, context: str = "") -> kubeconfig.Selection:
     return kubeconfig.select(paths, context, lambda: 0.0)
 
 
-def test_the_current_context_of_the_first_file_that_has_one_is_used(tmp_path: Path):
+def test_the_current_context_of_the_first_file_that_has_one_is_used(tmp_path):
     first = write(tmp_path / "1", a="http://a")
     second = write(tmp_path / "2", "b", b="http://b")
     third = write(tmp_path / "3", "c", c="http://c")
@@ -41,14 +41,14 @@ def test_the_current_context_of_the_first_file_that_has_one_is_used(tmp_path: Pa
     assert (found.context, found.namespace, found.cluster.server) == ("b", "of-b", "http://b")
 
 
-def test_the_first_file_that_has_an_entry_counts(tmp_path: Path):
+def test_the_first_file_that_has_an_entry_counts(tmp_path):
     first = write(tmp_path / "1", "a", a="http://first")
     second = write(tmp_path / "2", "a", a="http://second")
 
     assert select(first, second).cluster.server == "http://first"
 
 
-async def test_another_context_may_be_chosen(tmp_path: Path):
+async def test_another_context_may_be_chosen(tmp_path):
     path = write(tmp_path / "1", "a", a="http://a", b="http://b")
 
     found = select(path, context="b")
@@ -57,25 +57,25 @@ async def test_another_context_may_be_chosen(tmp_path: Path):
     assert await found.login.credentials.headers() == {"Authorization": "Bearer token-b"}
 
 
-def test_files_that_do_not_exist_are_left_out_of_several(tmp_path: Path):
+def test_files_that_do_not_exist_are_left_out_of_several(tmp_path):
     path = write(tmp_path / "1", "a", a="http://a")
 
     assert select(tmp_path / "none", path).context == "a"
 
 
-def test_a_single_file_must_exist(tmp_path: Path):
+def test_a_single_file_must_exist(tmp_path):
     with pytest.raises(ConnectionSettingsError, match="No such file"):
         select(tmp_path / "none")
 
 
-def test_a_context_that_is_missing_is_named_with_the_files(tmp_path: Path):
+def test_a_context_that_is_missing_is_named_with_the_files(tmp_path):
     paths = write(tmp_path / "1", a="http://a"), write(tmp_path / "2", b="http://b")
 
     with pytest.raises(ConnectionSettingsError, match=r"1:.*2: has no context 'x'"):
         select(*paths, context="x")
 
 
-def test_paths_are_relative_to_the_file_that_has_them(tmp_path: Path):
+def test_paths_are_relative_to_the_file_that_has_them(tmp_path):
     clusters, users = tmp_path / "clusters", tmp_path / "users"
     Authority(clusters)
     Authority(users)
@@ -92,7 +92,7 @@ def test_paths_are_relative_to_the_file_that_has_them(tmp_path: Path):
     found.login.identify(own)  # another server may be shown the same certificate
 
 
-def test_the_scheduler_itself_uses_no_proxy(tmp_path: Path):
+def test_the_scheduler_itself_uses_no_proxy(tmp_path):
     path = write(tmp_path / "1", "a", a="http://a")
     content = yaml.safe_load(path.read_text())
     content["clusters"][0]["cluster"]["proxy-url"] = "http://proxy"

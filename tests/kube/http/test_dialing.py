@@ -60,9 +60,7 @@ def hole(second: Server) -> Iterator[None]:
             each.close()
 
 
-async def test_a_dead_address_does_not_keep_others_from_being_tried(
-    second: Server, hole: None, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_dead_address_does_not_keep_others_from_being_tried(second, hole, monkeypatch):
     monkeypatch.setattr(dialing, "HEAD_START_SECONDS", 0.02)
     dialer = Named(port_of(second), FIRST, SECOND)
 
@@ -73,9 +71,7 @@ async def test_a_dead_address_does_not_keep_others_from_being_tried(
     assert dialer.tried == [FIRST, SECOND, SECOND]
 
 
-async def test_an_address_that_refuses_is_passed_over_at_once(
-    second: Server, monkeypatch: pytest.MonkeyPatch
-):
+async def test_an_address_that_refuses_is_passed_over_at_once(second, monkeypatch):
     monkeypatch.setattr(dialing, "CONNECT_SECONDS", 120.0)
     monkeypatch.setattr(dialing, "HEAD_START_SECONDS", 30.0)
     dialer = Named(port_of(second), FIRST, SECOND)
@@ -86,7 +82,7 @@ async def test_an_address_that_refuses_is_passed_over_at_once(
     assert dialer.tried == [FIRST, SECOND]
 
 
-async def test_where_no_address_answers_the_last_problem_is_reported(second: Server):
+async def test_where_no_address_answers_the_last_problem_is_reported(second):
     port = port_of(second)
     await second.stop()
 
@@ -96,21 +92,11 @@ async def test_where_no_address_answers_the_last_problem_is_reported(second: Ser
     assert not e.value.sent
 
 
-async def test_there_is_an_end_to_waiting(
-    second: Server, hole: None, monkeypatch: pytest.MonkeyPatch
-):
+async def test_there_is_an_end_to_waiting(second, hole, monkeypatch):
     monkeypatch.setattr(dialing, "CONNECT_SECONDS", 0.05)
 
     with pytest.raises(Unreachable, match=r"no connection to api\.example"):
         await Named(port_of(second), FIRST, FIRST).connect()
-
-
-async def test_a_name_is_looked_up(second: Server):
-    port = port_of(second)
-    await second.stop()
-
-    with pytest.raises(Unreachable, match=f"cannot connect to localhost:{port}"):
-        await Dialer(ServerAddress("localhost", port, None, None)).connect()
 
 
 async def test_a_name_that_cannot_be_one_is_no_defect():
@@ -118,7 +104,7 @@ async def test_a_name_that_cannot_be_one_is_no_defect():
         await Dialer(ServerAddress("a..b", 80, None, None)).connect()
 
 
-async def test_the_kernel_watches_over_idle_connections(second: Server):
+async def test_the_kernel_watches_over_idle_connections(second):
     connection = await Dialer(ServerAddress(SECOND, port_of(second), None, None)).connect()
 
     assert connection._transport is not None

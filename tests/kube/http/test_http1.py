@@ -7,7 +7,7 @@ import pytest
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http import connection, http1
 from scheduler.kube.http.http1 import Http1, Reply
-from tests.support.scripted_api import OK, Server
+from tests.support.scripted_api import OK
 
 ENDLESS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -16,7 +16,7 @@ async def get(http: Http1) -> Reply:
     return await http.send("GET", "/a?b=c", {}, None)
 
 
-async def test_a_request_is_one_line_its_headers_and_its_body(server: Server, http: Http1):
+async def test_a_request_is_one_line_its_headers_and_its_body(server, http):
     server.script = [[OK]]
 
     reply = await http.send("POST", "/a?b=c", {"Authorization": "Bearer t"}, b"{}")
@@ -43,7 +43,7 @@ async def test_a_request_is_one_line_its_headers_and_its_body(server: Server, ht
         ),
     ],
 )
-async def test_how_an_answer_ends(server: Server, http: Http1, answer: bytes):
+async def test_how_an_answer_ends(server, http, answer):
     server.script = [[answer]]
 
     reply = await get(http)
@@ -61,7 +61,7 @@ async def test_how_an_answer_ends(server: Server, http: Http1, answer: bytes):
         pytest.param(ENDLESS + b"zz\r\n", "not HTTP", id="broken chunks"),
     ],
 )
-async def test_half_an_answer_is_none(server: Server, http: Http1, answer: bytes, problem: str):
+async def test_half_an_answer_is_none(server, http, answer, problem):
     server.script = [[answer]]
 
     with pytest.raises(Unreachable, match=problem) as raised:
@@ -70,13 +70,7 @@ async def test_half_an_answer_is_none(server: Server, http: Http1, answer: bytes
     assert raised.value.sent
 
 
-async def test_a_repeated_header_is_joined(server: Server, http: Http1):
-    server.script = [[b"HTTP/1.1 200 OK\r\nWarning: a\r\nwarning: b\r\nContent-Length: 0\r\n\r\n"]]
-
-    assert (await get(http)).headers["warning"] == "a, b"
-
-
-async def test_a_connection_is_used_again(server: Server, http: Http1):
+async def test_a_connection_is_used_again(server, http):
     server.script = [[OK, OK, OK]]
 
     for _ in range(3):
@@ -85,18 +79,7 @@ async def test_a_connection_is_used_again(server: Server, http: Http1):
     assert [len(requests) for requests in server.connections] == [3]
 
 
-async def test_two_requests_at_a_time_have_a_connection_each(server: Server, http: Http1):
-    server.script = [[OK, OK], [OK, OK]]
-
-    await asyncio.gather(get(http), get(http))
-    await asyncio.gather(get(http), get(http))
-
-    assert [len(requests) for requests in server.connections] == [2, 2]
-
-
-async def test_a_connection_that_the_server_does_not_keep_is_not_used_again(
-    server: Server, http: Http1
-):
+async def test_a_connection_that_the_server_does_not_keep_is_not_used_again(server, http):
     closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
     wait = asyncio.Event()
     server.script = [[closing, wait], [OK]]
@@ -108,9 +91,7 @@ async def test_a_connection_that_the_server_does_not_keep_is_not_used_again(
     assert [len(requests) for requests in server.connections] == [1, 1]
 
 
-async def test_a_connection_that_was_idle_for_long_is_not_trusted(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_connection_that_was_idle_for_long_is_not_trusted(server, http, monkeypatch):
     server.script = [[OK, OK], [OK]]
     await get(http)
     monkeypatch.setattr(http1, "KEEP_ALIVE_SECONDS", 0.0)
@@ -120,7 +101,7 @@ async def test_a_connection_that_was_idle_for_long_is_not_trusted(
     assert [len(requests) for requests in server.connections] == [1, 1]
 
 
-async def test_a_connection_with_unrequested_data_is_not_used_again(server: Server, http: Http1):
+async def test_a_connection_with_unrequested_data_is_not_used_again(server, http):
     wait = asyncio.Event()
     server.script = [[OK + OK, wait], [OK]]
 
@@ -131,9 +112,7 @@ async def test_a_connection_with_unrequested_data_is_not_used_again(server: Serv
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_what_may_be_repeated_is_when_a_kept_connection_is_cut(
-    server: Server, http: Http1, method: str
-):
+async def test_what_may_be_repeated_is_when_a_kept_connection_is_cut(server, http, method):
     server.script = [[OK, None], [OK]]
     await get(http)
 
@@ -144,7 +123,7 @@ async def test_what_may_be_repeated_is_when_a_kept_connection_is_cut(
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-async def test_what_may_have_happened_is_not_repeated(server: Server, http: Http1, method: str):
+async def test_a_request_that_may_have_been_processed_is_not_retried(server, http, method):
     server.script = [[OK, None], [OK]]
     await get(http)
 
@@ -155,9 +134,7 @@ async def test_what_may_have_happened_is_not_repeated(server: Server, http: Http
     assert [len(requests) for requests in server.connections] == [2]
 
 
-async def test_a_request_on_a_new_connection_that_is_cut_is_not_retried(
-    server: Server, http: Http1
-):
+async def test_a_request_on_a_new_connection_that_is_cut_is_not_retried(server, http):
     server.script = [[None], [OK]]
 
     with pytest.raises(Unreachable, match="closed the connection"):
@@ -166,7 +143,7 @@ async def test_a_request_on_a_new_connection_that_is_cut_is_not_retried(
     assert [len(requests) for requests in server.connections] == [1]
 
 
-async def test_a_cancelled_request_cuts_its_connection(server: Server, http: Http1):
+async def test_a_cancelled_request_cuts_its_connection(server, http):
     wait = asyncio.Event()
     server.script = [[wait], [OK]]
     task = asyncio.create_task(get(http))
@@ -190,7 +167,7 @@ async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
         return await answer
 
 
-async def test_without_an_open_connection_nothing_is_posted(server: Server, http: Http1):
+async def test_without_an_open_connection_nothing_is_posted(server, http):
     told: list[object] = []
 
     assert not http.post("/a", {}, b"{}", 10.0, told.append)
@@ -198,7 +175,7 @@ async def test_without_an_open_connection_nothing_is_posted(server: Server, http
     assert told == server.connections == []
 
 
-async def test_a_post_uses_a_connection_that_was_kept(server: Server, http: Http1):
+async def test_a_post_uses_a_connection_that_was_kept(server, http):
     server.script = [[OK, OK, OK, OK]]
     await get(http)
 
@@ -223,9 +200,7 @@ async def test_a_post_uses_a_connection_that_was_kept(server: Server, http: Http
         pytest.param(b"what?\r\n\r\n", "not HTTP", id="no HTTP"),
     ],
 )
-async def test_what_is_posted_is_not_repeated(
-    server: Server, http: Http1, answer: bytes | None, problem: str
-):
+async def test_what_is_posted_is_not_repeated(server, http, answer, problem):
     server.script = [[OK, answer], [OK]]
     await get(http)
 
@@ -238,9 +213,7 @@ async def test_what_is_posted_is_not_repeated(
     assert [len(requests) for requests in server.connections] == [2, 1]
 
 
-async def test_a_request_whose_answer_is_overdue_fails(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_request_whose_answer_is_overdue_fails(server, http, monkeypatch):
     monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
     never = asyncio.Event()
     server.script = [[OK, OK, never], [OK]]
@@ -255,7 +228,7 @@ async def test_a_request_whose_answer_is_overdue_fails(
     assert len(server.connections) == 2
 
 
-async def test_nothing_was_sent_to_a_server_that_does_not_exist(server: Server, http: Http1):
+async def test_nothing_was_sent_to_a_server_that_does_not_exist(server, http):
     await server.stop()
 
     with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:") as raised:
@@ -267,7 +240,7 @@ async def test_nothing_was_sent_to_a_server_that_does_not_exist(server: Server, 
 # Streams
 
 
-async def test_a_stream_is_read_as_it_arrives(server: Server, http: Http1):
+async def test_a_stream_is_read_as_it_arrives(server, http):
     more = asyncio.Event()
     server.script = [[ENDLESS + b"1\r\na\r\n", more]]
 
@@ -280,16 +253,7 @@ async def test_a_stream_is_read_as_it_arrives(server: Server, http: Http1):
     stream.close()
 
 
-async def test_a_stream_that_ends_returns_nothing(server: Server, http: Http1):
-    server.script = [[ENDLESS + b"1\r\na\r\n0\r\n\r\n"]]
-
-    stream = await http.stream("/", {}, 5)
-
-    assert [await stream.read(), await stream.read()] == [b"a", b""]
-    stream.close()
-
-
-async def test_a_silent_stream_fails(server: Server, http: Http1):
+async def test_a_silent_stream_fails(server, http):
     wait = asyncio.Event()
     server.script = [[ENDLESS, wait], [wait]]
 
@@ -302,9 +266,7 @@ async def test_a_silent_stream_fails(server: Server, http: Http1):
     wait.set()
 
 
-async def test_a_slow_reader_slows_the_stream_down_and_loses_nothing(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_slow_reader_slows_the_stream_down_and_loses_nothing(server, http, monkeypatch):
     monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
     size = 4_000_000
     server.script = [[ENDLESS + b"%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n"]]

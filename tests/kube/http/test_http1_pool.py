@@ -17,7 +17,7 @@ from scheduler.kube.http.http1 import Http1, Reply
 from scheduler.kube.http.tls import Tls
 from tests.support.certificates import Authority
 from tests.support.fake_api import FakeApi, pod
-from tests.support.scripted_api import OK, Server
+from tests.support.scripted_api import OK
 
 LIST = Request("list", "pods", "GET", "/api/v1/pods")
 
@@ -37,7 +37,7 @@ async def time_out(http: Http1) -> None:
             await get(http)
 
 
-async def test_when_one_kept_connection_is_dead_no_other_is_tried(server: Server, http: Http1):
+async def test_when_one_kept_connection_is_dead_no_other_is_tried(server, http):
     dead = asyncio.Event()
     server.script = [[OK, dead], [OK, dead], [OK, dead], [OK]]
     await kept(http, 3)
@@ -51,9 +51,7 @@ async def test_when_one_kept_connection_is_dead_no_other_is_tried(server: Server
     assert len(server.connections) == 4
 
 
-async def test_a_post_that_is_overdue_reveals_dead_connections_too(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_post_that_is_overdue_reveals_dead_connections_too(server, http, monkeypatch):
     monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
     dead = asyncio.Event()
     server.script = [[OK, dead], [OK, dead], [OK, dead], [OK]]
@@ -70,7 +68,7 @@ async def test_a_post_that_is_overdue_reveals_dead_connections_too(
     assert len(server.connections) == 4
 
 
-async def test_a_connection_that_answered_meanwhile_is_kept(server: Server, http: Http1):
+async def test_a_connection_that_answered_meanwhile_is_kept(server, http):
     dead, late = asyncio.Event(), asyncio.Event()
     server.script = [[OK, dead], [OK, late, OK, OK]]
     await kept(http, 2)
@@ -85,7 +83,7 @@ async def test_a_connection_that_answered_meanwhile_is_kept(server: Server, http
     assert [len(requests) for requests in server.connections] == [1, 3]
 
 
-async def test_an_answer_that_began_shows_that_the_connection_is_alive(server: Server, http: Http1):
+async def test_an_answer_that_began_shows_that_the_connection_is_alive(server, http):
     half, wait = OK[:-1], asyncio.Event()
     server.script = [[OK, half, wait], [OK, half, wait]]
     await kept(http, 2)
@@ -97,9 +95,7 @@ async def test_an_answer_that_began_shows_that_the_connection_is_alive(server: S
     assert [len(requests) for requests in server.connections] == [2, 2]
 
 
-async def test_an_old_connection_is_not_used_for_another_request(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
-):
+async def test_an_old_connection_is_not_used_for_another_request(server, http, monkeypatch):
     monkeypatch.setattr(http1, "MAX_AGE_SECONDS", 0.0)
     server.script = [[OK, OK], [OK]]
 
@@ -109,9 +105,7 @@ async def test_an_old_connection_is_not_used_for_another_request(
     assert [len(requests) for requests in server.connections] == [1, 1]
 
 
-async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(
-    server: Server, http: Http1
-):
+async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(server, http):
     server.script = [[OK] for _ in range(32)]
     begun = asyncio.get_running_loop().time()
 
@@ -125,9 +119,7 @@ async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(
 
 @pytest.mark.parametrize("length", ["Content-Length: 9000000\r\n", ""], ids=["sized", "unsized"])
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
-async def test_an_answer_that_is_too_large_is_refused(
-    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch, status: str, length: str
-):
+async def test_an_answer_that_is_too_large_is_refused(server, http, monkeypatch, status, length):
     monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
     monkeypatch.setattr(connection, "ANSWER_BYTES", 2000)
     head = f"HTTP/1.1 {status}\r\n{length}\r\n".encode()
@@ -161,9 +153,7 @@ CHUNKED = BEGUN + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
     ],
 )
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
-async def test_headers_without_an_end_are_refused(
-    server: Server, http: Http1, begin: bytes, again: bytes, problem: str, is_stream: bool
-):
+async def test_headers_without_an_end_are_refused(server, http, begin, again, problem, is_stream):
     wait = asyncio.Event()
     server.script = [[begin + again * (3 * 2**20 // len(again)), wait]]
 
@@ -179,7 +169,7 @@ async def test_headers_without_an_end_are_refused(
 
 
 async def test_an_answer_without_a_length_is_not_whole_when_the_client_closes_its_connection(
-    server: Server, http: Http1
+    server, http
 ):
     wait = asyncio.Event()
     server.script = [[OK, b"HTTP/1.1 200 OK\r\n\r\nhalf", wait]]
@@ -195,22 +185,6 @@ async def test_an_answer_without_a_length_is_not_whole_when_the_client_closes_it
 
     assert isinstance(await told, Unreachable)
     wait.set()
-
-
-async def test_another_protocol_is_no_answer(server: Server, http: Http1):
-    switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
-    wait = asyncio.Event()
-    server.script = [[switching, wait]]
-
-    with pytest.raises(Unreachable, match="another protocol"):
-        async with asyncio.timeout(10):
-            await get(http)
-    wait.set()
-
-
-def test_https_is_refused_without_tls_settings():
-    with pytest.raises(ValueError, match="https needs TLS settings"):
-        Http1("https://localhost", None, None, {})
 
 
 # Certificates that are replaced
@@ -231,7 +205,7 @@ def account(authority: Authority, folder: Path) -> None:
     new.replace(folder / "ca.crt")
 
 
-async def test_a_renewed_authority_is_trusted_at_the_next_connection(tmp_path: Path):
+async def test_a_renewed_authority_is_trusted_at_the_next_connection(tmp_path):
     (tmp_path / "token").write_text("t")
     old, new = Authority(tmp_path / "old"), Authority(tmp_path / "new")
     account(old, tmp_path)
@@ -257,7 +231,7 @@ async def test_a_renewed_authority_is_trusted_at_the_next_connection(tmp_path: P
     await second.stop()
 
 
-async def test_after_a_look_at_renewed_files_no_old_connection_is_used(tmp_path: Path):
+async def test_after_a_look_at_renewed_files_no_old_connection_is_used(tmp_path):
     authority = Authority(tmp_path)
     api = FakeApi()
     await api.start(serving(authority))
@@ -277,7 +251,7 @@ async def test_after_a_look_at_renewed_files_no_old_connection_is_used(tmp_path:
     await api.stop()
 
 
-async def test_half_of_a_new_pair_of_files_changes_nothing(tmp_path: Path):
+async def test_half_of_a_new_pair_of_files_changes_nothing(tmp_path):
     authority, other = Authority(tmp_path / "a"), Authority(tmp_path / "b")
     files = (authority.client_certificate, authority.client_key)
 
@@ -298,7 +272,7 @@ async def test_half_of_a_new_pair_of_files_changes_nothing(tmp_path: Path):
     assert tls.generation == 1
 
 
-async def test_a_refused_certificate_is_read_again(tmp_path: Path):
+async def test_a_refused_certificate_is_read_again(tmp_path):
     authority = Authority(tmp_path)
     api = FakeApi()
     await api.start(serving(authority))

@@ -34,17 +34,6 @@ async def test_a_missing_right_is_named_and_nothing_is_decided(api, heard, begin
     assert heard.interruptions == [problem]
 
 
-async def test_a_missing_right_is_none_where_there_is_nothing_to_read(api, begin):
-    # A real server checks the right before it looks for the resource; so does this fault.
-    api.absent.add(KIND)
-    api.inject(Fault("GET", KIND, status=403, times=1000))
-
-    policies = await begin(period=60.0)
-    await until(policies.synced.is_set)
-
-    assert policies.health().problem == ""
-
-
 async def test_changes_are_seen_with_the_next_list_without_the_right_to_watch(
     api, heard, around, begin
 ):

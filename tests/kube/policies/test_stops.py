@@ -1,7 +1,6 @@
 """A policy that stops all preemption, whatever else is wrong with it or with others."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -32,7 +31,7 @@ def stopping(rules: PreemptionPolicy, generation: int = 1) -> PolicyObserved:
     return PolicyObserved(replace(rules, generation=generation, stop="incident 4711"))
 
 
-def test_a_stop_is_in_force_with_the_rules_beside_it(book: PolicyRegistry):
+def test_a_stop_is_in_force_with_the_rules_beside_it(book):
     assert book.take(parse_policy(policy({**ONE, **STOP}))) == [stopping(most(1))]
     assert book.stops
     assert book.take(parse_policy(policy(ONE, 2, 2))) == [PolicyObserved(most(1, 2))]
@@ -42,7 +41,7 @@ def test_a_stop_is_in_force_with_the_rules_beside_it(book: PolicyRegistry):
 @pytest.mark.parametrize(
     "spec", [{**BAD, **STOP}, {"stopped": 1, **STOP}, {**STOP, "stopReason": 7}], ids=str
 )
-def test_a_stop_is_in_force_also_where_the_rest_is_refused(book: PolicyRegistry, spec: Any):
+def test_a_stop_is_in_force_also_where_the_rest_is_refused(book, spec):
     assert book.take(parse_policy(policy(TWO))) == [PolicyObserved(most(2))]
     reason = "" if spec["stopReason"] == 7 else "incident 4711"
 
@@ -57,13 +56,13 @@ def test_a_stop_is_in_force_also_where_the_rest_is_refused(book: PolicyRegistry,
     assert book.take(parse_policy(policy(without, 3, 3))) == [PolicyObserved(most(2))]
 
 
-def test_a_stop_that_was_accepted_ends_with_the_spec_that_asked_for_it(book: PolicyRegistry):
+def test_a_stop_that_was_accepted_ends_with_the_spec_that_asked_for_it(book):
     seen = policy(BAD, 2, 9, accepted={"generation": 1, "spec": {**ONE, **STOP}})
 
     assert book.take(parse_policy(seen)) == [PolicyObserved(most(1))]
 
 
-def test_a_stop_does_not_count_among_the_policies_that_are_limited(book: PolicyRegistry):
+def test_a_stop_does_not_count_among_the_policies_that_are_limited(book):
     many = [parse_policy(numbered(f"p{i:02}", 0)) for i in range(MAX_POLICIES)]
     newest = numbered("stop", 59)
     newest["spec"] = STOP
@@ -83,9 +82,7 @@ def test_a_stop_does_not_count_among_the_policies_that_are_limited(book: PolicyR
         (2, "False", "2 evictions that had begun before must end first"),
     ],
 )
-def test_the_status_says_when_nothing_is_evicted_any_more(
-    book: PolicyRegistry, evicting: int, status: str, message: str
-):
+def test_the_status_says_when_nothing_is_evicted_any_more(book, evicting, status, message):
     book.take(parse_policy(policy(STOP, 3)))
 
     said = due(book, evicting=evicting)["conditions"][1]
@@ -100,7 +97,7 @@ def test_the_status_says_when_nothing_is_evicted_any_more(
     }
 
 
-def test_conditions_of_others_leave_room_for_ours(book: PolicyRegistry):
+def test_conditions_of_others_leave_room_for_ours(book):
     """The definition allows eight; the API server would refuse the status, and nobody knew."""
     others = [{"type": f"T{number}", "status": "True"} for number in range(8)]
     book.take(parse_policy(policy(STOP, conditions=others)))
@@ -108,13 +105,3 @@ def test_conditions_of_others_leave_room_for_ours(book: PolicyRegistry):
     found = [each["type"] for each in due(book)["conditions"]]
 
     assert found == ["Accepted", "Stopped", "T0", "T1", "T2", "T3", "T4", "T5"]
-
-
-def test_the_status_says_nothing_of_a_stop_that_has_ended(book: PolicyRegistry):
-    before = policy(STOP)
-    book.take(parse_policy(before))
-    before["status"] = due(book)
-
-    book.take(parse_policy({**policy(ONE, 2, 2), "status": before["status"]}))
-
-    assert [each["type"] for each in due(book)["conditions"]] == ["Accepted"]

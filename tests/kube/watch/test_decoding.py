@@ -41,7 +41,7 @@ def test_an_object_is_read_into_its_type():
     ],
     ids=["a wide number", "a text", "a wider number", "a number for a quantity", "no list"],
 )
-def test_an_object_that_cannot_be_read_is_known_by_name(spec: object, problem: str):
+def test_an_object_that_cannot_be_read_is_known_by_name(spec, problem):
     metadata = {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "7"}
 
     odd = WATCH.decode(line("MODIFIED", {"metadata": metadata, "spec": spec}))
@@ -56,7 +56,7 @@ def test_an_object_that_cannot_be_read_is_known_by_name(spec: object, problem: s
     [{"metadata": {"name": 1}}, {"metadata": []}, {"metadata": None}, [], "pod", None, 10**400],
     ids=["an odd name", "odd metadata", "no metadata", "a list", "a text", "null", "a number"],
 )
-def test_an_object_without_a_readable_name_is_left_out(thing: object):
+def test_an_object_without_a_readable_name_is_left_out(thing):
     odd = WATCH.decode(line("ADDED", thing))
 
     assert isinstance(odd, UndecodableObject)
@@ -71,7 +71,7 @@ def test_the_end_of_an_object_without_a_name_breaks_the_stream():
 @pytest.mark.parametrize(
     "text", [b"", b"{}", b'{"type":1,"object":{}}', b'{"type":"ADDED"', b"[" * 10_000, b"\xff"]
 )
-def test_what_is_no_event_breaks_the_stream(text: bytes):
+def test_what_is_no_event_breaks_the_stream(text):
     with pytest.raises(Unreachable, match="something other than events"):
         WATCH.decode(text)
 

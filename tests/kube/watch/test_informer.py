@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, ApiResource
-from scheduler.model.events import BudgetGone, Event, NamespaceGone, NodeGone, PodGone, PodObserved
-from tests.kube.fixtures import Heard, Start, View, settle, until
-from tests.support.fake_api import FakeApi, Fault, pod
+from scheduler.model.events import PodGone, PodObserved
+from tests.kube.fixtures import View, settle, until
+from tests.support.fake_api import Fault, pod
 
 
 @pytest.mark.usefixtures("ways")
-async def test_lists_everything_in_parts(api: FakeApi, view: View, start: Start):
+async def test_lists_everything_in_parts(api, view, start):
     for number in range(7):
         api.store.put("pods", pod(f"p{number}"))
 
@@ -25,9 +24,7 @@ async def test_lists_everything_in_parts(api: FakeApi, view: View, start: Start)
     assert informer.health().objects == 7
 
 
-async def test_the_next_page_is_asked_for_before_one_is_taken_over(
-    api: FakeApi, view: View, start: Start, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_next_page_is_asked_for_before_one_is_taken_over(api, view, start, monkeypatch):
     for number in range(5):
         api.store.put("pods", pod(f"p{number}"))
     order = []
@@ -46,7 +43,7 @@ async def test_the_next_page_is_asked_for_before_one_is_taken_over(
     assert order == ["asked", "asked", "taken", "asked", "taken", "taken"]
 
 
-async def test_watches_what_happens_later(api: FakeApi, view: View, start: Start):
+async def test_watches_what_happens_later(api, view, start):
     await start()
 
     api.store.put("pods", pod("a"))
@@ -60,29 +57,7 @@ async def test_watches_what_happens_later(api: FakeApi, view: View, start: Start
     assert observed.pod.status.nominated_node_name == "n1"
 
 
-@pytest.mark.parametrize(
-    ("resource", "name", "want_gone"),
-    [
-        pytest.param(NODES, "n1", NodeGone("n1"), id="nodes"),
-        pytest.param(NAMESPACES, "ns", NamespaceGone("ns"), id="namespaces"),
-        pytest.param(PDBS, "ns/b", BudgetGone("ns/b"), id="budgets"),
-    ],
-)
-async def test_watches_other_kinds_as_well(
-    api: FakeApi, view: View, start: Start, resource: ApiResource[Any], name: str, want_gone: Event
-):
-    namespace, _, last = name.rpartition("/")
-    await start(resource)
-
-    api.store.put(resource.name, {"metadata": {"name": last, "namespace": namespace}})
-    api.store.remove(resource.name, name)
-    await until(lambda: len(view.events) == 2)
-
-    assert type(view.events[0]) is resource.observed
-    assert view.events[1] == want_gone
-
-
-async def test_a_finished_pod_is_reported_as_gone(api: FakeApi, view: View, start: Start):
+async def test_a_finished_pod_is_reported_as_gone(api, view, start):
     api.store.put("pods", pod("done", phase="Succeeded"))
     running = api.store.put("pods", pod("a", phase="Running"))
     await start()
@@ -93,7 +68,7 @@ async def test_a_finished_pod_is_reported_as_gone(api: FakeApi, view: View, star
     assert view.events[1] == PodGone("default/a", running["metadata"]["uid"])
 
 
-async def test_continues_where_a_closed_watch_ended(api: FakeApi, view: View, start: Start):
+async def test_continues_where_a_closed_watch_ended(api, view, start):
     await start()
     api.store.put("pods", pod("a"))
     await until(lambda: view.pods)
@@ -107,9 +82,7 @@ async def test_continues_where_a_closed_watch_ended(api: FakeApi, view: View, st
 
 
 @pytest.mark.parametrize("in_stream", [True, False], ids=["as event", "as HTTP status"])
-async def test_an_expired_watch_lists_again_and_finds_what_it_missed(
-    api: FakeApi, view: View, start: Start, in_stream: bool
-):
+async def test_an_expired_watch_lists_again_and_finds_what_it_missed(api, view, start, in_stream):
     for name in ("kept", "deleted", "replaced"):
         api.store.put("pods", pod(name))
     await start()
@@ -132,7 +105,7 @@ async def test_an_expired_watch_lists_again_and_finds_what_it_missed(
     ]
 
 
-async def test_an_open_watch_that_expires_lists_again(api: FakeApi, view: View, start: Start):
+async def test_an_open_watch_that_expires_lists_again(api, view, start):
     await start()
     await until(lambda: api.watches == 1)
 
@@ -141,9 +114,7 @@ async def test_an_open_watch_that_expires_lists_again(api: FakeApi, view: View, 
     await until(lambda: view.equals(api))
 
 
-async def test_a_pod_replaced_under_its_name_is_reported_as_gone_first(
-    api: FakeApi, view: View, start: Start
-):
+async def test_a_pod_replaced_under_its_name_is_reported_as_gone_first(api, view, start):
     old = api.store.put("pods", pod("a"))
     await start()
 
@@ -154,7 +125,7 @@ async def test_a_pod_replaced_under_its_name_is_reported_as_gone_first(
     assert view.pods == {"default/a": "another"}
 
 
-async def test_a_silent_connection_is_closed(api: FakeApi, view: View, start: Start):
+async def test_a_silent_connection_is_closed(api, view, start):
     informer = await start(silence_seconds=0.05)
     await until(lambda: api.watches == 1)
 
@@ -167,9 +138,7 @@ async def test_a_silent_connection_is_closed(api: FakeApi, view: View, start: St
     assert informer.health().problem == ""
 
 
-async def test_bookmarks_keep_a_quiet_watch_alive_and_move_it_on(
-    api: FakeApi, view: View, start: Start, heard: Heard
-):
+async def test_bookmarks_keep_a_quiet_watch_alive_and_move_it_on(api, view, start, heard):
     informer = await start(silence_seconds=2)
     await until(lambda: api.watches == 1)
 
@@ -184,7 +153,7 @@ async def test_bookmarks_keep_a_quiet_watch_alive_and_move_it_on(
     assert informer._version == str(api.store.version)
 
 
-async def test_repeated_events_are_reported_once(api: FakeApi, view: View, start: Start):
+async def test_repeated_events_are_reported_once(api, view, start):
     await start()
     await until(lambda: api.watches == 1)
     line = (
@@ -200,17 +169,7 @@ async def test_repeated_events_are_reported_once(api: FakeApi, view: View, start
     assert len(view.events) == 1
 
 
-async def test_lines_that_arrive_in_pieces_are_joined(api: FakeApi, view: View, start: Start):
-    await start()
-    await until(lambda: api.watches == 1)
-    api.piece_bytes = 7
-
-    api.store.put("pods", pod("a"))
-    api.store.put("pods", pod("b"))
-    await until(lambda: view.equals(api))
-
-
-async def test_a_line_of_several_megabytes_is_read(api: FakeApi, view: View, start: Start):
+async def test_a_line_of_several_megabytes_is_read(api, view, start):
     big = pod("big")
     big["metadata"]["annotations"] = {"big": "x" * 4 * 2**20}
     await start()
@@ -219,9 +178,7 @@ async def test_a_line_of_several_megabytes_is_read(api: FakeApi, view: View, sta
     await until(lambda: view.equals(api))
 
 
-async def test_lines_that_arrive_together_are_delivered_together(
-    api: FakeApi, view: View, start: Start
-):
+async def test_lines_that_arrive_together_are_delivered_together(api, view, start):
     await start()
     await until(lambda: api.watches == 1)
 
@@ -232,9 +189,7 @@ async def test_lines_that_arrive_together_are_delivered_together(
     assert view.batches < 50
 
 
-async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(
-    api: FakeApi, view: View, start: Start
-):
+async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(api, view, start):
     informer = await start()
     await until(lambda: api.watches == 1)
     api.store.listeners.remove(api._changed)
@@ -246,7 +201,7 @@ async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(
     assert view.equals(api)
 
 
-async def test_a_list_that_has_begun_before_does_not_count(api: FakeApi, view: View, start: Start):
+async def test_a_list_that_has_begun_before_does_not_count(api, view, start):
     for number in range(30):
         api.store.put("pods", pod(f"p{number}"))
     informer = await start(page_objects=1)

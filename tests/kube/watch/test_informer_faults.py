@@ -5,18 +5,15 @@ import asyncio
 import pytest
 
 from scheduler.kube.client.backoff import Sleeper
-from scheduler.kube.client.client import Client
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, PODS
 from scheduler.model.events import Event, NamespaceObserved
-from tests.kube.fixtures import WATCH, Heard, Start, View, Waits, until
-from tests.support.fake_api import FakeApi, Fault, node, pod
+from tests.kube.fixtures import WATCH, until
+from tests.support.fake_api import Fault, node, pod
 
 
 @pytest.mark.usefixtures("ways")
-async def test_an_undecodable_object_is_reported_once_and_left_out(
-    api: FakeApi, view: View, start: Start, heard: Heard
-):
+async def test_an_undecodable_object_is_reported_once_and_left_out(api, view, start, heard):
     bad = {"metadata": {"name": "bad", "namespace": "default"}, "spec": 7, "status": {}}
     api.store.put("pods", bad)
     api.store.put("pods", pod("good"))
@@ -31,9 +28,7 @@ async def test_an_undecodable_object_is_reported_once_and_left_out(
     assert set(view.pods) == {"default/good", "default/later"}
 
 
-async def test_a_known_object_stays_known_while_it_cannot_be_read(
-    api: FakeApi, view: View, start: Start
-):
+async def test_a_known_object_stays_known_while_it_cannot_be_read(api, view, start):
     api.store.put("pods", pod("a", node="n1"))
     informer = await start()
 
@@ -46,9 +41,7 @@ async def test_a_known_object_stays_known_while_it_cannot_be_read(
     assert informer.health().undecodable == 0
 
 
-async def test_a_replaced_object_that_cannot_be_read_is_reported_as_gone(
-    api: FakeApi, view: View, start: Start
-):
+async def test_a_replaced_object_that_cannot_be_read_is_reported_as_gone(api, view, start):
     api.store.put("pods", pod("a"))
     informer = await start()
 
@@ -58,21 +51,7 @@ async def test_a_replaced_object_that_cannot_be_read_is_reported_as_gone(
     assert view.pods == {}
 
 
-async def test_an_object_that_can_be_decoded_again_is_reported_again(
-    api: FakeApi, view: View, start: Start
-):
-    api.store.put("pods", {**pod("a"), "spec": 7})
-    informer = await start()
-
-    api.store.put("pods", pod("a"))
-    await until(lambda: view.equals(api))
-
-    assert informer.health().undecodable == 0
-
-
-async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(
-    api: FakeApi, view: View, start: Start, waits: Waits
-):
+async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(api, view, start, waits):
     api.forbidden.add(("list", "nodes"))
     api.store.put("nodes", node("n1"))
 
@@ -85,16 +64,6 @@ async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(
     api.forbidden.clear()
     await until(lambda: informer.synced.is_set() and informer.health().problem == "")
     assert waits.slept[:4] == [0.5, 1.0, 2.0, 4.0]
-
-
-async def test_a_busy_server_is_retried_after_the_time_it_requests(
-    api: FakeApi, start: Start, waits: Waits
-):
-    api.inject(Fault("GET", "/pods", status=429, headers={"Retry-After": "7"}))
-
-    await start()
-
-    assert waits.slept == [7.0]
 
 
 @pytest.mark.parametrize(
@@ -125,9 +94,7 @@ async def test_a_busy_server_is_retried_after_the_time_it_requests(
         pytest.param(Fault("GET", WATCH, times=6, cut=True), id="watch cut"),
     ],
 )
-async def test_a_failing_server_is_tried_again_with_growing_pauses(
-    api: FakeApi, view: View, start: Start, waits: Waits, fault: Fault
-):
+async def test_a_failing_server_is_tried_again_with_growing_pauses(api, view, start, waits, fault):
     api.inject(fault)
 
     await start()
@@ -139,7 +106,7 @@ async def test_a_failing_server_is_tried_again_with_growing_pauses(
 
 
 async def test_watches_that_end_with_their_first_line_are_not_opened_without_pauses(
-    api: FakeApi, start: Start, waits: Waits
+    api, start, waits
 ):
     """As through something on the way that passes on a part of an answer as the whole."""
     line = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"200"}}}\n'
@@ -152,9 +119,7 @@ async def test_watches_that_end_with_their_first_line_are_not_opened_without_pau
     assert informer.health().problem == ""
 
 
-async def test_an_unknown_resource_counts_as_empty_where_it_is_optional(
-    api: FakeApi, view: View, start: Start
-):
+async def test_an_unknown_resource_counts_as_empty_where_it_is_optional(api, view, start):
     api.absent.add("poddisruptionbudgets")
 
     informer = await start(PDBS)
@@ -165,9 +130,7 @@ async def test_an_unknown_resource_counts_as_empty_where_it_is_optional(
     await until(lambda: view.events)
 
 
-async def test_an_unknown_resource_is_not_waited_for_when_all_is_listed_again(
-    api: FakeApi, client: Client, view: View
-):
+async def test_an_unknown_resource_is_not_waited_for_when_all_is_listed_again(api, client, view):
     api.absent.add("poddisruptionbudgets")
     sleeper = Sleeper(jitter=lambda: 0.0, sleep=lambda _: asyncio.sleep(3600))
     informer = Informer(PDBS, client, view.take, sleeper)
@@ -180,9 +143,7 @@ async def test_an_unknown_resource_is_not_waited_for_when_all_is_listed_again(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_an_unknown_resource_is_a_problem_where_it_is_needed(
-    api: FakeApi, start: Start, waits: Waits
-):
+async def test_an_unknown_resource_is_a_problem_where_it_is_needed(api, start, waits):
     api.absent.add("namespaces")
 
     informer = await start(NAMESPACES, synced=False)
@@ -191,7 +152,7 @@ async def test_an_unknown_resource_is_a_problem_where_it_is_needed(
     assert not informer.synced.is_set()
 
 
-async def test_an_error_event_is_no_namespace(api: FakeApi, view: View, start: Start):
+async def test_an_error_event_is_no_namespace(api, view, start):
     api.store.put("namespaces", {"metadata": {"name": "ns"}})
     await start(NAMESPACES)
     await until(lambda: api.watches == 1)
@@ -203,7 +164,7 @@ async def test_an_error_event_is_no_namespace(api: FakeApi, view: View, start: S
     assert all(isinstance(event, NamespaceObserved) for event in view.events)
 
 
-async def test_what_the_sink_raises_ends_the_informer(api: FakeApi, client: Client, waits: Waits):
+async def test_what_the_sink_raises_ends_the_informer(api, client, waits):
     def broken(_: list[Event]) -> None:
         raise ArithmeticError
 

@@ -3,11 +3,10 @@
 from scheduler.kube.watch.known_objects import KnownObjects
 from scheduler.kube.watch.resources import PODS
 from scheduler.model.events import Event, PodGone, PodObserved
-from tests.kube.fixtures import Heard
 from tests.support.builders import pod
 
 
-def test_what_became_older_is_gone_before_it_is_there_again(heard: Heard):
+def test_what_became_older_is_gone_before_it_is_there_again(heard):
     """A restored etcd took the pod off its node; no API server does."""
     known = KnownObjects(PODS, heard)
     events: list[Event] = []

@@ -9,7 +9,7 @@ import pytest
 from scheduler.kube.http import connection
 from scheduler.kube.watch import lister
 from scheduler.model.events import PodGone, PodObserved
-from tests.kube.fixtures import STREAM, Heard, Start, View, Waits, expired, until
+from tests.kube.fixtures import STREAM, expired, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
 END = {"k8s.io/initial-events-end": "true"}
@@ -48,9 +48,7 @@ def ways(api: FakeApi) -> list[str]:
 # By a stream
 
 
-async def test_changes_while_objects_are_listed_count_in_their_order(
-    api: FakeApi, view: View, start: Start
-):
+async def test_changes_while_objects_are_listed_count_in_their_order(api, view, start):
     stream(
         api,
         line("ADDED", "deleted", 90),
@@ -75,7 +73,7 @@ async def test_changes_while_objects_are_listed_count_in_their_order(
     assert "resourceVersion=107&" in api.requests[-1].path
 
 
-async def test_what_a_pod_says_does_not_end_a_list(api: FakeApi, view: View, start: Start):
+async def test_what_a_pod_says_does_not_end_a_list(api, view, start):
     stream(
         api,
         line("ADDED", "hostile", 20, annotations=END),
@@ -92,7 +90,7 @@ async def test_what_a_pod_says_does_not_end_a_list(api: FakeApi, view: View, sta
 
 @pytest.mark.parametrize("status", [400, 422])
 async def test_a_server_that_streams_no_lists_is_asked_for_pages_at_once(
-    api: FakeApi, view: View, start: Start, waits: Waits, status: int
+    api, view, start, waits, status
 ):
     for number in range(5):
         api.store.put("pods", pod(f"p{number}"))
@@ -106,9 +104,7 @@ async def test_a_server_that_streams_no_lists_is_asked_for_pages_at_once(
     assert ways(api)[:6] == ["pages", "page", "stream", "pages", "page", "page"]
 
 
-async def test_the_next_list_comes_in_the_way_that_succeeded(
-    api: FakeApi, view: View, start: Start
-):
+async def test_the_next_list_comes_in_the_way_that_succeeded(api, view, start):
     api.inject(expired("limit="))
     informer = await start()
 
@@ -126,9 +122,7 @@ async def test_the_next_list_comes_in_the_way_that_succeeded(
         pytest.param([b"<html>\n"], "the watch sent something other than events", id="no event"),
     ],
 )
-async def test_a_stream_that_breaks_is_followed_by_pages(
-    api: FakeApi, view: View, start: Start, heard: Heard, lines: list[bytes], problem: str
-):
+async def test_a_stream_that_breaks_is_followed_by_pages(api, view, start, heard, lines, problem):
     kept = api.store.put("pods", pod("kept"))["metadata"]
     old = line("ADDED", "kept", kept["resourceVersion"], uid=kept["uid"])
     stream(api, old, line("ADDED", "gone", 30), *lines)
@@ -141,9 +135,7 @@ async def test_a_stream_that_breaks_is_followed_by_pages(
     assert ways(api)[:3] == ["pages", "stream", "pages"]
 
 
-async def test_a_stream_that_is_silent_is_followed_by_pages(
-    api: FakeApi, view: View, start: Start, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_stream_that_is_silent_is_followed_by_pages(api, view, start, monkeypatch):
     monkeypatch.setattr(lister, "LIST_SECONDS", 0.1)
     api.store.put("pods", pod("a"))
     api.inject(expired("limit="))
@@ -169,9 +161,7 @@ def thousands(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return api
 
 
-async def test_a_page_that_expires_begins_the_list_again_in_pages(
-    thousands: FakeApi, view: View, start: Start
-):
+async def test_a_page_that_expires_begins_the_list_again_in_pages(thousands, view, start):
     thousands.inject(expired("continue="))
 
     await start(page_objects=100)
@@ -181,9 +171,7 @@ async def test_a_page_that_expires_begins_the_list_again_in_pages(
     assert ways(thousands)[:7] == ["pages", "page", "stream", "pages", "page", "page", "page"]
 
 
-async def test_a_page_that_comes_again_and_again_is_no_list(
-    api: FakeApi, view: View, start: Start, waits: Waits
-):
+async def test_a_page_that_comes_again_and_again_is_no_list(api, view, start, waits):
     """As from a cache on the way that ignores the query."""
     api.store.put("pods", pod("a"))
     page = {"kind": "PodList", "metadata": {"resourceVersion": "9", "continue": "x"}, "items": []}
@@ -195,7 +183,7 @@ async def test_a_page_that_comes_again_and_again_is_no_list(
     assert waits.slept == [0.5, 1.0, 2.0]
 
 
-async def test_pages_that_are_too_large_get_smaller(thousands: FakeApi, view: View, start: Start):
+async def test_pages_that_are_too_large_get_smaller(thousands, view, start):
     informer = await start(page_objects=400)
 
     assert view.equals(thousands)
@@ -209,9 +197,7 @@ async def test_pages_that_are_too_large_get_smaller(thousands: FakeApi, view: Vi
     assert any("limit=400&" in each.path for each in thousands.requests[before:])
 
 
-async def test_pages_that_are_too_large_are_followed_by_a_stream(
-    thousands: FakeApi, view: View, start: Start
-):
+async def test_pages_that_are_too_large_are_followed_by_a_stream(thousands, view, start):
     thousands.streams_lists = True
 
     await start(page_objects=400)
@@ -221,7 +207,7 @@ async def test_pages_that_are_too_large_are_followed_by_a_stream(
 
 
 async def test_lists_that_break_again_and_again_are_at_most_one_in_half_a_minute(
-    api: FakeApi, view: View, start: Start, waits: Waits
+    api, view, start, waits
 ):
     for number in range(4):
         api.store.put("pods", pod(f"p{number}"))

@@ -111,19 +111,6 @@ async def test_a_claim_is_protected_then_allocated_and_reserved():
     assert events[-1] == EffectDone(BIND)
 
 
-async def test_a_claim_that_is_allocated_is_only_reserved():
-    allocated = claim(status={"allocation": ELSEWHERE, "reservedFor": [{"uid": "other"}]})
-
-    server, events = await write([allocated], RESERVE)
-
-    consumers = [each["uid"] for each in server.claims[CLAIM]["status"]["reservedFor"]]
-    assert server.written() == [("PATCH", STATUS)]
-    assert consumers == ["other", "uid-p"]
-    # The API server refuses any change of it, a time that is added as well.
-    assert server.claims[CLAIM]["status"]["allocation"] == ELSEWHERE
-    assert events[-1] == EffectDone(RESERVE)
-
-
 @pytest.mark.parametrize(
     ("known", "effect", "problem"),
     [
@@ -138,15 +125,6 @@ async def test_a_claim_that_others_changed_is_a_conflict(known, effect, problem)
 
     assert server.claims[CLAIM] == known
     assert failure(events) == (FailureKind.CONFLICT, f"claim default/c {problem} in the meantime")
-
-
-async def test_another_claim_of_that_name_is_not_written():
-    another = claim("6", uid="another")
-
-    server, events = await write([another])
-
-    assert server.claims[CLAIM] == another
-    assert failure(events)[0] is FailureKind.GONE
 
 
 async def test_a_conflict_is_tried_again_on_the_newest_state():

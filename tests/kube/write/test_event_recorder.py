@@ -69,18 +69,3 @@ def test_it_is_a_repeat_although(told, note, version):
     told.note(1, note, version)
 
     assert [verb for _, verb in told.requests] == ["create"]
-
-
-def test_another_reason_is_written_at_once(told):
-    told.note(0)
-    told.note(1, "0/5 nodes are available: 5 Insufficient memory.")
-
-    assert [verb for _, verb in told.requests] == ["create", "create"]
-    assert len(told.names) == 2
-
-
-def test_a_late_repeat_begins_a_new_event(told):
-    told.note(0)
-    told.note(361)
-
-    assert len(told.names) == 2

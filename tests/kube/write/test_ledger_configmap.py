@@ -3,20 +3,19 @@
 The file is longer than others because writes and looks are about one object and its versions.
 """
 
-import asyncio
 import contextlib
 
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.write.ledger_configmap import KEY, LOOK_SECONDS, LedgerStore
+from scheduler.kube.write.ledger_configmap import KEY, LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.kube.write.writer_settings import Patience
 from scheduler.model.effects import Effect, Evict, SaveLedger
 from scheduler.model.events import EffectDone, FailureKind
 from scheduler.model.policies import BudgetScope
 from scheduler.state.preemption.ledger import EvictionEntry, Ledger, LedgerError
-from tests.kube.fixtures import NOW, Heard, Outcomes, Waits, ref, until, writes
+from tests.kube.fixtures import NOW, Outcomes, Waits, ref, until, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 
 MAP = "us/ours-ledger"
@@ -69,7 +68,7 @@ def instance(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Instan
     return Instance(writing_client, outcomes, waits)
 
 
-async def test_it_is_made_once_and_then_replaced(api: FakeApi, instance: Instance):
+async def test_it_is_made_once_and_then_replaced(api, instance):
     assert await instance.store.load(instance.client) == ""
 
     first = await instance.remember("a")
@@ -82,7 +81,7 @@ async def test_it_is_made_once_and_then_replaced(api: FakeApi, instance: Instanc
 
 
 async def test_what_an_earlier_leader_has_written_is_read(
-    api: FakeApi, instance: Instance, writing_client: Client, outcomes: Outcomes, waits: Waits
+    api, instance, writing_client, outcomes, waits
 ):
     await instance.remember("a")
     later = Instance(writing_client, outcomes, waits)
@@ -95,7 +94,7 @@ async def test_what_an_earlier_leader_has_written_is_read(
 
 
 async def test_what_another_instance_has_written_meanwhile_is_kept_and_passed_on(
-    api: FakeApi, instance: Instance, writing_client: Client, outcomes: Outcomes, waits: Waits
+    api, instance, writing_client, outcomes, waits
 ):
     await instance.remember("a")
     other = Instance(writing_client, outcomes, waits)
@@ -109,9 +108,7 @@ async def test_what_another_instance_has_written_meanwhile_is_kept_and_passed_on
     assert instance.recalled == [text("a", "theirs")]
 
 
-async def test_a_new_leader_waits_until_the_ledger_can_be_read(
-    api: FakeApi, instance: Instance, heard: Heard, waits: Waits
-):
+async def test_a_new_leader_waits_until_the_ledger_can_be_read(api, instance, heard, waits):
     await instance.remember("a")
     api.inject(Fault("GET", "configmaps", status=500))
     api.inject(Fault("GET", "configmaps", status=403))
@@ -123,7 +120,7 @@ async def test_a_new_leader_waits_until_the_ledger_can_be_read(
 
 
 async def test_a_new_leader_reads_no_ledger_from_what_something_else_has_answered(
-    api: FakeApi, leader: Instance, outcomes: Outcomes, waits: Waits
+    api, leader, outcomes, waits
 ):
     new = Instance(leader.client, outcomes, waits)
     api.inject(Fault("GET", "configmaps", times=2, status=200, body=b'{"metadata":{}}'))
@@ -134,7 +131,7 @@ async def test_a_new_leader_reads_no_ledger_from_what_something_else_has_answere
 
 
 async def test_without_the_right_to_read_it_a_new_leader_begins_without_a_ledger(
-    api: FakeApi, instance: Instance, heard: Heard, waits: Waits
+    api, instance, heard, waits
 ):
     api.forbidden.add(("get", "configmaps"))
 
@@ -145,9 +142,7 @@ async def test_without_the_right_to_read_it_a_new_leader_begins_without_a_ledger
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-async def test_a_write_whose_answer_is_lost_is_found_out(
-    api: FakeApi, instance: Instance, method: str
-):
+async def test_a_write_whose_answer_is_lost_is_found_out(api, instance, method):
     if method == "PATCH":
         await instance.remember("a")
     api.inject(Fault(method, "configmaps", lose=True))
@@ -162,7 +157,7 @@ async def test_a_write_whose_answer_is_lost_is_found_out(
 @pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status"}', b'{"data":{"ledger.json":1}}'])
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 async def test_a_write_that_something_else_has_answered_is_not_taken_for_done(
-    api: FakeApi, instance: Instance, method: str, body: bytes
+    api, instance, method, body
 ):
     if method == "PATCH":
         await instance.remember("a")
@@ -174,18 +169,7 @@ async def test_a_write_that_something_else_has_answered_is_not_taken_for_done(
     assert stored(api) == 2
 
 
-async def test_a_deleted_config_map_is_created_again(api: FakeApi, instance: Instance):
-    await instance.remember("a")
-    api.store.remove("configmaps", MAP)
-
-    assert isinstance(await instance.remember("a", "b"), EffectDone)
-
-    assert stored(api) == 2
-
-
-async def test_without_the_right_to_write_it_fails(
-    api: FakeApi, instance: Instance, outcomes: Outcomes
-):
+async def test_without_the_right_to_write_it_fails(api, instance, outcomes):
     api.forbidden.add(("create", "configmaps"))
 
     await instance.remember("a")
@@ -230,9 +214,7 @@ async def leader(client: Client, outcomes: Outcomes, waits: Waits) -> Instance:
 
 
 @pytest.mark.parametrize("case", CHANGES)
-async def test_a_leader_writes_again_what_something_else_has_changed(
-    api: FakeApi, leader: Instance, heard: Heard, case: str
-):
+async def test_a_leader_writes_again_what_something_else_has_changed(api, leader, heard, case):
     data, counted, told = CHANGES[case]
     change(api, data)
 
@@ -250,9 +232,7 @@ async def test_a_leader_writes_again_what_something_else_has_changed(
 
 
 @pytest.mark.parametrize("case", [*CHANGES][:6])
-async def test_a_standby_remembers_the_last_sound_text(
-    api: FakeApi, leader: Instance, outcomes: Outcomes, waits: Waits, case: str
-):
+async def test_a_standby_remembers_the_last_sound_text(api, leader, outcomes, waits, case):
     standby = Instance(leader.client, outcomes, waits)
     standby.leads = False
     await standby.look()
@@ -270,9 +250,7 @@ async def test_a_standby_remembers_the_last_sound_text(
     assert stored(api) == 2
 
 
-async def test_labels_of_others_do_not_bring_back_what_was_taken_back(
-    api: FakeApi, leader: Instance
-):
+async def test_labels_of_others_do_not_bring_back_what_was_taken_back(api, leader):
     change(api, {KEY: text("a", "b")})  # the same text, in another version
 
     assert isinstance(await leader.remember("a"), EffectDone)
@@ -281,9 +259,7 @@ async def test_labels_of_others_do_not_bring_back_what_was_taken_back(
     assert leader.recalled == []
 
 
-async def test_a_write_that_is_faster_than_the_restoration_wins(
-    api: FakeApi, leader: Instance, heard: Heard
-):
+async def test_a_write_that_is_faster_than_the_restoration_wins(api, leader, heard):
     change(api, {})
     api.inject(Fault("PATCH", "configmaps", status=409))
 
@@ -295,7 +271,7 @@ async def test_a_write_that_is_faster_than_the_restoration_wins(
     assert [kind for kind, _ in heard.ledger] == ["changed"]
 
 
-async def test_an_instance_that_does_not_lead_writes_nothing(api: FakeApi, leader: Instance):
+async def test_an_instance_that_does_not_lead_writes_nothing(api, leader):
     change(api, {})
     leader.leads = False
     api.requests.clear()
@@ -307,15 +283,7 @@ async def test_an_instance_that_does_not_lead_writes_nothing(api: FakeApi, leade
     assert len(api.requests) == 1
 
 
-async def test_a_leader_that_stops_leaves_the_ledger_as_it_was(api: FakeApi, leader: Instance):
-    change(api, None)
-
-    await leader.store.look_last(leader.client, lambda: True)
-
-    assert stored(api) == 2
-
-
-async def test_nothing_is_written_where_nothing_was_counted(api: FakeApi, instance: Instance):
+async def test_nothing_is_written_where_nothing_was_counted(api, instance):
     await instance.store.load(instance.client)
 
     await instance.look()
@@ -333,7 +301,7 @@ async def test_nothing_is_written_where_nothing_was_counted(api: FakeApi, instan
     assert stored(api) == 1
 
 
-async def test_a_look_during_a_write_leaves_it_alone(api: FakeApi, leader: Instance):
+async def test_a_look_during_a_write_leaves_it_alone(api, leader):
     api.inject(Fault("PATCH", "configmaps", hang=True))
     leader.writer.submit(SaveLedger(text("a", "b", "c"), 2))
     await until(lambda: writes(api)[-1:] == ["patch configmaps"])
@@ -346,9 +314,7 @@ async def test_a_look_during_a_write_leaves_it_alone(api: FakeApi, leader: Insta
     await leader.writer.drain(0.0)
 
 
-async def test_a_ledger_that_cannot_be_restored_is_told_and_tried_again(
-    api: FakeApi, leader: Instance, heard: Heard
-):
+async def test_a_ledger_that_cannot_be_restored_is_told_and_tried_again(api, leader, heard):
     change(api, {})
     api.inject(Fault("PATCH", "configmaps", status=422))
     api.inject(Fault("GET", "configmaps", status=500))
@@ -358,19 +324,6 @@ async def test_a_ledger_that_cannot_be_restored_is_told_and_tried_again(
 
     assert [kind for kind, _ in heard.ledger] == ["changed", "not restored", "changed"]
     assert stored(api) == 2
-
-
-async def test_the_looks_go_on_until_they_are_cancelled(
-    api: FakeApi, leader: Instance, waits: Waits
-):
-    keeping = asyncio.create_task(leader.store.keep(leader.client, lambda: True, waits.sleeper))
-
-    for data in ({}, None, {KEY: "x"}):
-        change(api, data)
-        await until(lambda: "gold" in str(api.store.all("configmaps")))
-
-    keeping.cancel()
-    assert set(waits.slept) == {LOOK_SECONDS}
 
 
 # Strict evictions
@@ -393,7 +346,7 @@ def strict(api: FakeApi) -> Evict:
     ],
 )  # fmt: skip
 async def test_an_eviction_that_a_budget_forbids_is_refused_at_once(
-    api: FakeApi, instance: Instance, outcomes: Outcomes, status: int, message: str, want: str
+    api, instance, outcomes, status, message, want
 ):
     api.store.put("pods", pod("a", node="n1"))
     body = f'{{"kind":"Status","message":"{message}"}}'.encode()
@@ -405,9 +358,7 @@ async def test_an_eviction_that_a_budget_forbids_is_refused_at_once(
     assert writes(api) == ["create pods/eviction"]
 
 
-async def test_a_busy_server_is_asked_to_evict_again(
-    api: FakeApi, instance: Instance, outcomes: Outcomes
-):
+async def test_a_busy_server_is_asked_to_evict_again(api, instance, outcomes):
     api.store.put("pods", pod("a", node="n1"))
     gone = b'{"kind":"Status","message":"pods \\"a\\" not found"}'
     api.inject(Fault("POST", "eviction", status=429))
@@ -419,9 +370,7 @@ async def test_a_busy_server_is_asked_to_evict_again(
     assert writes(api) == ["create pods/eviction"] * 2
 
 
-async def test_with_evictions_only_no_victim_is_deleted(
-    api: FakeApi, writing_client: Client, outcomes: Outcomes, waits: Waits
-):
+async def test_with_evictions_only_no_victim_is_deleted(api, writing_client, outcomes, waits):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault("POST", "eviction", status=403))
     instance = Instance(writing_client, outcomes, waits, evict_only=True)

@@ -168,17 +168,8 @@ async def test_a_write_whose_answer_was_lost_is_found_out(server, path):
     assert ("GET", path) in server.requests
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_busy_server_is_asked_again(server, status):
-    server.faults[VOLUME] = [status, status]
-
-    assert await outcome(server) == EffectDone(EFFECT)
-
-    assert server.requests.count(("PATCH", VOLUME)) == 3
-
-
 @pytest.mark.parametrize(("status", "kind"), [(403, "refused"), (404, "gone"), (422, "refused")])
-async def test_a_refusal_ends_it(server, status, kind):
+async def test_a_refused_patch_ends_the_effect(server, status, kind):
     server.faults[VOLUME] = [status]
 
     ended = await outcome(server)
@@ -194,12 +185,3 @@ async def test_nothing_is_written_when_another_instance_leads(server):
     assert isinstance(ended, EffectFailed)
     assert ended.failure.kind == "abandoned"
     assert server.requests == [("PATCH", f"{POD}/status")]
-
-
-async def test_retries_end_after_the_time_limit(server):
-    server.faults[VOLUME] = [503] * 10_000
-
-    ended = await outcome(server, patience=0.0)
-
-    assert isinstance(ended, EffectFailed)
-    assert ended.failure.kind == "unavailable"

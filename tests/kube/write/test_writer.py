@@ -5,13 +5,13 @@ import pytest
 from scheduler.model.effects import ClearNomination, Nominate, SetCondition
 from scheduler.model.events import EffectDone, FailureKind
 from scheduler.model.plan_record import CONDITION
-from tests.kube.fixtures import Outcomes, Write, bind, evict, ref, until, writes
-from tests.support.fake_api import FakeApi, Fault, pod
+from tests.kube.fixtures import bind, evict, ref, until, writes
+from tests.support.fake_api import Fault, pod
 
 # Bind
 
 
-async def test_binds_a_pod(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_binds_a_pod(api, write, outcomes):
     api.store.put("pods", pod("a"))
     effect = bind(api)
 
@@ -36,9 +36,7 @@ async def test_binds_a_pod(api: FakeApi, write: Write, outcomes: Outcomes):
         pytest.param(Fault("POST", "/binding", cut=True), id="never arrived"),
     ],
 )
-async def test_an_answer_that_is_lost_is_found_out(
-    api: FakeApi, write: Write, outcomes: Outcomes, fault: Fault
-):
+async def test_an_answer_that_is_lost_is_found_out(api, write, outcomes, fault):
     api.store.put("pods", pod("a"))
     api.inject(fault)
     api.inject(Fault("GET", "/pods/a", times=2, status=503))
@@ -51,9 +49,7 @@ async def test_an_answer_that_is_lost_is_found_out(
     assert writes(api).count("create pods/binding") == (1 if fault.lose else 2)
 
 
-async def test_a_pod_that_another_one_bound_is_a_conflict(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_a_pod_that_another_one_bound_is_a_conflict(api, write, outcomes):
     api.store.put("pods", pod("a", node="n2"))
 
     await write(bind(api))
@@ -62,19 +58,7 @@ async def test_a_pod_that_another_one_bound_is_a_conflict(
     assert 'already assigned to node "n2"' in outcomes[0].failure.message
 
 
-async def test_a_pod_that_is_on_our_node_already_is_bound(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a", node="n1"))
-
-    await write(bind(api))
-
-    assert outcomes.kinds() == ["done"]
-
-
-async def test_a_pod_that_is_being_deleted_is_a_conflict(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_a_pod_that_is_being_deleted_is_a_conflict(api, write, outcomes):
     each = pod("a")
     each["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     api.store.put("pods", each)
@@ -86,19 +70,7 @@ async def test_a_pod_that_is_being_deleted_is_a_conflict(
     assert writes(api) == ["create pods/binding"]
 
 
-async def test_a_deleted_pod_is_reported_as_gone(api: FakeApi, write: Write, outcomes: Outcomes):
-    api.store.put("pods", pod("a"))
-    effect = bind(api)
-    api.store.remove("pods", "default/a")
-
-    await write(effect)
-
-    assert outcomes.kinds() == ["gone"]
-
-
-async def test_another_pod_of_the_same_name_is_not_bound(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_another_pod_of_the_same_name_is_not_bound(api, write, outcomes):
     api.store.put("pods", pod("a"))
     effect = bind(api)
     api.store.put("pods", pod("a"), uid="another")
@@ -109,9 +81,7 @@ async def test_another_pod_of_the_same_name_is_not_bound(
     assert "nodeName" not in api.store.get("pods", "default/a")["spec"]
 
 
-async def test_a_binding_without_an_answer_is_looked_up_after_the_time_limit(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_a_binding_without_an_answer_is_looked_up_after_the_time_limit(api, write, outcomes):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", lose=True))
     api.inject(Fault("GET", "/pods/a", times=40, status=503))
@@ -124,7 +94,7 @@ async def test_a_binding_without_an_answer_is_looked_up_after_the_time_limit(
 # Status
 
 
-async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_nomination_is_one_patch(api, write, outcomes):
     ready = {"type": "Ready", "status": "False"}
     api.store.put("pods", pod("a", conditions=[ready]))
 
@@ -165,7 +135,7 @@ async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: O
         ),
     ],
 )
-async def test_the_plan_is_written_with_the_nomination(api: FakeApi, write: Write, effect):
+async def test_the_plan_is_written_with_the_nomination(api, write, effect):
     planned = {"type": CONDITION, "status": "True", "message": "{}"}
     api.store.put("pods", pod("a", conditions=[planned]))
 
@@ -175,7 +145,7 @@ async def test_the_plan_is_written_with_the_nomination(api: FakeApi, write: Writ
     assert CONDITION not in {each["type"] for each in conditions}
 
 
-async def test_a_patch_contains_only_the_fields_that_the_scheduler_owns(api: FakeApi, write: Write):
+async def test_a_patch_contains_only_the_fields_that_the_scheduler_owns(api, write):
     api.store.put("pods", pod("a"))
     effect = SetCondition(ref(api), "SchedulerError", "why", 1, clear_nomination=True)
 
@@ -189,7 +159,7 @@ async def test_a_patch_contains_only_the_fields_that_the_scheduler_owns(api: Fak
     assert set(body["status"]) == {"conditions", "nominatedNodeName"}
 
 
-async def test_the_transition_time_is_written_once(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_the_transition_time_is_written_once(api, write, outcomes):
     api.store.put("pods", pod("a"))
 
     writer = await write(SetCondition(ref(api), "Unschedulable", "one", 1))
@@ -201,23 +171,7 @@ async def test_the_transition_time_is_written_once(api: FakeApi, write: Write, o
     assert "lastTransitionTime" not in second
 
 
-@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
-async def test_the_condition_of_a_deleted_pod_is_not_written(
-    api: FakeApi, write: Write, outcomes: Outcomes, replaced: bool
-):
-    api.store.put("pods", pod("a"))
-    effect = SetCondition(ref(api), "Unschedulable", "why", 1)
-    api.store.remove("pods", "default/a")
-    if replaced:
-        api.store.put("pods", pod("a"), uid="another")
-
-    await write(effect)
-
-    assert outcomes.kinds() == ["gone"]
-    assert len(api.requests) == 1
-
-
-async def test_a_conflicting_patch_is_tried_again(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_conflicting_patch_is_tried_again(api, write, outcomes):
     api.store.put("pods", pod("a", nominatedNodeName="n1"))
     api.inject(
         Fault("PATCH", "/status", status=409, body=b'{"kind":"Status","message":"object modified"}')
@@ -232,9 +186,7 @@ async def test_a_conflicting_patch_is_tried_again(api: FakeApi, write: Write, ou
 # Evict
 
 
-async def test_a_victim_gets_its_condition_and_is_deleted(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_a_victim_gets_its_condition_and_is_deleted(api, write, outcomes):
     api.store.put("pods", pod("a", node="n1"))
     effect = evict(api)
 
@@ -264,7 +216,7 @@ async def test_a_victim_gets_its_condition_and_is_deleted(
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
 @pytest.mark.parametrize("after", [0, 1], ids=["before the patch", "before the delete"])
 async def test_a_victim_that_is_already_deleted_counts_as_evicted(
-    api: FakeApi, write: Write, outcomes: Outcomes, after: int, replaced: bool
+    api, write, outcomes, after, replaced
 ):
     api.store.put("pods", pod("a", node="n1"))
     effect = evict(api)
@@ -284,9 +236,7 @@ async def test_a_victim_that_is_already_deleted_counts_as_evicted(
         assert "deletionTimestamp" not in api.store.get("pods", "default/a")["metadata"]
 
 
-async def test_a_victim_without_its_condition_is_not_deleted(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_a_victim_without_its_condition_is_not_deleted(api, write, outcomes):
     api.store.put("pods", pod("a", node="n1"))
     api.forbidden.add(("patch", "pods/status"))
 
@@ -297,9 +247,7 @@ async def test_a_victim_without_its_condition_is_not_deleted(
 
 
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_an_eviction_whose_answer_is_lost_is_repeated(
-    api: FakeApi, write: Write, outcomes: Outcomes, method: str
-):
+async def test_an_eviction_whose_answer_is_lost_is_repeated(api, write, outcomes, method):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault(method, "/pods/a", lose=True))
 
@@ -309,9 +257,7 @@ async def test_an_eviction_whose_answer_is_lost_is_repeated(
     assert api.store.get("pods", "default/a")["metadata"]["deletionTimestamp"]
 
 
-async def test_leadership_is_asked_for_again_before_the_delete(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_leadership_is_asked_for_again_before_the_delete(api, write, outcomes):
     api.store.put("pods", pod("a", node="n1"))
     answers = [True, False]
 

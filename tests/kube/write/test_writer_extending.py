@@ -84,9 +84,7 @@ def by_extender(api: FakeApi) -> Bind:
     return Bind(effect.pod, effect.node, effect.scheduler_name, 0)
 
 
-async def test_an_extender_is_asked_about_the_whole_pod(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
-):
+async def test_an_extender_is_asked_about_the_whole_pod(api, execute, server, outcomes):
     stored = pod("a")
     stored["metadata"] |= {"finalizers": ["x/y"], "managedFields": [{"manager": "m"}]}
     stored["spec"]["unknown"] = {"to": ["us"]}
@@ -102,9 +100,7 @@ async def test_an_extender_is_asked_about_the_whole_pod(
     assert body["Pod"] == want
 
 
-async def test_a_pod_is_looked_up_once_for_all_questions_about_a_version(
-    api: FakeApi, client: Client
-):
+async def test_a_pod_is_looked_up_once_for_all_questions_about_a_version(api, client):
     api.store.put("pods", pod("a"))
     effect = ask(api)
     pods = RawPods(client)
@@ -117,9 +113,7 @@ async def test_a_pod_is_looked_up_once_for_all_questions_about_a_version(
     assert [request.verb for request in api.requests] == ["get", "get"]
 
 
-async def test_a_pod_is_not_deleted_because_something_else_has_answered(
-    api: FakeApi, client: Client
-):
+async def test_a_pod_is_not_deleted_because_something_else_has_answered(api, client):
     api.store.put("pods", pod("a"))
     api.inject(Fault("GET", "/pods/a", status=200, body=b"{}"))
 
@@ -127,9 +121,7 @@ async def test_a_pod_is_not_deleted_because_something_else_has_answered(
         await RawPods(client).get(ask(api).pod)
 
 
-async def test_no_extender_is_asked_about_a_deleted_pod(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
-):
+async def test_no_extender_is_asked_about_a_deleted_pod(api, execute, server, outcomes):
     api.store.put("pods", pod("a"))
     effect = ask(api)
     api.store.remove("pods", "default/a")
@@ -143,37 +135,7 @@ async def test_no_extender_is_asked_about_a_deleted_pod(
     assert server.calls == []
 
 
-async def test_extenders_are_not_asked_by_one_that_does_not_lead(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    effect = ask(api)
-
-    await execute(effect, leads=False)
-
-    failure = Failure(FailureKind.ABANDONED, "not sent: another instance leads")
-    assert outcomes == [EffectFailed(effect, failure)]
-    assert server.calls == []
-
-
-async def test_stopping_does_not_wait_for_an_extender(
-    api: FakeApi, submit: Submit, server: ExtenderServer, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    server.hold()
-    writer = await submit(ask(api), http_timeout_seconds=60.0)
-    await until(lambda: bool(server.calls))
-
-    await writer.drain(60.0)
-
-    (outcome,) = outcomes
-    assert isinstance(outcome, EffectFailed)
-    assert outcome.failure.kind is FailureKind.ABANDONED
-
-
-async def test_an_extender_binds(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
-):
+async def test_an_extender_binds(api, execute, server, outcomes):
     api.store.put("pods", pod("a"))
     effect = by_extender(api)
 
@@ -187,9 +149,7 @@ async def test_an_extender_binds(
     assert api.requests == []
 
 
-async def test_what_an_extender_refuses_to_bind_stays_unbound(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
-):
+async def test_what_an_extender_refuses_to_bind_stays_unbound(api, execute, server, outcomes):
     api.store.put("pods", pod("a"))
     server.answers["bind"] = {"Error": "no license"}
     effect = by_extender(api)
@@ -202,7 +162,7 @@ async def test_what_an_extender_refuses_to_bind_stays_unbound(
 
 
 async def test_a_pod_that_an_ignorable_extender_refuses_to_bind_is_bound_by_the_scheduler(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes
+    api, execute, server, outcomes
 ):
     api.store.put("pods", pod("a"))
     server.answers["bind"] = 500
@@ -216,7 +176,7 @@ async def test_a_pod_that_an_ignorable_extender_refuses_to_bind_is_bound_by_the_
 
 @pytest.mark.parametrize("ignorable", [False, True])
 async def test_a_binding_whose_answer_is_lost_is_found_out(
-    api: FakeApi, execute: Submit, server: ExtenderServer, outcomes: Outcomes, ignorable: bool
+    api, execute, server, outcomes, ignorable
 ):
     api.store.put("pods", pod("a"))
     effect = by_extender(api)
@@ -231,7 +191,7 @@ async def test_a_binding_whose_answer_is_lost_is_found_out(
     assert writes(api) == []
 
 
-async def test_whole_nodes_are_kept_up_to_date(api: FakeApi, client: Client, waits: Waits):
+async def test_whole_nodes_are_kept_up_to_date(api, client, waits):
     stored = node("n1")
     stored["metadata"]["managedFields"] = [{"manager": "m"}]
     stored["status"]["images"] = [{"names": ["i"], "sizeBytes": 1}]

@@ -1,7 +1,6 @@
 """How the writer behaves with many effects: order, priority, stopping, and no outcome lost."""
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
@@ -12,7 +11,7 @@ from scheduler.kube.client.client import Client, Request
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.model.effects import Bind, Effect, Evict, Nominate, PodRef, RecordEvent, SetCondition
 from scheduler.model.events import EffectDone, EffectFailed, Event
-from tests.kube.fixtures import NOW, Heard, Waits, settle, until
+from tests.kube.fixtures import NOW, Waits, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
 
@@ -73,9 +72,7 @@ def announce(target: PodRef, note: str = "Successfully assigned", version: str =
     return RecordEvent(target, "Normal", "Scheduled", "Binding", note, "s", version)
 
 
-async def test_an_outcome_is_never_reported_before_submit_returns(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_an_outcome_is_never_reported_before_submit_returns(api, begin, outcomes):
     writer = begin()
     target = add(api, "a")
     writer.submit(bind(add(api, "b")))
@@ -87,9 +84,7 @@ async def test_an_outcome_is_never_reported_before_submit_returns(
     await until(lambda: len(outcomes) == 3)
 
 
-async def test_bindings_overtake_what_waits(
-    api: FakeApi, client: Client, begin: Begin, outcomes: list[Event]
-):
+async def test_bindings_overtake_what_waits(api, client, begin, outcomes):
     # With a connection for each place, so that nothing has to wait for one to be made.
     look = Request("list", "pods", "GET", "/api/v1/pods")
     await asyncio.gather(*(client.call(look) for _ in range(4)))
@@ -105,9 +100,7 @@ async def test_bindings_overtake_what_waits(
     assert [effect_of(event) for event in outcomes].index(first) <= 2
 
 
-async def test_a_condition_never_lands_after_the_binding_of_its_pod(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_a_condition_never_lands_after_the_binding_of_its_pod(api, begin, outcomes):
     writer = begin()
     target = add(api, "a")
     api.inject(Fault("PATCH", "/status", times=1000, status=503))
@@ -124,9 +117,7 @@ async def test_a_condition_never_lands_after_the_binding_of_its_pod(
     assert kinds(outcomes) == {"done": 3}
 
 
-async def test_effects_of_one_pod_arrive_in_order(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_effects_of_one_pod_arrive_in_order(api, begin, outcomes):
     writer = begin()
     target = add(api, "a", node="n1")
 
@@ -138,9 +129,7 @@ async def test_effects_of_one_pod_arrive_in_order(
     assert [each.verb for each in api.requests] == ["patch", "patch", "patch", "delete"]
 
 
-async def test_no_more_than_the_allowed_number_of_requests_run_at_once(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_no_more_than_the_allowed_number_of_requests_run_at_once(api, begin, outcomes):
     api.inject(Fault("POST", "/binding", times=100, hang=True))
     writer = begin(places=8)
 
@@ -163,7 +152,7 @@ async def test_no_more_than_the_allowed_number_of_requests_run_at_once(
 # Events
 
 
-async def test_an_announcement_becomes_an_event(api: FakeApi, begin: Begin, outcomes: list[Event]):
+async def test_an_announcement_becomes_an_event(api, begin, outcomes):
     target = add(api, "a")
     begin().submit(announce(target, "x" * 2000, version="42"))
     await until(lambda: outcomes)
@@ -185,9 +174,7 @@ async def test_an_announcement_becomes_an_event(api: FakeApi, begin: Begin, outc
     assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
 
 
-async def test_an_event_that_waits_has_the_time_of_its_cause(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_an_event_that_waits_has_the_time_of_its_cause(api, begin, outcomes):
     moment = NOW
     writer = begin(places=4, clock=lambda: moment)
     for name in "ab":
@@ -199,37 +186,7 @@ async def test_an_event_that_waits_has_the_time_of_its_cause(
     assert times == {"2026-01-01T00:00:00.250000Z"}
 
 
-async def test_repeats_are_counted_and_written_when_they_have_doubled(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
-    minutes = itertools.count()
-    writer = begin(clock=lambda: NOW + 60 * next(minutes))
-    target = add(api, "a")
-
-    for number in range(9):
-        writer.submit(announce(target))
-        await until(lambda number=number: len(outcomes) == number + 1)
-
-    (event,) = api.store.all("events")
-    assert event["series"]["count"] == 8
-    assert [each.verb for each in api.requests] == ["create", "patch", "patch", "patch"]
-
-
-async def test_an_event_whose_answer_is_lost_is_written_once(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
-    api.inject(Fault("POST", "/events", lose=True))
-
-    begin().submit(announce(add(api, "a")))
-    await until(lambda: outcomes)
-
-    assert kinds(outcomes) == {"done": 1}
-    assert len(api.store.all("events")) == 1
-
-
-async def test_too_many_events_are_dropped(
-    api: FakeApi, begin: Begin, outcomes: list[Event], heard: Heard
-):
+async def test_too_many_events_are_dropped(api, begin, outcomes, heard):
     api.inject(Fault("POST", "/events", times=100, hang=True))
     writer = begin(events_waiting=3)
     target = add(api, "a")
@@ -247,9 +204,7 @@ async def test_too_many_events_are_dropped(
 # Stopping
 
 
-async def test_stopping_abandons_what_was_not_sent(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_stopping_abandons_what_was_not_sent(api, begin, outcomes):
     writer = begin(places=4)
     for number in range(10):
         writer.submit(bind(add(api, f"p{number}")))
@@ -266,9 +221,7 @@ async def test_stopping_abandons_what_was_not_sent(
     assert len(api.requests) == done
 
 
-async def test_stopping_cancels_hanging_requests_after_the_given_time(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_stopping_cancels_hanging_requests_after_the_given_time(api, begin, outcomes):
     api.inject(Fault("POST", "/binding", hang=True))
     writer = begin()
     writer.submit(bind(add(api, "a")))
@@ -279,9 +232,7 @@ async def test_stopping_cancels_hanging_requests_after_the_given_time(
     assert kinds(outcomes) == {"abandoned": 1}
 
 
-async def test_stopping_ends_pauses_at_once(
-    client: Client, api: FakeApi, outcomes: list[Event], waits: Waits
-):
+async def test_stopping_ends_pauses_at_once(client, api, outcomes, waits):
     pausing = asyncio.Event()
 
     async def sleep_for_ever(_: float) -> None:
@@ -300,9 +251,7 @@ async def test_stopping_ends_pauses_at_once(
     assert kinds(outcomes) == {"abandoned": 1}
 
 
-async def test_stopping_finishes_an_eviction_that_has_started(
-    api: FakeApi, begin: Begin, outcomes: list[Event]
-):
+async def test_stopping_finishes_an_eviction_that_has_started(api, begin, outcomes):
     writer = begin()
     victim = add(api, "a", node="n1")
     api.inject(Fault("DELETE", "/pods/a", times=5, status=503))
@@ -315,25 +264,8 @@ async def test_stopping_finishes_an_eviction_that_has_started(
     assert api.store.get("pods", "default/a")["metadata"]["deletionTimestamp"]
 
 
-async def test_a_sink_that_submits_again_is_served(client: Client, api: FakeApi, waits: Waits):
-    targets = [add(api, f"p{number}") for number in range(5)]
-    done = []
-
-    def sink(event: Event) -> None:
-        done.append(event)
-        if targets:
-            writer.submit(bind(targets.pop()))
-
-    writer = Writer(client, sink, lambda: True, lambda: NOW, waits.sleeper)
-    writer.submit(bind(targets.pop()))
-    await until(lambda: len(done) == 5)
-    await writer.drain(0)
-
-
 @pytest.mark.parametrize("seed", range(8))
-async def test_every_effect_has_exactly_one_outcome(
-    api: FakeApi, begin: Begin, outcomes: list[Event], seed: int
-):
+async def test_every_effect_has_exactly_one_outcome(api, begin, outcomes, seed):
     random = np.random.default_rng(seed)
     pods = [add(api, f"p{number}", node="n1" if number % 2 else "") for number in range(6)]
     faults = [

@@ -1,13 +1,12 @@
 """What the writer asks again, and what it takes for an answer."""
 
 import json
-from typing import Any
 
 import pytest
 
-from scheduler.model.effects import ClearNomination, Evict, PodRef
-from tests.kube.fixtures import Heard, Outcomes, Waits, Write, bind, evict, ref, writes
-from tests.support.fake_api import FakeApi, Fault, pod
+from scheduler.model.effects import Evict, PodRef
+from tests.kube.fixtures import bind, evict, ref, writes
+from tests.support.fake_api import Fault, pod
 
 
 @pytest.mark.parametrize(
@@ -18,9 +17,7 @@ from tests.support.fake_api import FakeApi, Fault, pod
         pytest.param(400, "refused", id="400"),
     ],
 )
-async def test_a_refused_request_is_not_retried(
-    api: FakeApi, write: Write, outcomes: Outcomes, status: int, want: str
-):
+async def test_a_refused_request_is_not_retried(api, write, outcomes, status, want):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", status=status))
 
@@ -30,7 +27,7 @@ async def test_a_refused_request_is_not_retried(
     assert len(api.requests) == 1
 
 
-async def test_a_missing_right_is_named(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_missing_right_is_named(api, write, outcomes):
     api.store.put("pods", pod("a"))
     api.forbidden.add(("create", "pods/binding"))
 
@@ -66,9 +63,7 @@ async def test_a_missing_right_is_named(api: FakeApi, write: Write, outcomes: Ou
         ),
     ],
 )
-async def test_what_denies_a_binding_is_told_apart(
-    api: FakeApi, write: Write, outcomes: Outcomes, status: int, said: dict[str, Any], want: str
-):
+async def test_what_denies_a_binding_is_told_apart(api, write, outcomes, status, said, want):
     api.store.put("pods", pod("a"))
     body = json.dumps({"kind": "Status", **said}).encode()
     api.inject(Fault("POST", "/binding", status=status, body=body))
@@ -103,7 +98,7 @@ NAME = "metadata.uid"
     ],
 )
 async def test_no_name_and_no_webhook_make_a_victim_pass_for_one_that_was_replaced(
-    api: FakeApi, write: Write, outcomes: Outcomes, status: int, message: str, want: str
+    api, write, outcomes, status, message, want
 ):
     api.store.put("pods", pod(NAME, node="n1"))
     body = json.dumps({"kind": "Status", "message": message}).encode()
@@ -117,7 +112,7 @@ async def test_no_name_and_no_webhook_make_a_victim_pass_for_one_that_was_replac
 
 
 async def test_a_webhook_that_denies_as_if_something_existed_has_not_let_the_victim_go(
-    api: FakeApi, write: Write, outcomes: Outcomes
+    api, write, outcomes
 ):
     api.store.put("pods", pod("a", node="n1"))
     message = 'admission webhook "w" denied the request: no'
@@ -129,21 +124,7 @@ async def test_a_webhook_that_denies_as_if_something_existed_has_not_let_the_vic
     assert outcomes.kinds() == ["refused"]
 
 
-async def test_a_busy_server_is_retried_after_the_time_it_requests(
-    api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits
-):
-    api.store.put("pods", pod("a"))
-    api.inject(Fault("POST", "/binding", status=429, headers={"Retry-After": "2"}))
-
-    await write(bind(api), patience=5)
-
-    assert outcomes.kinds() == ["done"]
-    assert waits.slept == [2.0]
-
-
-async def test_a_server_that_requests_more_than_the_time_limit_is_unavailable(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_a_server_that_requests_more_than_the_time_limit_is_unavailable(api, write, outcomes):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", times=9, status=429, headers={"Retry-After": "30"}))
 
@@ -153,23 +134,8 @@ async def test_a_server_that_requests_more_than_the_time_limit_is_unavailable(
     assert len(api.requests) == 1
 
 
-async def test_pauses_grow(
-    api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits, heard: Heard
-):
-    api.store.put("pods", pod("a"))
-    api.inject(Fault("PATCH", "/status", times=4, status=503))
-
-    await write(ClearNomination(ref(api)), patience=60)
-
-    assert outcomes.kinds() == ["done"]
-    assert waits.slept == [0.05, 0.1, 0.2, 0.4]
-    assert heard.retries == ["patch pods/status"] * 4
-
-
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
-async def test_retries_end_after_the_time_limit(
-    api: FakeApi, write: Write, outcomes: Outcomes, status: int
-):
+async def test_retries_end_after_the_time_limit(api, write, outcomes, status):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", times=1000, status=status))
 
@@ -179,23 +145,7 @@ async def test_retries_end_after_the_time_limit(
     assert len(writes(api)) >= 2
 
 
-# Over a kept connection the binding may have arrived; then it is looked up without an end.
-@pytest.mark.parametrize("writing_client", ["cold"], indirect=True)
-async def test_a_server_that_is_not_there_is_unavailable(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    effect = bind(api)
-    await api.stop()
-
-    await write(effect, patience=0.25)
-
-    assert outcomes.kinds() == ["unavailable"]
-
-
-async def test_nothing_is_written_without_leadership(
-    api: FakeApi, write: Write, outcomes: Outcomes
-):
+async def test_nothing_is_written_without_leadership(api, write, outcomes):
     api.store.put("pods", pod("a"))
 
     await write(bind(api), leads=lambda: False)

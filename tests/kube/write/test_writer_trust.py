@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.client.client import Client, Request
+from scheduler.kube.client.client import Client
 from scheduler.kube.write.executor import Patience
 from scheduler.kube.write.writer import Writer, WriterSettings
-from scheduler.model.effects import Bind, ClearNomination, Effect, RecordEvent, SetCondition
+from scheduler.model.effects import ClearNomination, RecordEvent, SetCondition
 from scheduler.model.events import EffectDone, Event
-from tests.kube.fixtures import NOW, Outcomes, Waits, bind, evict, ref, settle, until, writes
+from tests.kube.fixtures import NOW, Waits, bind, evict, ref, settle, until, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 from tests.support.fake_store import Target
 
@@ -43,7 +43,7 @@ def carry_out(api: FakeApi, node: str) -> None:
 
 @pytest.mark.parametrize("status", [0, 500, 504], ids=["cut", "500", "504"])
 async def test_a_binding_that_takes_effect_after_the_time_limit_is_reported_as_done(
-    api: FakeApi, made: Made, outcomes: Outcomes, status: int
+    api, made, outcomes, status
 ):
     api.store.put("pods", pod("a"))
     fault = {"status": status} if status else {"cut": True}
@@ -63,9 +63,7 @@ async def test_a_binding_that_takes_effect_after_the_time_limit_is_reported_as_d
     await writer.drain(0)
 
 
-async def test_a_late_binding_to_another_node_is_a_conflict(
-    api: FakeApi, made: Made, outcomes: Outcomes
-):
+async def test_a_late_binding_to_another_node_is_a_conflict(api, made, outcomes):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", times=1000, cut=True))
     writer = made(outcomes.append, unsettled=5.0)
@@ -79,9 +77,7 @@ async def test_a_late_binding_to_another_node_is_a_conflict(
     await writer.drain(0)
 
 
-async def test_a_refusal_does_not_decide_the_outcome_of_an_earlier_request(
-    api: FakeApi, made: Made, outcomes: Outcomes
-):
+async def test_a_refusal_does_not_decide_the_outcome_of_an_earlier_request(api, made, outcomes):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", cut=True))
     api.inject(Fault("POST", "/binding", times=1000, status=403))
@@ -97,7 +93,7 @@ async def test_a_refusal_does_not_decide_the_outcome_of_an_earlier_request(
     await writer.drain(0)
 
 
-async def test_what_cannot_happen_any_more_has_failed(api: FakeApi, made: Made, outcomes: Outcomes):
+async def test_what_cannot_happen_any_more_has_failed(api, made, outcomes):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", times=1000, cut=True))
     writer = made(outcomes.append)
@@ -110,28 +106,11 @@ async def test_what_cannot_happen_any_more_has_failed(api: FakeApi, made: Made, 
     await writer.drain(0)
 
 
-async def test_stopping_does_not_wait_for_a_late_binding(
-    api: FakeApi, made: Made, outcomes: Outcomes
-):
-    api.store.put("pods", pod("a"))
-    api.inject(Fault("POST", "/binding", times=1000, cut=True))
-    writer = made(outcomes.append, unsettled=60.0)
-    writer.submit(bind(api))
-    await asyncio.sleep(0.1)
-
-    async with asyncio.timeout(10):
-        await writer.drain(30)
-
-    assert outcomes.kinds() == ["abandoned"]
-
-
 # Evictions
 
 
 @pytest.mark.parametrize("settings", [{}, {"evict_only": True}], ids=["delete", "eviction"])
-async def test_an_eviction_that_is_not_wanted_any_more_is_not_sent(
-    api: FakeApi, made: Made, outcomes: Outcomes, settings: dict[str, Any]
-):
+async def test_an_eviction_that_is_not_wanted_any_more_is_not_sent(api, made, outcomes, settings):
     api.store.put("pods", pod("a", node="n1"))
     asked = []
     writer = made(outcomes.append, still_wanted=lambda each: bool(asked.append(each)), **settings)
@@ -155,12 +134,7 @@ async def test_an_eviction_that_is_not_wanted_any_more_is_not_sent(
     ],
 )
 async def test_an_eviction_is_asked_about_before_it_is_sent_again(
-    api: FakeApi,
-    made: Made,
-    outcomes: Outcomes,
-    settings: dict[str, Any],
-    call: tuple[str, str],
-    want: str,
+    api, made, outcomes, settings, call, want
 ):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault(*call, times=9, status=503))
@@ -185,12 +159,7 @@ async def test_an_eviction_is_asked_about_before_it_is_sent_again(
     ],
 )
 async def test_a_refusal_does_not_show_that_an_earlier_request_did_not_evict(
-    api: FakeApi,
-    made: Made,
-    outcomes: Outcomes,
-    settings: dict[str, Any],
-    call: tuple[str, str],
-    status: int,
+    api, made, outcomes, settings, call, status
 ):
     api.store.put("pods", pod("a", node="n1"))
     # The first one over a kept connection, which is repeated at once where that is safe.
@@ -206,7 +175,7 @@ async def test_a_refusal_does_not_show_that_an_earlier_request_did_not_evict(
 
 
 async def test_an_eviction_is_under_way_while_the_api_server_may_still_carry_it_out(
-    api: FakeApi, made: Made, outcomes: Outcomes
+    api, made, outcomes
 ):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault("DELETE", "/pods/a", times=1000, cut=True))
@@ -221,9 +190,7 @@ async def test_an_eviction_is_under_way_while_the_api_server_may_still_carry_it_
     await writer.drain(0)
 
 
-async def test_an_eviction_that_happened_after_all_is_not_under_way(
-    api: FakeApi, made: Made, outcomes: Outcomes
-):
+async def test_an_eviction_that_happened_after_all_is_not_under_way(api, made, outcomes):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault("DELETE", "/pods/a", times=1000, cut=True))
     writer = made(outcomes.append, unsettled=1000.0)
@@ -239,9 +206,7 @@ async def test_an_eviction_that_happened_after_all_is_not_under_way(
     await writer.drain(0)
 
 
-async def test_a_victim_that_was_marked_is_deleted_without_another_question(
-    api: FakeApi, made: Made, outcomes: Outcomes
-):
+async def test_a_victim_that_was_marked_is_deleted_without_another_question(api, made, outcomes):
     api.store.put("pods", pod("a", node="n1"))
     api.inject(Fault("DELETE", "/pods/a", times=2, status=503))
     wanted = iter([True])
@@ -281,9 +246,7 @@ def announce(api: FakeApi) -> RecordEvent:
         pytest.param(lambda api: ClearNomination(ref(api)), id="over a task"),
     ],
 )
-async def test_an_exception_of_the_sink_is_reported(
-    api: FakeApi, made: Made, effect: Callable[[FakeApi], Effect]
-):
+async def test_an_exception_of_the_sink_is_reported(api, made, effect):
     api.store.put("pods", pod("a"))
     unheard: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
@@ -300,9 +263,7 @@ async def test_an_exception_of_the_sink_is_reported(
     await writer.drain(0)
 
 
-async def test_an_exception_of_the_sink_is_reported_when_the_outcome_needs_no_request(
-    api: FakeApi, made: Made
-):
+async def test_an_exception_of_the_sink_is_reported_when_the_outcome_needs_no_request(api, made):
     api.store.put("pods", pod("a"))
     failing = Failing()
     writer = made(failing.take, 9.0, defect=failing.defects.append)
@@ -321,28 +282,11 @@ async def test_an_exception_of_the_sink_is_reported_when_the_outcome_needs_no_re
     await writer.drain(0)
 
 
-async def test_a_defect_does_not_close_the_connection(api: FakeApi, client: Client, waits: Waits):
-    api.store.put("pods", pod("a"))
-    await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
-    failing = Failing()
-    settings = WriterSettings(defect=failing.defects.append)
-    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.sleeper, settings)
-
-    writer.submit(Bind(ref(api), "n1", "s"))
-    await until(lambda: failing.defects)
-    told: list[Any] = []
-    post = Request("create", "events", "POST", "/apis/events.k8s.io/v1/namespaces/d/events", b"{}")
-
-    assert client.post(post, told.append)
-    await until(lambda: told)
-    await writer.drain(0)
-
-
 # What a server asks for
 
 
 async def test_a_requested_pause_above_the_time_limit_applies_to_later_requests(
-    api: FakeApi, made: Made, outcomes: Outcomes, waits: Waits
+    api, made, outcomes, waits
 ):
     api.store.put("pods", pod("a"))
     api.inject(Fault("POST", "/binding", status=429, headers={"Retry-After": "30"}))
@@ -362,9 +306,7 @@ async def test_a_requested_pause_above_the_time_limit_applies_to_later_requests(
     await writer.drain(0)
 
 
-async def test_a_webhook_that_puts_one_pod_off_puts_off_no_other(
-    api: FakeApi, made: Made, outcomes: Outcomes, waits: Waits
-):
+async def test_a_webhook_that_puts_one_pod_off_puts_off_no_other(api, made, outcomes, waits):
     message = 'admission webhook "w" denied the request: this tenant has to wait'
     later = {"kind": "Status", "message": message, "details": {"retryAfterSeconds": 30}}
     api.store.put("pods", pod("a"))
@@ -383,9 +325,7 @@ async def test_a_webhook_that_puts_one_pod_off_puts_off_no_other(
     await writer.drain(0)
 
 
-async def test_a_server_can_request_a_pause_in_its_status(
-    api: FakeApi, write: Any, outcomes: Outcomes, waits: Waits
-):
+async def test_a_server_can_request_a_pause_in_its_status(api, write, outcomes, waits):
     api.store.put("pods", pod("a"))
     busy = b'{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":3}}'
     api.inject(Fault("POST", "/binding", status=429, body=busy))

@@ -107,28 +107,6 @@ async def test_the_preemption_of_an_earlier_leader_is_shown():
     assert past.comparison is None
 
 
-async def test_other_attempts_are_listed_one_by_one():
-    docs = Documents(node("n1").cpu("1"))
-    docs.cluster.schedule(pod("p").cpu("2"))
-    docs.cluster.add(node("n2").cpu("1"))
-    docs.cluster.wait(400)
-    docs.cluster.drain()
-
-    messages = [each.message for each in docs.history.past_attempts.of("uid:default/p")]
-
-    assert [message[:24] for message in messages] == [
-        "0/1 nodes are available:", "0/2 nodes are available:",
-    ]  # fmt: skip
-
-
-async def test_pods_without_a_failed_attempt_are_not_kept():
-    docs = Documents(node("n1").cpu("4"))
-    docs.cluster.schedule(pod("p").cpu("2"))
-
-    assert docs.history.past_attempts.of("uid:default/p") == ()
-    assert docs.history.attempts == {"scheduled": 1}
-
-
 def victim(name: str, controller: str, decided_at: float) -> PastVictim:
     made = PastVictim(Victim(PodRef("default", name, name), controller), None, violates_pdb=False)
     made.controller, made.decided_at = controller, decided_at

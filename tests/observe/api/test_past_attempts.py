@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from scheduler.model.decisions import Attempt, Decision, Failed, Placed, Unschedulable
+from scheduler.model.decisions import Attempt, Decision, Placed, Unschedulable
 from scheduler.model.effects import PodRef
 from scheduler.model.events import NamespaceGone
 from scheduler.observe.api import past_attempts
@@ -155,17 +155,6 @@ async def test_why_a_pod_has_waited_can_be_asked_after_it_was_bound():
     assert "node" not in found
 
 
-async def test_why_a_pod_has_waited_can_be_asked_after_it_was_deleted():
-    docs = Documents(node("n1").cpu("1"))
-    docs.cluster.schedule(pod("p").cpu("2"))
-    docs.cluster.delete("p")
-
-    found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
-
-    assert found["message"] == "the pod has left the queue"
-    assert len(found["history"]) == 1
-
-
 async def test_what_is_remembered_needs_the_right_to_get_the_pod():
     docs = Documents(node("n1").cpu("1"))
     docs.cluster.schedule(pod("p").cpu("2"))
@@ -183,17 +172,3 @@ async def test_a_namespace_that_is_made_again_does_not_show_the_pods_of_the_old_
 
     with pytest.raises(LookupError):
         await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
-
-
-@pytest.mark.parametrize(
-    ("decision", "want"),
-    [(Failed("broken"), ("Error", "", "broken")), (Placed("n1"), ("Scheduled", "n1", ""))],
-)
-def test_attempts_have_the_words_of_the_api(decision: Decision, want: tuple[str, str, str]):
-    found = PastAttempts()
-    found.add(attempt(1), 0.0)
-
-    found.add(attempt(1, decision=decision), 1.0)
-
-    last = found.of(f"uid-{1:032d}")[-1]
-    assert (last.decision, last.node, last.message) == want

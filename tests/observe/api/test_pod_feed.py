@@ -213,33 +213,6 @@ async def test_nothing_is_kept_without_readers():
     assert not feed.namespaces
 
 
-async def test_a_pod_is_encoded_once_for_all_readers(monkeypatch):
-    docs = waiting_pods()
-    made = []
-    view = docs.api._queue.view
-    monkeypatch.setattr(docs.api._queue, "view", lambda *args: made.append(args) or view(*args))
-    readers = [await watch(docs) for _ in range(5)]
-
-    for reader in readers:
-        await reader.next()
-
-    assert len(made) == 2
-
-
-async def test_readers_that_come_and_go_do_not_make_the_queue_be_looked_at_more_often(monkeypatch):
-    monkeypatch.setattr(pod_feed, "_EVERY_SECONDS", 0.3)
-    docs = waiting_pods()
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    for _ in range(3):
-        reader = await watch(docs)
-        await reader.next()
-        await reader.close()
-
-    assert docs.api._pod_feed.revision == 3
-    assert loop.time() - begun > 0.5
-
-
 async def test_a_reader_that_takes_too_long_for_one_change_is_ended(monkeypatch):
     monkeypatch.setattr(pod_feed, "_AT_ONCE", 1)
     monkeypatch.setattr(watches, "_READ_SECONDS", 0.05)

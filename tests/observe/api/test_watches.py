@@ -245,17 +245,6 @@ async def test_whole_documents_are_sent_when_they_change(path):
     waiting.cancel()
 
 
-async def test_a_new_summary_is_sent():
-    docs = Documents(node("n1").cpu("1"))
-    watching = await watch(docs, "summary")
-    await watching.next()
-    docs.cluster.add(node("n2"))
-
-    _, _, found = await watching.next()
-
-    assert found["nodes"] == 2
-
-
 async def test_a_silent_watch_is_pinged(monkeypatch):
     monkeypatch.setattr(watches, "_PING_SECONDS", 0.02)
     watching = await watch(Documents(node("n1")), "nodes")
@@ -289,19 +278,6 @@ async def test_a_watch_ends_where_rights_cannot_be_reviewed():
 async def test_malformed_revisions_are_refused(revision):
     with pytest.raises(ValueError, match="revision"):
         await watch(Documents(), "nodes", revision=revision)
-
-
-async def test_summaries_for_many_watches_are_made_once(monkeypatch):
-    docs = Documents(node("n1").cpu("1"))
-    made = []
-    figures = docs.api._queue.figures
-    monkeypatch.setattr(docs.api._queue, "figures", lambda now: made.append(now) or figures(now))
-    watching = [await watch(docs, "summary") for _ in range(10)]
-
-    for each in watching:
-        await each.next()
-
-    assert len(made) == 1
 
 
 async def test_many_lists_at_once_are_made_part_by_part(monkeypatch):

@@ -51,70 +51,78 @@ def attempt(decision: Decision) -> Attempt:
     return Attempt(POD, "p", 7, decision, (), 3, nodes=10, feasible=4)
 
 
-def test_a_bound_pod_is_logged_with_its_node():
+PLACED = attempt(Placed("n1"))
+PREEMPTING = attempt(Preempting("n1", (VICTIM,), 1, "0/10 nodes are available"))
+REFUSALS = tuple(
+    PolicyRefusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
+    for mode in (PolicyMode.ENFORCE, PolicyMode.AUDIT)
+)
+PLANNED = {
+    "level": "info", "event": "preemption_planned", "pod": "shop/web", "node": "n1",
+    "attempts": 3, "priority": 7, "victims": ["shop/low"], "victim_count": 1, "violations": 1,
+    "message": "0/10 nodes are available",
+}  # fmt: skip
+AUDITED = {
+    "level": "info", "event": "preemption_audited", "pod": "shop/web", "policy": "small-steps",
+    "rule": "maxVictimsPerPreemption",
+    "message": 'PreemptionPolicy "small-steps" refuses: at most 1 victim per preemption',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("happen", "want"),
+    [
+        pytest.param(
+            lambda log: (
+                log.attempt(PLACED),
+                log.bound(PLACED, "n1", 0.0123456789),
+                log.outcome(EffectDone(Bind(POD, "n1", "p"))),
+            ),
+            [
+                {
+                    "level": "info", "event": "pod_bound", "pod": "shop/web", "node": "n1",
+                    "attempts": 3, "nodes": 10, "feasible": 4, "seconds": 0.012346,
+                }
+            ],
+            id="a bound pod",
+        ),
+        pytest.param(
+            lambda log: (
+                log.bind_failed(PLACED, "n1", CONFLICT),
+                log.outcome(EffectFailed(Bind(POD, "n1", "p"), CONFLICT)),
+            ),
+            [
+                {
+                    "level": "warning", "event": "bind_failed", "pod": "shop/web", "node": "n1",
+                    "attempts": 3, "cause": "conflict", "message": "is bound",
+                }
+            ],
+            id="a failed binding",
+        ),
+        pytest.param(lambda log: log.attempt(PREEMPTING), [PLANNED], id="a preemption"),
+        pytest.param(
+            lambda log: log.attempt(replace(PREEMPTING, refusals=REFUSALS)),
+            [PLANNED, AUDITED],
+            id="a refusal of a policy in audit mode",
+        ),
+        pytest.param(
+            lambda log: log.outcome(EffectDone(EVICT)),
+            [
+                {
+                    "level": "info", "event": "victim_evicted", "pod": "shop/low", "node": "n1",
+                    "preemptor": "shop/web",
+                }
+            ],
+            id="an eviction",
+        ),
+    ],
+)  # fmt: skip
+def test_what_happens_is_logged_once(happen, want):
     bench = Bench()
 
-    bench.log.attempt(attempt(Placed("n1")))
-    bench.log.bound(attempt(Placed("n1")), "n1", 0.0123456789)
-    bench.log.outcome(EffectDone(Bind(POD, "n1", "p")))
+    happen(bench.log)
 
-    assert bench.records == [
-        {
-            "level": "info",
-            "event": "pod_bound",
-            "pod": "shop/web",
-            "node": "n1",
-            "attempts": 3,
-            "nodes": 10,
-            "feasible": 4,
-            "seconds": 0.012346,
-        }
-    ]
-
-
-def test_a_preemption_is_logged_with_its_victims():
-    bench = Bench()
-
-    bench.log.attempt(attempt(Preempting("n1", (VICTIM,), 1, "0/10 nodes are available")))
-
-    assert bench.records == [
-        {
-            "level": "info",
-            "event": "preemption_planned",
-            "pod": "shop/web",
-            "node": "n1",
-            "attempts": 3,
-            "priority": 7,
-            "victims": ["shop/low"],
-            "victim_count": 1,
-            "violations": 1,
-            "message": "0/10 nodes are available",
-        }
-    ]
-
-
-def test_refusals_of_a_policy_in_audit_mode_are_logged_separately():
-    bench = Bench()
-    refusals = [
-        PolicyRefusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
-        for mode in (PolicyMode.ENFORCE, PolicyMode.AUDIT)
-    ]
-
-    bench.log.attempt(
-        replace(attempt(Preempting("n1", (VICTIM,), 0, "")), refusals=tuple(refusals))
-    )
-
-    assert bench.events[0] == ("info", "preemption_planned")
-    assert bench.records[1:] == [
-        {
-            "level": "info",
-            "event": "preemption_audited",
-            "pod": "shop/web",
-            "policy": "small-steps",
-            "rule": "maxVictimsPerPreemption",
-            "message": 'PreemptionPolicy "small-steps" refuses: at most 1 victim per preemption',
-        }
-    ]
+    assert bench.records == want
 
 
 def test_of_many_victims_some_are_named_and_all_are_counted():
@@ -154,26 +162,6 @@ def test_an_attempt_has_at_most_one_line(decision, want):
     assert bench.events == want
 
 
-def test_a_failed_binding_is_logged_with_the_reason():
-    bench = Bench()
-    failed = EffectFailed(Bind(POD, "n1", "p"), CONFLICT)
-
-    bench.log.bind_failed(attempt(Placed("n1")), "n1", CONFLICT)
-    bench.log.outcome(failed)
-
-    assert bench.records == [
-        {
-            "level": "warning",
-            "event": "bind_failed",
-            "pod": "shop/web",
-            "node": "n1",
-            "attempts": 3,
-            "cause": "conflict",
-            "message": "is bound",
-        }
-    ]
-
-
 @pytest.mark.parametrize(
     ("verbosity", "want"),
     [
@@ -208,22 +196,6 @@ def test_verbosity_decides_what_is_logged(verbosity, want):
     bench.log.attempt(attempt(Waiting((0,))))
 
     assert [event for _, event in bench.events] == want
-
-
-def test_an_eviction_is_logged_with_its_preemptor():
-    bench = Bench()
-
-    bench.log.outcome(EffectDone(EVICT))
-
-    assert bench.records == [
-        {
-            "level": "info",
-            "event": "victim_evicted",
-            "pod": "shop/low",
-            "node": "n1",
-            "preemptor": "shop/web",
-        }
-    ]
 
 
 @pytest.mark.parametrize(

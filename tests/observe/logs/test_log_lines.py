@@ -65,15 +65,6 @@ def test_what_json_does_not_know_is_spelled_out(value, want):
     assert json.loads(line)["value"] == want
 
 
-def test_any_object_can_be_logged():
-    class Odd:
-        def __str__(self) -> str:
-            return "odd"
-
-    assert json.loads(log_lines.json_line({**HEAD, "event": Odd()}))["event"] == "odd"
-    assert log_lines.text_line({**HEAD, "event": Odd()}).endswith(b" odd\n")
-
-
 def test_text_is_for_people():
     line = log_lines.text_line(
         {**HEAD, "event": "pod_bound", "pod": "a/b", "message": "no room", "victims": ["a/c"]}

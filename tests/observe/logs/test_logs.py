@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from scheduler.observe.logs.logs import Format, Logs
+from scheduler.observe.logs.logs import Logs
 
 #: 2026-08-01T12:00:00.25Z.
 WALL = 1785585600.25
@@ -47,16 +47,6 @@ def test_a_record_begins_with_time_level_and_event(bench):
     assert bench.lines() == [
         b'{"ts":"2026-08-01T12:00:00.250000Z","level":"info","event":"pod_bound",'
         b'"pod":"shop/web","attempts":3}'
-    ]
-
-
-def test_text_says_the_same():
-    bench = Bench(form=Format.TEXT)
-
-    bench.logs.logger.warning("bind_failed", pod="shop/web", message="is bound")
-
-    assert bench.lines() == [
-        b'2026-08-01T12:00:00.250000Z warning bind_failed pod=shop/web message="is bound"'
     ]
 
 
@@ -105,22 +95,6 @@ def test_details_are_logged_from_verbosity_4_on(verbosity, want):
     assert [record["level"] for record in bench.records()] == want
 
 
-def test_a_logger_can_be_bound_to_what_all_its_records_have(bench):
-    logger = bench.logs.logger.bind(resource="pods")
-
-    logger.info("watch_started")
-    bench.logs.logger.info("other")
-
-    assert [record.get("resource") for record in bench.records()] == ["pods", None]
-
-
-def test_structlog_returns_our_logger_once_installed(installed):
-    structlog.get_logger().info("anywhere", pod="shop/web")
-
-    (record,) = installed.records()
-    assert (record["event"], record["pod"]) == ("anywhere", "shop/web")
-
-
 def test_messages_of_libraries_are_logged_under_their_name(installed):
     logging.getLogger("aiohttp.client").info("retry %d", 3)
     logging.getLogger("aiohttp.client").debug("not this")
@@ -148,16 +122,6 @@ def test_messages_with_unusual_levels_and_arguments_are_logged_too(installed):
         ("critical", "beyond"),
         ("warning", "one %s ('a', 'b')"),
     ]
-
-
-def test_exceptions_of_libraries_keep_their_traceback(installed):
-    try:
-        int("lost")
-    except ValueError:
-        logging.getLogger("asyncio").exception("task failed")
-
-    (record,) = installed.records()
-    assert "ValueError: invalid literal" in str(record["exception"])
 
 
 def test_warnings_are_logged(installed):

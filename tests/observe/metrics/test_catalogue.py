@@ -26,7 +26,7 @@ def test_every_name_is_listed_once():
 
 
 @rows
-def test_a_name_says_what_it_counts(row: Row):
+def test_metric_names_follow_the_prometheus_conventions(row: Row):
     assert re.fullmatch(r"[a-z][a-z0-9_]*", row.name)
     assert row.name.endswith("_total") == (row.kind is Kind.COUNTER)
     if row.origin is Origin.OURS:

@@ -12,8 +12,8 @@ from scheduler.model.decisions import (
     Preempting,
     Unschedulable,
 )
-from scheduler.model.effects import Bind, Evict, Nominate, PodRef
-from scheduler.model.events import Answered, EffectDone, EffectFailed, Failure, FailureKind
+from scheduler.model.effects import Bind, Evict, PodRef
+from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
 from scheduler.observe.metrics.catalogue import CATALOGUE
 from scheduler.observe.metrics.metrics import Metrics
 
@@ -95,13 +95,6 @@ def test_an_attempt_counts_by_its_result(registry, metrics, decision, want):
     assert registry.get_sample_value("scheduler_scheduling_algorithm_duration_seconds_count") == 1
 
 
-def test_a_failed_binding_is_an_error(registry, metrics):
-    metrics.record_bind_failed(attempt(Placed("n1")), 0.02)
-
-    labels = {"result": "error", **LABELS}
-    assert registry.get_sample_value("scheduler_schedule_attempts_total", labels) == 1
-
-
 def test_a_preemption_counts_its_victims_and_violations(registry, metrics):
     preempting = Preempting("n1", VICTIMS, 1, "full")
 
@@ -120,17 +113,6 @@ def test_a_preemption_counts_its_victims_and_violations(registry, metrics):
     ) == pytest.approx(0.0005)
 
 
-def test_victims_count_when_the_preemption_is_decided(registry, metrics):
-    nominate = Nominate(POD, "n1", "full", 1)
-
-    metrics.record_attempt(
-        attempt(Preempting("n1", VICTIMS, 0, "full"), effects=(nominate,)), 0.002, 0.001, 0.0
-    )
-
-    assert registry.get_sample_value("scheduler_preemption_victims_count") == 1
-    assert registry.get_sample_value("scheduler_preemption_victims_sum") == len(VICTIMS)
-
-
 def test_effects_count_by_how_they_ended(registry, metrics):
     bind = Bind(POD, "n1", "p")
 
@@ -142,13 +124,6 @@ def test_effects_count_by_how_they_ended(registry, metrics):
     assert value("scheduler_effects_total", {"effect": "Bind", "outcome": "done"}) == 1
     assert value("scheduler_effects_total", {"effect": "Bind", "outcome": "conflict"}) == 1
     assert value("scheduler_effects_total", {"effect": "Evict", "outcome": "gone"}) == 1
-
-
-def test_answered_questions_count_as_done(registry, metrics):
-    metrics.record_outcome(Answered(PodRef("shop", "web", "uid-1"), 1, ()))
-
-    labels = {"effect": "Ask", "outcome": "done"}
-    assert registry.get_sample_value("scheduler_effects_total", labels) == 1
 
 
 def test_the_shell_counts_what_it_reads_and_writes(registry, metrics):
@@ -186,37 +161,11 @@ def test_gauges_are_read_when_they_are_scraped(registry, metrics):
     assert value("scheduler_unschedulable_pods", {"plugin": "NodePorts", **LABELS}) == 2
 
 
-def test_counters_that_the_core_keeps_are_read_too(registry, metrics):
-    metrics.provide(
-        "scheduler_queue_incoming_pods_total", lambda: {("active", "AssignedPodDelete"): 9}
-    )
-
-    metrics.provide("scheduler_wasted_wakeups_total", lambda: {("NodePorts", "NodeAdd"): 3})
-
-    value = registry.get_sample_value
-    labels = {"queue": "active", "event": "AssignedPodDelete"}
-    assert value("scheduler_queue_incoming_pods_total", labels) == 9
-    woken = {"plugin": "NodePorts", "event": "NodeAdd"}
-    assert value("scheduler_wasted_wakeups_total", woken) == 3
-
-
 def test_what_is_read_must_have_the_labels_of_the_catalogue(metrics):
     metrics.provide("scheduler_unschedulable_pods", lambda: {"NodePorts": 2})
 
     with pytest.raises(ValueError, match="scheduler_unschedulable_pods has the labels"):
         metrics.exposition()
-
-
-@pytest.mark.parametrize("name", ["scheduler_loop_lag_seconds", "scheduler_unknown"])
-def test_only_counters_and_gauges_of_the_catalogue_can_be_read(metrics, name):
-    with pytest.raises(KeyError):
-        metrics.provide(name, dict)
-
-
-def test_metrics_without_labels_are_there_from_the_start(registry, metrics):
-    assert registry.get_sample_value("scheduler_preemption_attempts_total") == 0
-    assert registry.get_sample_value("scheduler_preemption_victims_count") == 0
-    assert registry.get_sample_value("process_start_time_seconds") > 0
 
 
 def test_the_build_is_exposed(registry, metrics):
@@ -243,22 +192,6 @@ def test_the_exposition_has_only_series_of_the_catalogue_and_the_process(metrics
     names = {row.name.removesuffix("_total") for row in CATALOGUE}
     families = {each.name for each in text_string_to_metric_families(text)}
     assert {name for name in families - names if not name.startswith("process_")} == set()
-
-
-def test_openmetrics_is_returned_to_clients_that_accept_it(metrics):
-    text, content_type = metrics.exposition("application/openmetrics-text; version=1.0.0")
-
-    assert content_type.startswith("application/openmetrics-text; version=1.0.0")
-    assert text.endswith(b"# EOF\n")
-
-
-def test_two_schedulers_in_one_process_do_not_share_numbers():
-    first, second = CollectorRegistry(), CollectorRegistry()
-    Metrics(first).record_loop_lag(0.1)
-    Metrics(second)
-
-    assert first.get_sample_value("scheduler_loop_lag_seconds_count") == 1
-    assert second.get_sample_value("scheduler_loop_lag_seconds_count") == 0
 
 
 @pytest.mark.parametrize(("succeeded", "status"), [(True, "success"), (False, "failure")])

@@ -51,34 +51,6 @@ async def test_a_waiting_pod_is_explained_node_by_node():
     assert found["rejections"] == {each["filter"]: 1 for each in found["nodes"]}
 
 
-async def test_a_pod_is_explained_with_the_current_cluster():
-    cluster = Cluster(node("n1").cpu("1"), pod("p").cpu("2"))
-    cluster.hold(Bind)
-    cluster.drain()
-
-    cluster.add(node("n2").cpu("4"))
-    found = await explained(cluster, "p")
-
-    assert found["node"] == "n2"
-    assert found["message"] == ""
-    assert cluster.phase("p") is not QueuePhase.BINDING
-
-
-async def test_the_preemption_that_would_follow_is_shown():
-    low = pod("low").on("n1").cpu("4").priority(1)
-    cluster = Cluster(node("n1").cpu("4"), low, pod("high").cpu("4").priority(9))
-
-    found = await explained(cluster, "high")
-
-    assert found["preemption"] == {
-        "node": "n1",
-        "victims": ["default/low"],
-        "pdbViolations": 0,
-    }
-    assert cluster.effects == []
-    assert cluster.nominations() == {}
-
-
 async def test_asking_changes_no_decision():
     def fresh() -> Cluster:
         return Cluster(
@@ -97,16 +69,6 @@ async def test_asking_changes_no_decision():
 
     assert asked.attempts == silent.attempts
     assert asked.effects == silent.effects
-
-
-async def test_a_gated_pod_says_why():
-    cluster = Cluster(node("n1").cpu("4"), pod("p").gated("wait"))
-
-    found = await explained(cluster, "p")
-
-    assert found["phase"] == "gated"
-    assert "wait" in found["message"]
-    assert "nodes" not in found
 
 
 async def test_a_pod_that_is_being_bound_is_not_evaluated_again():
@@ -193,17 +155,6 @@ async def test_some_of_the_queue_can_be_picked():
     assert [each["pod"] for each in found["pods"]] == ["default/gated"]
     with pytest.raises(ValueError, match="'lost'"):
         await page(cluster, "/debug/queue", phase="lost")
-
-
-async def test_a_back_off_is_shown_until_it_is_over():
-    cluster = Cluster(node("n1").cpu("1"), pod("p").cpu("2"))
-    cluster.drain()
-    during = await explained(cluster, "p")
-    cluster.now += 60
-    after = await explained(cluster, "p")
-
-    assert during["backoffUntil"] == "2026-01-01T00:16:41Z"
-    assert after["backoffUntil"] is None
 
 
 async def test_nodes_are_shown_with_their_requested_resources():

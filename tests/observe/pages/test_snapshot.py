@@ -12,7 +12,7 @@ from scheduler.model.api import storage
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.model.decisions import Attempt, Preempting
-from scheduler.model.effects import Bind, Evict, Nominate
+from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import NodeObserved, PodObserved, StorageObserved
 from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.backoff_duration import PodBackoff
@@ -193,14 +193,6 @@ async def test_workloads_keep_their_selectors(kind, tmp_path):
     assert found.spec == typed([document]).workloads[0].spec
 
 
-async def test_an_assumed_pod_is_on_its_node():
-    cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("1"))
-    cluster.hold(Bind)
-    cluster.step()
-
-    assert (await told_of(cluster, "p"))["spec"]["nodeName"] == "n1"
-
-
 async def test_a_preemptor_is_nominated_and_its_victim_is_terminating():
     cluster = Cluster(
         node("n1").cpu("4"),
@@ -243,10 +235,6 @@ async def test_a_nominated_pod_of_another_scheduler_is_included():
 
     assert found["status"]["nominatedNodeName"] == "n1"
     assert found["spec"]["schedulerName"] == "default-scheduler"
-
-
-async def test_an_empty_scheduler_has_an_empty_snapshot():
-    assert await objects(Cluster().machine) == []
 
 
 async def test_changes_while_it_is_written_are_not_included():

@@ -1,11 +1,13 @@
 """Nothing that no rule reads gets into a recording, however an object hides it."""
 
 import json
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 import zstandard
 
 from scheduler.model.api.devices import ResourceClaim
@@ -30,101 +32,80 @@ NUMBERS = iter(range(1000))
 T = 1_767_225_600.0
 
 
-def hidden() -> str:
-    return f"{SECRET}-{next(NUMBERS)}"
+def decoded(kind: type, text: str) -> Any:
+    """Return an object; each `~` in its text becomes another secret."""
+    document = yaml.safe_load(re.sub("~", lambda _: f"{SECRET}-{next(NUMBERS)}", text))
+    return msgspec.json.decode(json.dumps(document).encode(), type=kind)
 
 
-def meta(name: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "namespace": "default",
-        "uid": name,
-        "resourceVersion": "1",
-        "labels": {"app": "a"},
-        "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"env": hidden()}),
-            **more,
-        },
-        "managedFields": [{"manager": hidden()}],
-        "finalizers": ["example.com/f"],
-        "selfLink": hidden(),
-    }
+META = """
+  name: %s
+  namespace: default
+  uid: %s
+  resourceVersion: "1"
+  labels: {app: a}
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"env": "~"}'%s}
+  managedFields: [{manager: ~x}]
+  finalizers: [example.com/f]
+  selfLink: ~x
+"""
+CONTAINER = """{
+  name: c, image: 'registry.example/app:1', command: [~x], args: [--password=~], workingDir: ~x,
+  env: [{name: ~x, value: ~x}, {name: B, valueFrom: {secretKeyRef: {name: ~x, key: ~x}}}],
+  envFrom: [{secretRef: {name: ~x}}, {configMapRef: {name: ~x}}],
+  resources: {requests: {cpu: CPU}}, volumeMounts: [{name: v, mountPath: ~x, subPath: ~x}],
+  livenessProbe: {httpGet: {httpHeaders: [{name: Authorization, value: ~x}]}},
+  lifecycle: {preStop: {exec: {command: [~x]}}}, securityContext: {seLinuxOptions: {user: ~x}}}
+"""
+POD_SPEC = f"""
+  schedulerName: OURS
+  priority: 0
+  containers: [{CONTAINER}]
+  initContainers: [{CONTAINER}]
+  ephemeralContainers: [{CONTAINER}]
+  serviceAccountName: ~x
+  imagePullSecrets: [{{name: ~x}}]
+  hostAliases: [{{ip: 10.0.0.1, hostnames: [~x]}}]
+  dnsConfig: {{searches: [~x]}}
+  volumes:
+  - {{name: a, secret: {{secretName: ~x}}}}
+  - {{name: b, configMap: {{name: ~x}}}}
+  - {{name: c, hostPath: {{path: ~x}}}}
+  - {{name: d, projected: {{sources: [{{serviceAccountToken: {{audience: ~x}}}}]}}}}
+  - {{name: e, csi: {{driver: csi.example, volumeAttributes: {{password: ~x}},
+     nodePublishSecretRef: {{name: ~x}}}}}}
+  - {{name: f, nfs: {{server: ~x, path: ~x}}}}
+"""
+POD_STATUS = """
+  phase: Pending
+  hostIP: ~x
+  containerStatuses: [{name: c, state: {waiting: {message: ~x}}, imageID: ~x}]
+"""
 
 
-def container() -> dict[str, Any]:
-    return {
-        "name": "c",
-        "image": "registry.example/app:1",
-        "command": [hidden()],
-        "args": [f"--password={hidden()}"],
-        "workingDir": hidden(),
-        "env": [
-            {"name": hidden(), "value": hidden()},
-            {"name": "B", "valueFrom": {"secretKeyRef": {"name": hidden(), "key": hidden()}}},
-        ],
-        "envFrom": [{"secretRef": {"name": hidden()}}, {"configMapRef": {"name": hidden()}}],
-        "resources": {"requests": {"cpu": "1"}},
-        "volumeMounts": [{"name": "v", "mountPath": hidden(), "subPath": hidden()}],
-        "livenessProbe": {
-            "httpGet": {"httpHeaders": [{"name": "Authorization", "value": hidden()}]}
-        },
-        "lifecycle": {"preStop": {"exec": {"command": [hidden()]}}},
-        "securityContext": {"seLinuxOptions": {"user": hidden()}},
-    }
+def thing(kind: type, name: str, more: str = "", notes: str = "") -> Any:
+    return decoded(kind, f"metadata:{META % (name, name, notes)}{more}")
 
 
-def pod(name: str, cpu: str = "1", **spec: Any) -> Pod:
-    body = container()
-    body["resources"]["requests"]["cpu"] = cpu
-    raw = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta(name, token=hidden()),
-        "spec": {
-            "schedulerName": OURS,
-            "priority": 0,
-            "containers": [body],
-            "initContainers": [container()],
-            "ephemeralContainers": [container()],
-            "serviceAccountName": hidden(),
-            "imagePullSecrets": [{"name": hidden()}],
-            "hostAliases": [{"ip": "10.0.0.1", "hostnames": [hidden()]}],
-            "dnsConfig": {"searches": [hidden()]},
-            "volumes": [
-                {"name": "a", "secret": {"secretName": hidden()}},
-                {"name": "b", "configMap": {"name": hidden()}},
-                {"name": "c", "hostPath": {"path": hidden()}},
-                {
-                    "name": "d",
-                    "projected": {
-                        "sources": [{"serviceAccountToken": {"audience": hidden()}}],
-                    },
-                },
-                {
-                    "name": "e",
-                    "csi": {
-                        "driver": "csi.example",
-                        "volumeAttributes": {"password": hidden()},
-                        "nodePublishSecretRef": {"name": hidden()},
-                    },
-                },
-                {"name": "f", "nfs": {"server": hidden(), "path": hidden()}},
-            ],
-            **spec,
-        },
-        "status": {
-            "phase": "Pending",
-            "hostIP": hidden(),
-            "containerStatuses": [
-                {"name": "c", "state": {"waiting": {"message": hidden()}}, "imageID": hidden()}
-            ],
-        },
-    }
-    return msgspec.json.decode(json.dumps(raw).encode(), type=Pod)
+def pod(name: str, cpu: str = "1", scheduler: str = OURS, more: str = "") -> Pod:
+    text = f"spec:{POD_SPEC}{more}status:{POD_STATUS}".replace("CPU", f"'{cpu}'")
+    text = text.replace("schedulerName: OURS", f"schedulerName: {scheduler}")
+    return thing(Pod, name, text, ", token: ~x")
 
 
-def decoded(kind: type, **raw: Any) -> Any:
-    return msgspec.json.decode(json.dumps(raw).encode(), type=kind)
+NODE = """
+spec: {providerID: ~x}
+status:
+  allocatable: {cpu: "4", pods: "9"}
+  addresses: [{type: InternalIP, address: ~x}]
+  nodeInfo: {machineID: ~x}
+"""
+VOLUME = """
+spec:
+  capacity: {storage: 1Gi}
+  csi: {driver: csi.example, volumeHandle: h, volumeAttributes: {password: ~x},
+    nodeStageSecretRef: {name: ~x}}
+"""
 
 
 def text(path: Path) -> str:
@@ -136,53 +117,19 @@ def text(path: Path) -> str:
 
 def test_what_no_rule_reads_is_not_recorded(tmp_path: Path):
     recorded = RecordedMachine(tmp_path / "x.rec")
+    template = f"spec: {{template: {{spec: {{containers: [{CONTAINER}]}}}}}}".replace("CPU", "1")
     for event in (
-        NamespaceObserved(decoded(LocalObject, metadata=meta("default"))),
-        NodeObserved(
-            decoded(
-                Node,
-                metadata=meta("n1"),
-                spec={"providerID": hidden()},
-                status={
-                    "allocatable": {"cpu": "4", "pods": "9"},
-                    "addresses": [{"type": "InternalIP", "address": hidden()}],
-                    "nodeInfo": {"machineID": hidden()},
-                },
-            )
-        ),
-        BudgetObserved(decoded(PodDisruptionBudget, metadata=meta("b"))),
-        WorkloadObserved(
-            decoded(
-                ReplicaSet,
-                metadata=meta("rs"),
-                spec={"template": {"spec": {"containers": [container()]}}},
-            )
-        ),
-        StorageObserved(
-            decoded(
-                PersistentVolume,
-                metadata=meta("pv"),
-                spec={
-                    "capacity": {"storage": "1Gi"},
-                    "csi": {
-                        "driver": "csi.example",
-                        "volumeHandle": "h",
-                        "volumeAttributes": {"password": hidden()},
-                        "nodeStageSecretRef": {"name": hidden()},
-                    },
-                },
-            )
-        ),
-        StorageObserved(decoded(PersistentVolumeClaim, metadata=meta("pvc"))),
+        NamespaceObserved(thing(LocalObject, "default")),
+        NodeObserved(thing(Node, "n1", NODE)),
+        BudgetObserved(thing(PodDisruptionBudget, "b")),
+        WorkloadObserved(thing(ReplicaSet, "rs", template)),
+        StorageObserved(thing(PersistentVolume, "pv", VOLUME)),
+        StorageObserved(thing(PersistentVolumeClaim, "pvc")),
         DevicesObserved(
-            decoded(
-                ResourceClaim,
-                metadata=meta("claim"),
-                status={"devices": [{"data": {"password": hidden()}}]},
-            )
+            thing(ResourceClaim, "claim", "status: {devices: [{data: {password: ~x}}]}")
         ),
         PodObserved(pod("a")),
-        PodObserved(pod("other", schedulerName="another", nodeName="n1")),
+        PodObserved(pod("other", scheduler="another", more="  nodeName: n1\n")),
         PodObserved(pod("too-large", "64")),
     ):
         recorded.observe_all(event, T)

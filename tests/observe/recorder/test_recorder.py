@@ -10,7 +10,6 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.copying import MachineCopy
 from scheduler.model.events import NodeGone, NodeObserved, PodGone, PodObserved
-from scheduler.model.recording_lines import Flushed
 from scheduler.observe.recorder import recorder as module
 from scheduler.observe.recorder import segments
 from scheduler.observe.recorder.header import SegmentHeader, settings_digest
@@ -197,20 +196,6 @@ def test_what_the_thread_cannot_keep_up_with_is_left_out(
     assert not second.continues
 
 
-def test_many_lines_are_written_before_their_second_is_over(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(module, "_FRAME_BYTES", 1000)
-    recorder.begin(header(1, fresh=True), None)
-    until(lambda: recorder.size > 100)
-    begun = recorder.size
-
-    for number in range(100):
-        recorder.record(NodeGone(f"n{number}"), T)
-
-    until(lambda: recorder.size > begun)
-
-
 def test_what_cannot_be_encoded_is_a_gap_and_leaves_no_trace(recorder: Recorder, tmp_path: Path):
     recorder.begin(header(1, fresh=True), None)
     recorder.record(NodeGone("n1"), T + 1)
@@ -265,21 +250,6 @@ def test_a_defect_of_the_recorder_is_a_gap(recorder: Recorder):
 
     until(lambda: recorder.gap_counts["defect"] >= 1)
     assert "Error" in recorder.take_gaps()[-1].problem
-
-
-def test_nothing_is_recorded_before_it_begins(recorder: Recorder, tmp_path: Path):
-    recorder.record(None, T)
-    recorder.stop()
-
-    assert not [*(tmp_path / "recording").glob("*.rec")]
-
-
-def test_time_that_passed_is_read_back(recorder: Recorder, tmp_path: Path):
-    recorder.begin(header(1, fresh=True), None)
-    recorder.record(None, T + 0.125)
-    recorder.stop()
-
-    assert parts(tmp_path)[1].line == Flushed()
 
 
 @pytest.mark.parametrize("trouble", ["deleted", "not deletable", "not closable"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.observe.recorder.recent import parse_last, recent, suffix
+from scheduler.observe.recorder.recent import parse_last, recent
 from scheduler.observe.recorder.segments import FolderInUseError, SegmentFolder, segments
 
 T = 1_767_225_600.0
@@ -152,15 +152,7 @@ async def test_a_segment_that_is_deleted_meanwhile_ends_nothing(tmp_path: Path):
     assert parts == [b"0", b"2"]
 
 
-def test_without_segments_there_is_no_suffix():
-    assert suffix([], T) == []
-
-
 @pytest.mark.parametrize("text", ["soon", "0s", "-1m", "200h", "15"])
 def test_what_is_no_duration_is_refused(text: str):
     with pytest.raises(ValueError, match="last: "):
         parse_last(text)
-
-
-def test_the_default_is_a_quarter_of_an_hour():
-    assert (parse_last(None), parse_last("90s")) == (900.0, 90.0)

@@ -25,10 +25,5 @@ async def test_loopback_is_this_host_only(peer, want):
     assert (await access.loopback(caller(peer))).verdict is want
 
 
-async def test_deny_all_forbids_and_allow_all_allows():
-    assert (await access.deny_all(caller("127.0.0.1"))).verdict is AccessVerdict.FORBIDDEN
-    assert (await access.allow_all(caller("10.0.0.7"))).verdict is AccessVerdict.ALLOWED
-
-
 def test_a_caller_that_is_logged_does_not_show_its_token():
     assert "hunter2" not in repr(caller("10.0.0.7"))

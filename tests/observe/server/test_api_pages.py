@@ -1,7 +1,4 @@
-"""How the documents of the API are served: errors as objects, watches without an end.
-
-The file is longer than others because every case needs the same server.
-"""
+"""Documents of the API are served: errors as objects, watches without an end."""
 
 import asyncio
 import json
@@ -12,12 +9,9 @@ import pytest
 
 from scheduler.observe.api.requests import ApiError, ApiRequest, Stream
 from scheduler.observe.pages.routes import Routes
-from scheduler.observe.server import access
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from scheduler.observe.server.listen import Limits, Listen
 from scheduler.observe.server.watch_places import WatchPlace
-
-PLAIN = Listen(plain=True)
 
 
 async def document(request: ApiRequest) -> object:
@@ -90,14 +84,6 @@ async def test_the_last_event_that_was_read_comes_before_the_revision_of_the_que
     assert json.loads(text)["query"] == {"watch": "1", "revision": "7"}
 
 
-async def test_a_long_document_is_json(serve):
-    served = await serve()
-
-    assert await served.get("/api/v1/parts") == (200, "[1,2]")
-    headers = await served.headers("/api/v1/parts")
-    assert headers["Content-Type"] == "application/json"
-
-
 @pytest.mark.parametrize(
     ("fail", "code", "reason", "message"),
     [
@@ -116,12 +102,6 @@ async def test_errors_are_objects(serve, fail, code, reason, message):
     assert (found["kind"], found["reason"], found["message"]) == ("Status", reason, message)
 
 
-async def test_an_error_says_when_to_come_again(serve):
-    served = await serve()
-
-    assert (await served.headers("/api/v1/things?fail=api"))["Retry-After"] == "7"
-
-
 async def test_names_are_those_of_the_decision(serve):
     async def judge(caller: Caller) -> AccessDecision:
         return AccessDecision(AccessVerdict.ALLOWED)
@@ -129,12 +109,6 @@ async def test_names_are_those_of_the_decision(serve):
     served = await serve(judge)
 
     assert json.loads((await served.get("/api/v1/things"))[1])["seen"] is False
-
-
-async def test_a_refused_caller_gets_no_document(serve):
-    served = await serve(access.deny_all)
-
-    assert (await served.get("/api/v1/things"))[0] == 403
 
 
 async def read_events(served, number: int) -> list[bytes]:
@@ -160,15 +134,6 @@ async def test_a_watch_outlives_the_time_for_a_response(serve, events):
 
     assert len(await read_events(served, 25)) == 25
     await until(lambda: events.closed == 1)
-
-
-async def test_a_watch_leaves_room_for_pages(serve):
-    served = await serve(listen=Listen(plain=True, limits=Limits(pages=1)))
-    reading = asyncio.create_task(read_events(served, 40))
-    await asyncio.sleep(0.1)
-
-    assert (await served.get("/api/v1/things"))[0] == 200
-    await reading
 
 
 async def test_watches_beyond_the_limit_are_refused(serve):
@@ -219,26 +184,6 @@ async def test_what_is_not_served_is_an_object_too(serve, method, path, code, re
     assert b" %d " % code in head.partition(b"\r\n")[0]
     assert (found["kind"], found["code"], found["reason"]) == ("Status", code, reason)
     assert (b"Allow: GET" in head) == (code == 405)
-
-
-async def test_a_request_that_cannot_be_read_is_refused_without_versions(serve):
-    served = await serve()
-
-    answer = await served.raw(b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
-
-    assert b"Server: preemptive-scheduler\r\n" in answer
-    assert b"aiohttp" not in answer
-
-
-async def test_a_head_request_has_no_body(serve):
-    served = await serve()
-
-    answer = await served.raw(
-        b"HEAD /api/v1/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    )
-
-    assert b" 405 " in answer.partition(b"\r\n")[0]
-    assert answer.endswith(b"\r\n\r\n")
 
 
 async def open_watches(

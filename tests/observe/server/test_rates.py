@@ -49,15 +49,6 @@ def drawn(line: FairTurns[str], now: float) -> list[str]:
     return list(iter(lambda: line.take_next(now) or "", ""))
 
 
-def test_tickets_of_one_peer_are_drawn_in_order_of_arrival():
-    line = turns(burst=5)
-    for ticket in ("one", "two", "three"):
-        line.add("a", ticket, 0.0)
-
-    assert drawn(line, 0.0) == ["one", "two", "three"]
-    assert line.pause(0.0) is None
-
-
 def test_the_time_until_the_next_ticket_is_reported():
     line = turns(whole=10)
     line.add("a", "one", 0.0)
@@ -103,16 +94,3 @@ def test_a_peer_that_floods_comes_after_an_occasional_one():
         ["other-0"],
         ["greedy-2"],
     ]
-
-
-def test_a_cancelled_ticket_is_not_drawn():
-    line = turns(burst=5)
-    line.add("a", "one", 0.0)
-    line.add("a", "two", 0.0)
-
-    line.drop("a", "one")
-    line.drop("a", "never there")
-    line.drop("b", "one")
-
-    assert drawn(line, 0.0) == ["two"]
-    assert line.pause(0.0) is None

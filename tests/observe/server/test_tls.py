@@ -57,12 +57,6 @@ def test_a_self_signed_certificate_names_the_host_and_is_valid_for_a_year():
     assert timedelta(days=364) < certificate.not_valid_after_utc - TODAY < timedelta(days=366)
 
 
-def test_each_start_makes_another_key():
-    first, second = (served(SelfSigned(("localhost",), NOW).context) for _ in range(2))
-
-    assert first.public_key() != second.public_key()
-
-
 def test_old_protocols_are_refused():
     client = trusting_anybody()
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
@@ -151,11 +145,6 @@ def test_the_old_pair_is_kept_until_the_key_of_a_new_certificate_exists(tmp_path
         files.refresh(NOW)
 
     assert common_name(served(files.context)) == "first"
-
-
-def test_a_missing_file_is_reported(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        CertificateFiles(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
 
 
 def test_a_chain_is_valid_as_long_as_all_of_it():

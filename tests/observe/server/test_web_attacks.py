@@ -146,8 +146,8 @@ async def test_silent_connections_that_are_opened_again_keep_no_probe_out(
             writer.transport.abort()
 
     async for _ in again_and_again(silent, 130):
-        await asyncio.sleep(2.0)
-        problems = await probes(server, control, 20)
+        await asyncio.sleep(1.0)
+        problems = await probes(server, control, 10)
 
     assert problems == []
 
@@ -170,7 +170,7 @@ async def test_too_many_silent_connections_do_not_block_probes_of_another_addres
 
     async for _ in again_and_again(silent, 400):
         await asyncio.sleep(1.0)
-        problems = await probes(server, control, 20)
+        problems = await probes(server, control, 10)
 
     assert problems == []
 
@@ -195,7 +195,7 @@ async def test_connections_without_a_handshake_do_not_use_up_the_descriptors(ser
 
 async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds(serve):
     server, control = serve(), serve()
-    holding = asyncio.create_task(server.get("/debug/hold?seconds=4", seconds=60))
+    holding = asyncio.create_task(server.get("/debug/hold?seconds=2", seconds=60))
 
     await asyncio.sleep(0.5)
     problems, answered = [], -1
@@ -204,7 +204,7 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
         answered += 1  # the last one may have been answered after the end
 
     assert problems == []
-    assert answered >= 10
+    assert answered >= 5
     assert await holding == b"held up\n"
 
 

@@ -1,4 +1,4 @@
-"""What the benchmark makes of a watch of pods."""
+"""A watch of pods, as the benchmark counts it."""
 
 import json
 
@@ -7,9 +7,11 @@ import pytest
 from deploy.tools.bench import observer
 from deploy.tools.bench.observer import Observer
 
+A, B, OTHER = (("ns", name) for name in ("a", "b", "other"))
 
-def change(kind, name, *, node="", conditions=(), uid="", priority=0, version="1"):
-    metadata = {"namespace": "ns", "name": name, "uid": uid or name, "resourceVersion": version}
+
+def change(kind, name, *, node="", conditions=(), priority=0, version="1"):
+    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": version}
     pod = {
         "metadata": metadata,
         "spec": {"nodeName": node, "priority": priority},
@@ -18,82 +20,62 @@ def change(kind, name, *, node="", conditions=(), uid="", priority=0, version="1
     return observer.decode(json.dumps({"type": kind, "object": pod}))
 
 
-@pytest.fixture
-def seen():
-    return Observer({("ns", "a"), ("ns", "b")})
+def bound(name, node="n"):
+    return change("MODIFIED", name, node=node)
 
 
-def test_a_pod_is_bound_when_it_is_first_seen_with_a_node(seen):
-    seen.see(change("MODIFIED", "a", node="n"), 1.0)
-    seen.see(change("MODIFIED", "a", node="n"), 2.0)
-
-    assert seen.bound == {("ns", "a"): 1.0}
-    assert not seen.all_bound.is_set()
+def tried(name):
+    return change("MODIFIED", name, conditions=["PodScheduled"])
 
 
-def test_all_are_bound_when_the_last_one_is(seen):
-    seen.see(change("MODIFIED", "a", node="n"), 1.0)
-    seen.see(change("MODIFIED", "b", node="n"), 2.0)
-
-    assert seen.all_bound.is_set()
-    assert seen.all_tried.is_set()
-
-
-def test_pods_that_are_not_measured_do_not_count(seen):
-    seen.see(change("MODIFIED", "other", node="n"), 1.0)
-
-    assert seen.bound == {}
-    assert seen.first_write is None
-
-
-def test_a_pod_was_tried_when_it_says_why_it_has_no_node(seen):
-    seen.see(change("MODIFIED", "a", conditions=["PodScheduled"]), 1.0)
-    assert not seen.all_tried.is_set()
-
-    seen.see(change("MODIFIED", "b", node="n"), 2.0)
-    assert seen.all_tried.is_set()
-    assert not seen.all_bound.is_set()
-
-
-def test_a_pod_that_moves_makes_the_run_void(seen):
-    seen.see(change("MODIFIED", "a", node="n"), 1.0)
-    seen.see(change("MODIFIED", "a", node="m"), 2.0)
-
-    assert seen.problems == ["ns/a went from n to m"]
-
-
-def test_a_measured_pod_that_goes_makes_the_run_void(seen):
-    seen.see(change("DELETED", "a"), 1.0)
-
-    assert seen.problems == ["ns/a was deleted"]
+#: A case of changes at the seconds 1, 2, ...; the attributes that differ from those of no change.
+CASES = {
+    "a pod is bound when it first has a node": ([bound("a"), bound("a")], {"bound": {A: 1.0}}),
+    "all are bound when the last one is": (
+        [bound("a"), bound("b")],
+        {"bound": {A: 1.0, B: 2.0}, "all_bound": True, "all_tried": True},
+    ),
+    "pods that are not measured do not count": ([bound("other")], {"first_write": None}),
+    "a condition is an attempt": (
+        [tried("a"), bound("b")],
+        {"bound": {B: 2.0}, "all_tried": True},
+    ),
+    "a pod that moves voids the run": (
+        [bound("a"), bound("a", "m")],
+        {"bound": {A: 1.0}, "problems": ["ns/a went from n to m"]},
+    ),
+    "a measured pod that is deleted voids the run": (
+        [change("DELETED", "a")],
+        {"gone": {A: 0}, "problems": ["ns/a was deleted"]},
+    ),
+    "deleted foreign pods are recorded with their priority": (
+        [change("DELETED", "other", priority=3)],
+        {"gone": {OTHER: 3}},
+    ),
+    "the watch continues after the last change": (
+        [change("MODIFIED", "other", version="41"), change("MODIFIED", "other", version="42")],
+        {"version": "42", "first_write": None},
+    ),
+}
 
 
-def test_others_that_go_are_remembered_with_their_priority(seen):
-    seen.see(change("DELETED", "victim", priority=3), 1.0)
+@pytest.mark.parametrize(("changes", "want"), CASES.values(), ids=CASES)
+def test_changes_of_pods_are_counted(changes, want):
+    seen = Observer({A, B})
 
-    assert seen.gone == {("ns", "victim"): 3}
-    assert seen.first_write == 1.0
-    assert seen.problems == []
+    for second, each in enumerate(changes, 1):
+        seen.see(each, float(second))
 
-
-def test_the_first_write_is_the_first_change_of_a_measured_pod(seen):
-    seen.see(change("MODIFIED", "a", conditions=["PodScheduled"]), 1.0)
-    seen.see(change("MODIFIED", "a", node="n"), 2.0)
-
-    assert seen.first_write == 1.0
-
-
-def test_the_watch_can_go_on_after_the_last_change(seen):
-    seen.see(change("MODIFIED", "other", version="41"), 1.0)
-    seen.see(change("MODIFIED", "a", version="42"), 1.0)
-
-    assert seen.version == "42"
+    empty = {"bound": {}, "gone": {}, "problems": [], "first_write": 1.0, "version": "1"}
+    assert {name: getattr(seen, name) for name in empty} == {
+        name: want.get(name, default) for name, default in empty.items()
+    }
+    assert seen.all_bound.is_set() == want.get("all_bound", False)
+    assert seen.all_tried.is_set() == want.get("all_tried", False)
 
 
-def test_an_error_of_the_watch_is_raised(seen):
-    line = (
-        b'{"type":"ERROR","object":{"kind":"Status","metadata":{},"status":"Failure","code":410}}'
-    )
+def test_an_error_of_the_watch_is_raised():
+    line = b'{"type":"ERROR","object":{"kind":"Status","metadata":{},"status":"Failure"}}'
 
     with pytest.raises(ConnectionError, match="Failure"):
-        seen.see(observer.decode(line), 1.0)
+        Observer({A}).see(observer.decode(line), 1.0)

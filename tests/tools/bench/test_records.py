@@ -9,7 +9,6 @@ from deploy.tools.bench import campaign, cases
 from deploy.tools.bench.contenders import (
     CONTENDERS,
     ROOT,
-    contenders_for,
     kube_scheduler_version,
 )
 from deploy.tools.bench.results import Store
@@ -42,7 +41,7 @@ def test_the_contenders_take_turns(store: Store):
     assert missing(store) == [(name, run) for run in (1, 2) for name in names]
 
 
-def test_what_is_on_record_is_not_run_again(store: Store):
+def test_recorded_runs_are_not_repeated(store: Store):
     record(store, "ceiling", 1)
     record(store, "kube-scheduler", 2)
 
@@ -54,14 +53,13 @@ def test_what_is_on_record_is_not_run_again(store: Store):
     ]
 
 
-def test_a_run_that_does_not_count_is_run_again(store: Store):
-    record(store, "ceiling", 1, problems=["ns/a has no node"])
-
-    assert ("ceiling", 1) in missing(store)
-
-
-def test_a_record_of_other_code_or_sizes_is_stale(store: Store):
-    record(store, "ceiling", 1, fingerprint="other")
+@pytest.mark.parametrize(
+    "changed",
+    [{"problems": ["ns/a has no node"]}, {"fingerprint": "other"}],
+    ids=["an invalid run", "a run of other code or sizes"],
+)
+def test_some_recorded_runs_are_repeated(store: Store, changed: dict[str, object]):
+    record(store, "ceiling", 1, **changed)
 
     assert ("ceiling", 1) in missing(store)
 
@@ -82,31 +80,15 @@ def test_our_records_are_stale_when_our_code_has_changed(store: Store, tmp_path:
     assert missing(store, runs=1, code=tmp_path) == [(name, 1) for name in changed]
 
 
-def test_half_a_record_is_none(store: Store):
+def test_a_truncated_record_is_skipped(store: Store):
     record(store, "ceiling", 1)
+    kept = list(store.all())
     (path,) = store.folder.rglob("*.json")
     path.write_bytes(path.read_bytes()[:100])
 
+    assert len(kept) == 1
     assert ("ceiling", 1) in missing(store)
     assert list(store.all()) == []
-
-
-def test_a_record_comes_back_as_it_was_kept(store: Store):
-    kept = result()
-    store.keep(kept)
-
-    assert list(store.all()) == [kept]
-
-
-def test_stock_limits_are_measured_on_basic_alone():
-    stock = "kube-scheduler-stock"
-
-    with_stock = [
-        name for name in cases.CASES if stock in [each.name for each in contenders_for(name)]
-    ]
-
-    assert with_stock == ["Basic"]
-    assert "qps" not in CONTENDERS[stock].configuration("")["clientConnection"]
 
 
 @pytest.mark.parametrize(("environ", "release"), [({}, "v1.37"), ({"REFERENCE": "v1.36"}, "v1.36")])

@@ -32,141 +32,132 @@ def problems(*objects, measured=(), **others):
     return verify.problems(Cluster(nodes=nodes, pods=pods, **others), keys)
 
 
-def test_pods_that_all_have_a_node_with_room_are_right():
-    assert problems(node("n"), pod("a", "n"), pod("b", "n"), measured=("a", "b")) == []
+def port(number):
+    return lambda index: templates.with_port(templates.pod("10m")(index), number)
 
 
-def test_a_measured_pod_must_have_a_node_and_be_there():
-    found = problems(node("n"), pod("a", ""), measured=("a", "b"))
-
-    assert found == ["sched-0/a has no node", "sched-0/b is gone"]
-
-
-def test_of_many_problems_of_a_kind_the_first_are_told():
-    found = problems(node("n"), measured="abcdefg")
-
-    assert found[3:] == ["... and 4 more like that"]
+def with_volumes(count):
+    pods = [pod(f"p{index}", "n") for index in range(count)]
+    for index, each in enumerate(pods):
+        claim = {"persistentVolumeClaim": {"claimName": f"c{index}"}}
+        each["spec"]["volumes"] = [{"name": "vol", **claim}]
+    return pods
 
 
-@pytest.mark.parametrize(
-    ("room", "want"),
-    [
-        ({"cpu": "199m"}, "n is over-allocated: cpu 0.2 of 0.199"),
-        ({"memory": "999Mi"}, "n is over-allocated: memory 1048576000.0 of 1047527424.0"),
-        ({"pods": "1"}, "n is over-allocated: pods 2.0 of 1.0"),
-    ],
-    ids=["cpu", "memory", "number of pods"],
-)
-def test_a_node_must_not_be_over_allocated(room, want):
-    assert problems(node("n", **room), pod("a", "n"), pod("b", "n")) == [want]
+TWO = (pod("a", "n"), pod("b", "n"))
+WANTS, PINNED = templates.node_affinity_pod(), templates.pinned_pod()
+APART = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True)
+NEAR = pod_affinity_pod("podAffinity", "blue", ZONE, required=True)
+ZONES = (node("n", "zone1"), node("m", "zone2"))
+FULL = {"cpu": "200m", "memory": "1000Mi", "pods": "2"}
 
 
-def test_a_node_may_be_full():
-    full = {"cpu": "200m", "memory": "1000Mi", "pods": "2"}
+def without_rule(made):
+    del made["spec"]["affinity"]
+    return made
 
-    assert problems(node("n", **full), pod("a", "n"), pod("b", "n")) == []
+
+def spread(count, when):
+    return [pod(f"p{index}", "n", templates.spread_pod(when)) for index in range(count)]
 
 
-def test_a_host_port_is_given_once_on_a_node():
-    def port(index):
-        return templates.with_port(templates.pod("10m")(index), 8000 + index % 2)
+#: Nodes and pods, and the problems of a cluster of them.
+CASES = {
+    "a node with room": ([node("n"), *TWO], []),
+    "a full node": ([node("n", **FULL), *TWO], []),
+    "too little cpu": ([node("n", cpu="199m"), *TWO], ["n is over-allocated: cpu 0.2 of 0.199"]),
+    "too little memory": (
+        [node("n", memory="999Mi"), *TWO],
+        ["n is over-allocated: memory 1048576000.0 of 1047527424.0"],
+    ),
+    "too many pods": ([node("n", pods="1"), *TWO], ["n is over-allocated: pods 2.0 of 1.0"]),
+    "two host ports": ([node("n"), pod("a", "n", port(8000)), pod("b", "n", port(8001))], []),
+    "one host port twice": (
+        [node("n"), pod("a", "n", port(8000)), pod("b", "n", port(8000))],
+        ["sched-0/b: port 8000 of n was taken"],
+    ),
+    "a node of the affinity": ([node("n", "zone2"), pod("a", "n", WANTS)], []),
+    "a node outside of the affinity": (
+        [node("n", "zone3"), pod("a", "n", WANTS)],
+        ["sched-0/a must not be on n"],
+    ),
+    "the named node": (
+        [node(templates.NAMED_NODE), pod("a", templates.NAMED_NODE, PINNED)],
+        [],
+    ),
+    "another than the named node": (
+        [node("n"), pod("a", "n", PINNED)],
+        ["sched-0/a must not be on n"],
+    ),
+    "apart": ([node("n"), node("m"), pod("a", "n", APART), pod("b", "m", APART)], []),
+    "not apart": (
+        [node("n"), pod("a", "n", APART), pod("b", "n", APART)],
+        [f"sched-0/{name} is beside 1 pods that it must not be beside" for name in "ab"],
+    ),
+    "beside pods that the rule does not select": (
+        [
+            node("n"),
+            pod("a", "n", APART),
+            pod("c", "n"),
+            without_rule(pod("b", "n", APART, namespace="elsewhere")),
+        ],
+        [],
+    ),
+    "the first of its company": ([*ZONES, pod("a", "n", NEAR)], []),
+    "beside its company": ([*ZONES, pod("a", "n", NEAR), pod("b", "n", NEAR)], []),
+    "away from its company": (
+        [*ZONES, pod("a", "n", NEAR), pod("b", "m", NEAR)],
+        [f"sched-0/{name} is not beside any pod that it must be beside" for name in "ab"],
+    ),
+}
 
-    assert problems(node("n"), pod("a", "n", port, index=0), pod("b", "n", port, index=1)) == []
-    assert problems(node("n"), pod("a", "n", port, index=0), pod("b", "n", port, index=2)) == [
-        "sched-0/b: port 8000 of n was taken"
+
+@pytest.mark.parametrize(("objects", "want"), CASES.values(), ids=CASES)
+def test_a_placement_that_breaks_a_rule_is_a_problem(objects, want):
+    assert problems(*objects) == want
+
+
+def test_a_measured_pod_must_exist_and_have_a_node():
+    assert problems(node("n"), pod("a", ""), measured=("a", "b")) == [
+        "sched-0/a has no node",
+        "sched-0/b is gone",
     ]
+    assert problems(node("n"), measured="abcdefg")[3:] == ["... and 4 more like that"]
 
 
-def test_a_pod_must_be_on_a_node_that_it_wants():
-    wants = templates.node_affinity_pod()
-
-    assert problems(node("n", "zone2"), pod("a", "n", wants)) == []
-    assert problems(node("n", "zone3"), pod("a", "n", wants)) == ["sched-0/a must not be on n"]
-
-
-def test_a_pinned_pod_must_be_on_its_node():
-    pinned = templates.pinned_pod()
-
-    assert problems(node(templates.NAMED_NODE), pod("a", templates.NAMED_NODE, pinned)) == []
-    assert problems(node("n"), pod("a", "n", pinned)) == ["sched-0/a must not be on n"]
-
-
-def test_pods_that_stay_apart_must_not_share_a_domain():
-    apart = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True)
-
-    assert problems(node("n"), node("m"), pod("a", "n", apart), pod("b", "m", apart)) == []
-    assert problems(node("n"), pod("a", "n", apart), pod("b", "n", apart)) == [
-        "sched-0/a is beside 1 pods that it must not be beside",
-        "sched-0/b is beside 1 pods that it must not be beside",
-    ]
-
-
-def test_a_pod_may_share_a_domain_with_pods_of_which_its_rule_does_not_speak():
-    apart = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True)
-    elsewhere = pod("b", "n", apart, namespace="elsewhere")
-    del elsewhere["spec"]["affinity"]
-
-    assert problems(node("n"), pod("a", "n", apart), pod("c", "n"), elsewhere) == []
-
-
-def test_namespaces_are_found_by_their_labels():
+def test_namespaces_are_selected_by_their_labels():
     apart = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True, team=True)
     pods = [pod("a", "n", apart, namespace="one"), pod("b", "n", apart, namespace="two")]
 
-    def spaces(labels):
-        return [
-            {"metadata": {"name": "one", "labels": TEAM}},
-            {"metadata": {"name": "two", **labels}},
-        ]
+    def found(**labels):
+        one = {"metadata": {"name": "one", "labels": TEAM}}
+        return len(
+            problems(node("n"), *pods, namespaces=[one, {"metadata": {"name": "two", **labels}}])
+        )
 
-    assert len(problems(node("n"), *pods, namespaces=spaces({"labels": TEAM}))) == 2
-
-    del pods[1]["spec"]["affinity"]
-    assert len(problems(node("n"), *pods, namespaces=spaces({"labels": TEAM}))) == 1
-    assert problems(node("n"), *pods, namespaces=spaces({})) == []
-
-
-def test_a_pod_must_be_beside_its_company_unless_it_has_none():
-    near = pod_affinity_pod("podAffinity", "blue", ZONE, required=True)
-    nodes = [node("n", "zone1"), node("m", "zone2")]
-
-    assert problems(*nodes, pod("a", "n", near)) == []
-    assert problems(*nodes, pod("a", "n", near), pod("b", "n", near)) == []
-    assert problems(*nodes, pod("a", "n", near), pod("b", "m", near)) == [
-        "sched-0/a is not beside any pod that it must be beside",
-        "sched-0/b is not beside any pod that it must be beside",
-    ]
+    assert found(labels=TEAM) == 2
+    without_rule(pods[1])
+    assert (found(labels=TEAM), found()) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("count", "when", "want"),
-    [
-        (5, "DoNotSchedule", 0),
-        (6, "DoNotSchedule", 1),
-        (6, "ScheduleAnyway", 0),
-    ],
-    ids=["at most 5 apart", "6 apart", "6 apart where that is only a wish"],
+    [(5, "DoNotSchedule", 0), (6, "DoNotSchedule", 1), (6, "ScheduleAnyway", 0)],
 )
 def test_pods_must_be_spread_over_all_zones(count, when, want):
-    spread = templates.spread_pod(when)
-    pods = [pod(f"p{index}", "n", spread) for index in range(count)]
+    nodes = node("n", "moon-1"), node("m", "moon-2")
 
-    assert len(problems(node("n", "moon-1"), node("m", "moon-2"), *pods)) == want
+    assert len(problems(*nodes, *spread(count, when))) == want
 
 
-def test_a_node_takes_no_more_volumes_than_its_driver_says():
-    def with_volume(index):
-        made = pod(f"p{index}", "n")
-        claim = {"persistentVolumeClaim": {"claimName": f"c{index}"}}
-        made["spec"]["volumes"] = [{"name": "vol", **claim}]
-        return made
-
+def test_a_node_has_no_more_volumes_than_its_driver_allows():
     limit = templates.CSI_LIMIT
     driver = [templates.csi_node("n", limit)]
-    pods = [with_volume(index) for index in range(limit + 1)]
 
-    assert problems(node("n"), *pods[:limit], csi_nodes=driver) == []
-    assert problems(node("n"), *pods, csi_nodes=driver) == ["n has 40 volumes of at most 39"]
+    assert problems(node("n"), *with_volumes(limit), csi_nodes=driver) == []
+    assert problems(node("n"), *with_volumes(limit + 1), csi_nodes=driver) == [
+        "n has 40 volumes of at most 39"
+    ]
 
 
 def claim(name, *devices, pool="n", uid="u-p"):

@@ -70,14 +70,6 @@ def test_a_control_plane_lives_survives_faults_and_leaves_nothing():
     assert not cluster.folder.exists()
 
 
-def test_without_controllers_and_kwok_nodes_and_pods_can_still_be_created():
-    with ControlPlane(Settings(controllers=False, kwok=False)) as cluster:
-        (node,) = cluster.create_nodes(1)
-
-        assert cluster.api.get(f"/api/v1/nodes/{node}")["spec"] == {}
-        assert cluster.api.post(PODS, bound_pod("a", node))["status"]["phase"] == "Pending"
-
-
 def test_a_component_that_does_not_start_is_named_with_its_log_and_all_is_cleaned_up():
     cluster = ControlPlane(Settings(flags={"kube-apiserver": {"nonsense": "1"}}))
 

@@ -1,72 +1,15 @@
-"""What nodes are made from, as far as it needs no root: files, archives, names, reasons."""
+"""What is removed from a machine, and what is not, as far as that needs no root."""
 
-import hashlib
-import io
-import json
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
-import yaml
 
-from deploy.tools.kind import cluster as kind
-from deploy.tools.nodes import cgroups, configs, images, leftovers, machine, networking
+from deploy.tools.nodes import cgroups, images, leftovers, machine
 from deploy.tools.nodes.cluster import ClusterError, NodeCluster
-from deploy.tools.nodes.configs import Node
-
-NODE = Node("worker-2", 2, Path("/disk"), "run/worker-2", Path("/plugins"))
-
-
-def test_every_node_has_addresses_of_its_own():
-    bridge = json.loads(configs.network(NODE))["plugins"][0]
-    kubelet = yaml.safe_load(configs.kubelet(NODE, Path("/ca.crt")))
-
-    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.98.130.0/24"}]]
-    assert kubelet["address"] == networking.address(2) == "10.98.0.12"
-    assert kubelet["cgroupRoot"] == "/run/worker-2"
-
-
-def test_only_the_api_server_may_talk_to_a_kubelet():
-    kubelet = yaml.safe_load(configs.kubelet(NODE, Path("/ca.crt")))
-
-    assert kubelet["authentication"]["anonymous"] == {"enabled": False}
-    assert kubelet["authentication"]["x509"] == {"clientCAFile": "/ca.crt"}
-    assert kubelet["authorization"] == {"mode": "Webhook"}
-
-
-def test_nodes_reach_the_pods_of_each_other():
-    routes = [
-        command[3:] for command in networking.inside(1, 3) if command[:3] == ("ip", "route", "add")
-    ]
-
-    assert ("10.98.130.0/24", "via", "10.98.0.12") in routes
-    assert ("10.98.131.0/24", "via", "10.98.0.13") in routes
-    assert ("10.98.129.0/24", "via", "10.98.0.11") not in routes
-
-
-def test_the_image_of_workloads_is_one_that_can_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "busybox").write_bytes(b"program")
-    (tmp_path / "busybox").chmod(0o755)
-    monkeypatch.setattr(images, "FOLDER", tmp_path / "made")
-    monkeypatch.setattr(machine, "search_path", lambda: str(tmp_path))
-
-    with tarfile.open(images.workload_archive()) as archive:
-        files = {each.name: archive.extractfile(each).read() for each in archive}
-
-    (manifest,) = json.loads(files["manifest.json"])
-    config = json.loads(files[manifest["Config"]])
-    layer = files[manifest["Layers"][0]]
-    assert manifest["RepoTags"] == [images.WORKLOAD]
-    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
-    assert config["config"]["User"] == "65532:65532"
-    with tarfile.open(fileobj=io.BytesIO(layer)) as tree:
-        assert tree.extractfile("bin/busybox").read() == b"program"
 
 
 def test_a_process_is_known_by_its_number_and_start():
@@ -166,47 +109,3 @@ def test_a_machine_without_what_nodes_need_says_what(monkeypatch: pytest.MonkeyP
         NodeCluster([])
     with pytest.raises(OSError, match=r"only root|no apt-get"):
         machine.install({})
-
-
-def test_packages_are_installed_for_missing_programs_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    asked: list[list[str]] = []
-    monkeypatch.setattr(machine, "search_path", lambda: str(tmp_path))
-    monkeypatch.setattr(machine, "CNI_FOLDERS", (tmp_path,))
-    monkeypatch.setattr(machine, "_apt", asked.append)
-    for name in (*machine.PACKAGES, *machine.CNI_PLUGINS, "prometheus"):
-        (tmp_path / name).touch(mode=0o755)
-
-    machine.install({"prometheus": "prometheus"})
-    (tmp_path / "runc").unlink()
-    (tmp_path / machine.CNI_PLUGINS[0]).unlink()
-    machine.install({"prometheus": "prometheus", "buildah": "buildah"})
-
-    assert asked == [["buildah", machine.CNI_PACKAGE, "runc"]]
-
-
-def test_a_cluster_of_kind_has_two_nodes_for_pods():
-    config = yaml.safe_load(kind.CONFIG.read_text())
-
-    assert config["apiVersion"] == "kind.x-k8s.io/v1alpha4"
-    assert [node["role"] for node in config["nodes"]] == ["control-plane", "worker", "worker"]
-
-
-def test_the_images_are_loaded_into_the_cluster_that_was_made():
-    made, *loaded = kind.commands(Path("/k"), [Path("/a.tar"), Path("/b.tar")], "kindest/node:v1")
-
-    assert made[:3] == ["kind", "create", "cluster"]
-    assert {"--kubeconfig=/k", "--image=kindest/node:v1", f"--name={kind.NAME}"} <= set(made)
-    assert loaded == [
-        ["kind", "load", "image-archive", archive, f"--name={kind.NAME}"]
-        for archive in ("/a.tar", "/b.tar")
-    ]
-
-
-def test_without_docker_it_is_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-
-    assert kind.problems() == ["kind is not on PATH", "docker is not on PATH"]
-    with pytest.raises(kind.KindError, match="docker is not on PATH"):
-        kind.KindCluster([])

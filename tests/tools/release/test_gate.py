@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deploy.tools.release import gate, scan, start
-from deploy.tools.release.commands import Answer, ReleaseError
+from deploy.tools.release.commands import ReleaseError
 
 REVISION = "a" * 40
 RUN = {
@@ -98,8 +98,3 @@ def test_an_image_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(ReleaseError, match=r"the image for linux/arm64 is not 0\.1\.0: "):
         start.start("image", "0.1.0", "linux/arm64")
-
-
-def test_the_problem_of_a_program_is_its_last_line():
-    assert Answer(1, "", "a\nb\n").problem == "b"
-    assert Answer(7, "", "").problem == "exit code 7"

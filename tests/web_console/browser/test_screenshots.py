@@ -78,20 +78,6 @@ def show(page: Page, name: str) -> None:
         page.find(".candidates")
 
 
-@pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize("size", [(1440, 900), (1024, 700), (900, 700)], ids=str)
-def test_a_view_fits_the_width_of_the_window(page: Page, name: str, size: tuple[int, int]):
-    page.size(*size)
-    show(page, name)
-
-    wider = page.script(
-        "return [...document.querySelectorAll('#app, #app > *, main > *, .panel, .panel-body')]"
-        ".filter((each) => each.scrollWidth > each.clientWidth + 1)"
-        ".map((each) => `${each.tagName} ${each.className} ${each.scrollWidth}`)"
-    )
-    assert wider == []
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_of_each_view(page: Page, name: str, tmp_path: Path):
     page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})

@@ -90,25 +90,3 @@ def test_after_a_restart_one_message_says_to_enter_the_new_key(page: Page, threa
     page.sees("was started again, with a new key", "main")
     type_key(page, page.console.server.key)
     page.find("#connection.tone-good")
-
-
-def test_when_the_server_has_ended_the_page_says_how_to_start_it(page: Page):
-    sign_in(page)
-
-    page.console.stop_server()
-
-    page.sees("start it again and open the address that it prints", "#problems")
-    assert len(page.all("#problems .banner")) == 1
-    page.driver.get("about:blank")
-
-
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_the_form_follows_the_system_and_is_legible(page: Page, scheme: str):
-    page.prefer(scheme)
-    page.driver.get(page.console.server.url)
-
-    ground, text = page.script(
-        "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
-    )
-    assert (ground == "rgb(15, 18, 22)") == (scheme == "dark")
-    assert ground != text

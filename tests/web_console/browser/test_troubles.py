@@ -48,21 +48,6 @@ def test_the_next_attempt_is_announced_and_can_be_made_at_once(page: Page):
     page.wait(lambda: not page.all(".banner"))
 
 
-def test_attempts_become_rare_while_the_api_fails(page: Page):
-    page.open("policies")
-    page.console.stand_in.switches.failures["/api/v1/policies"] = 503
-    page.console.stand_in.switches.break_watches = True
-    page.console.tick()
-
-    waits = page.wait(lambda: page.module("health", "[1, 2, 3, 6, 20].map((n) => m.backoff(n))"))
-
-    page.sees("not synced: pods", "#problems")
-    assert all(
-        0.8 * want <= got / 1000 <= 1.2 * want
-        for got, want in zip(waits, (1, 2, 4, 30, 30), strict=True)
-    )
-
-
 def test_a_watch_that_is_too_old_is_listed_again(page: Page):
     page.open("cluster")
     page.find(BARS)
@@ -95,26 +80,6 @@ def test_a_user_without_rights_is_told_the_missing_rule(page: Page):
         "#problems",
     )
     assert len(page.all(".banner")) == 1
-
-
-def test_the_rule_has_the_path_that_the_refusal_names(page: Page):
-    rule = page.module(
-        "head",
-        "m.MissingRule({verb: 'get', paths: ['/preemptive-scheduler/api/v1/pods/prod/api-0']})"
-        ".find((part) => part.type === 'pre').props.children",
-    )
-
-    assert rule == '- nonResourceURLs: ["/preemptive-scheduler/api/v1/pods/*"]\n  verbs: ["get"]'
-
-
-def test_a_plan_that_is_forbidden_names_the_rule(page: Page):
-    page.console.stand_in.switches.failures["/api/v1/plan"] = 403
-    page.open("what-if")
-
-    page.find("#drain").send_keys("node-0001")
-    page.click("What would happen?")
-
-    page.sees('verbs: ["post"]', ".failure")
 
 
 def test_pods_that_the_user_may_not_get_are_counted_and_not_named(page: Page):
@@ -157,25 +122,6 @@ def test_the_end_of_a_session_is_the_only_problem_that_is_shown(page: Page):
 
     page.sees("You are not signed in", "#problems")
     page.wait(lambda: len(page.all("#problems .banner")) == 1)
-
-
-def test_a_cluster_without_nodes_is_not_blamed_on_the_filter(page: Page):
-    page.open("cluster?by=none")
-
-    def remove() -> None:
-        for name in list(page.console.stand_in.world.nodes):
-            page.console.stand_in.world.remove_node(name)
-        page.console.stand_in.wake()
-
-    page.console.call(remove)
-
-    page.sees("The cluster has none.")
-
-
-def test_an_unknown_view_is_the_cluster(page: Page):
-    page.open("nonsense/%E0%A4%A")
-
-    page.find(BARS)
 
 
 def test_names_and_messages_never_become_elements(

@@ -17,22 +17,6 @@ TEXTS = ("--text", "--muted", "--accent", "--good", "--warn", "--danger")
 GROUNDS = ("--ground", "--surface", "--raised", "--hover")
 
 
-def test_each_view_has_a_key(page: Page):
-    views = ("Cluster", "Waiting", "Preemptions", "Policies", "What if")
-    for number, view in enumerate(views, start=1):
-        page.press(str(number))
-        page.wait(lambda view=view: page.text_now("nav a[aria-current]").startswith(view))
-
-
-def test_the_help_lists_the_shortcuts_of_the_view(page: Page):
-    page.open("waiting")
-    page.press("?")
-
-    page.sees("Filter pods", "dialog[open]")
-    page.press(Keys.ESCAPE)
-    page.wait(lambda: not page.all("dialog[open]"))
-
-
 def test_what_is_typed_in_a_field_is_no_shortcut(page: Page):
     page.open("cluster")
     # The view has its shortcuts when it has asked for the nodes.
@@ -91,20 +75,6 @@ def test_nodes_are_reached_with_arrow_keys(page: Page):
     page.sees("node-00", ".panel h2")
 
 
-def test_the_theme_is_that_of_the_system_until_it_is_switched(page: Page):
-    def ground() -> str:
-        return str(page.script("return getComputedStyle(document.body).backgroundColor"))
-
-    dark = ground()
-    page.prefer("light")
-    page.wait(lambda: ground() != dark)
-    page.press("t")
-    page.wait(lambda: ground() == dark)
-    page.open("cluster")
-
-    assert ground() == dark
-
-
 @pytest.mark.parametrize("theme", THEMES)
 def test_text_has_a_contrast_of_four_and_a_half_on_every_ground(page: Page, theme: str):
     page.prefer(theme)
@@ -123,42 +93,6 @@ def test_text_has_a_contrast_of_four_and_a_half_on_every_ground(page: Page, them
         if contrast(one, other) < 4.5
     ]
     assert low == []
-
-
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("levels", [1, 2, 3, 4, 5, 6])
-def test_colours_of_priorities_are_in_the_order_of_their_lightness(
-    page: Page, theme: str, levels: int
-):
-    priorities = list(range(0, 1000 * levels, 1000))
-    colours = page.module(
-        "palette",
-        f"m.makeScale({priorities}).levels.map((level) => m.colour(level, '{theme}'))",
-    )
-    ground = {"dark": "#0f1216", "light": "#f6f7f9"}[theme]
-
-    light = [luminance(colour) for colour in colours]
-    assert len(set(colours)) == levels
-    assert light == sorted(light, reverse=theme == "dark")
-    assert min(contrast(colour, ground) for colour in colours) >= 2.6
-
-
-def test_many_priorities_share_six_levels_in_order(page: Page):
-    labels = page.module(
-        "palette", "m.makeScale([...Array(20).keys(), 2000000000]).levels.map((each) => each.label)"
-    )
-
-    assert labels == ["system", "16 to 19", "13 to 15", "10 to 12", "6 to 9", "3 to 5", "0 to 2"]
-
-
-def test_patterns_repeat_the_colours(page: Page):
-    page.open("cluster")
-    page.find(".bars canvas[data-nodes='12']")
-    plain = page.find(".bars canvas").screenshot_as_base64
-
-    page.press("p")
-
-    page.wait(lambda: page.find(".bars canvas").screenshot_as_base64 != plain)
 
 
 def luminance(colour: str) -> float:

@@ -1,7 +1,5 @@
 """Each view of the console shows what the API says, in a real browser."""
 
-import json
-
 import pytest
 
 from scheduler.model import times
@@ -19,19 +17,6 @@ def bars(page: Page) -> int:
     return int(page.find(CANVAS).get_attribute("data-nodes") or 0)
 
 
-def test_the_head_of_each_view_has_the_figures(page: Page):
-    world = page.console.stand_in.world
-    page.sees(str(len(world.nodes)), ".figures dd")
-    figures = dict(
-        zip(page.texts(".figures dt"), page.texts(".figures dd"), strict=True),
-    )
-
-    assert figures["Nodes"] == str(len(world.nodes))
-    assert figures["Waiting"].splitlines()[0].startswith("14")
-    assert figures["Victims"] == "977 12 wasted"
-    assert page.text("#connection") == "live"
-
-
 def test_every_node_is_a_bar_in_a_group_of_its_zone(page: Page):
     page.open("cluster")
 
@@ -39,19 +24,6 @@ def test_every_node_is_a_bar_in_a_group_of_its_zone(page: Page):
     assert page.find("#group-by").get_property("value") == "topology.kubernetes.io/zone"
     assert page.text("#totals").startswith("12 nodes, ")
     assert page.script("return document.querySelectorAll('.legend button').length") == 5
-
-
-def test_nodes_are_grouped_by_any_label_or_not_at_all(page: Page):
-    page.open("cluster?by=none")
-    page.wait(lambda: bars(page) == 12)
-    ungrouped = page.find(CANVAS).screenshot_as_base64
-
-    labels = [each.get_property("value") for each in page.all("#group-by option")]
-    chosen = next(each for each in labels if "zone" not in each and each != "none")
-    page.find(f"#group-by option[value='{chosen}']").click()
-
-    page.wait(lambda: page.find(CANVAS).screenshot_as_base64 != ungrouped)
-    assert bars(page) == 12
 
 
 def test_the_filter_keeps_only_matching_nodes(page: Page):
@@ -130,14 +102,6 @@ def test_waiting_pods_are_chosen_by_phase_and_by_reason(page: Page):
     page.wait(lambda: set(page.texts("td.reason")) == {"Insufficient cpu"})
 
 
-def test_waiting_pods_are_grouped_by_reason(page: Page):
-    page.open("waiting")
-
-    page.click("Reason", ".choice button")
-
-    page.sees("Insufficient memory", "tr.group")
-
-
 def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
     page.open("waiting/prod/api-0")
 
@@ -158,67 +122,6 @@ def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
     page.sees("12 of 12 nodes")
     page.find("#filter").send_keys("insufficient memory")
     page.misses("12 of 12 nodes")
-
-
-def test_the_page_of_a_pod_counts_groups_of_nodes_by_plugin(page: Page):
-    page.open("waiting/prod/api-0")
-    page.sees("Node results")
-
-    page.click("Each node")
-
-    page.wait(lambda: len(page.texts(".matrix tbody tr")) == 3)
-    assert page.texts(".matrix td:first-child") == ["eu-1a", "eu-1b", "eu-1c"]
-    assert page.texts(".matrix td:nth-child(2)") == ["4", "4", "4"]
-    page.find("#group-by option[value='none']").click()
-    page.wait(lambda: page.texts(".matrix td:first-child") == ["all nodes"])
-    nodes, fit, *rejected = (int(text) for text in page.texts(".matrix td.number"))
-    assert (nodes, fit + sum(rejected)) == (12, 12)
-
-
-def test_a_preemption_that_is_only_possible_has_no_outcome(page: Page):
-    page.open("waiting/prod/api-0")
-
-    page.sees("node-0001 would be chosen")
-    assert "What became of it" not in page.text("main")
-    assert "Disruption budget" in page.text("main")
-
-
-def test_a_priority_has_the_same_colour_whichever_view_is_opened_first(page: Page):
-    def colour(selector: str) -> str:
-        return page.find(selector).value_of_css_property("background-color")
-
-    page.open("cluster")
-    page.wait(lambda: "100,000" in page.text(".legend"))
-    legend = {
-        each.text: each.find_element("css selector", ".swatch").value_of_css_property(
-            "background-color"
-        )
-        for each in page.all(".legend button")
-    }
-
-    page.open("waiting/prod/api-0")
-
-    page.wait(lambda: colour(".facts .swatch") == legend["100,000"])
-
-
-@pytest.mark.parametrize(
-    ("cost", "want"),
-    [
-        ({"cpu": 9_000, "memory": 18 * 2**30}, ["9 cpu·s", "18 GiB·s"]),
-        ({"cpu": 7_200_000, "pods": 90}, ["2 cpu·h", "1m 30s of pod time"]),
-        ({}, []),
-    ],
-)
-def test_a_cost_has_the_unit_in_which_it_is_not_zero(
-    page: Page, cost: dict[str, int], want: list[str]
-):
-    assert page.module("format", f"m.cost({json.dumps(cost)})") == want
-
-
-def test_a_pod_that_waits_no_more_is_said_to(page: Page):
-    page.open("waiting/prod/unknown")
-
-    page.sees("It is no longer pending")
 
 
 def test_preemptions_are_listed_with_wasted_victims_marked(page: Page):
@@ -303,15 +206,6 @@ def test_a_plan_shows_nodes_victims_and_displaced_pods(page: Page):
     page.sees("batch/train-1-0", ".answer")
     assert "chosen" in page.text(".candidates")
     assert page.console.stand_in.requests[-1] == "POST /api/v1/plan"
-
-
-def test_text_that_is_no_yaml_is_refused_with_its_line(page: Page):
-    page.open("what-if")
-
-    fill(page, "kind: Pod\n  metadata: {")
-
-    page.sees("Line 2, column", ".failure")
-    assert "POST /api/v1/plan" not in page.console.stand_in.requests
 
 
 def test_a_plan_that_is_refused_says_why(page: Page):
