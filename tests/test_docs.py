@@ -37,7 +37,7 @@ ALERTS = yaml.safe_load(
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(DOCS.rglob("*.md")),
-    ROOT / "scheduler" / "README.md",
+    *sorted((ROOT / "scheduler").rglob("README.md")),
     *sorted(ROOT.glob("charts/*/README.md")),
 ]
 

@@ -340,9 +340,47 @@ _ARCHITECTURE: Final = Diagram(
     ),
 )  # fmt: skip
 
+_SERVING: Final = Diagram(
+    title="What serves people",
+    size=(1060, 520),
+    boxes=(
+        Box("kubectl preemptive", 20, 56, 176, 62, ("why, preemptions,", "plan, top"), "outside"),
+        Box("browser", 20, 170, 176, 46, ("the page of the console",), "outside"),
+        Box("Prometheus, kubelet", 20, 290, 176, 62, ("metrics,", "health checks"), "outside"),
+        Box("web_console", 240, 162, 150, 62, ("a server on the", "user's machine")),
+        Box("the serving thread", 440, 20, 260, 360, kind="area"),
+        Box("observe/server", 480, 64, 200, 62, ("accepts, limits,", "authenticates, responds")),
+        Box("observe/pages/health", 480, 170, 200, 46, ("reads single values",)),
+        Box("service/what_if", 480, 300, 200, 46, ("a queue of questions",)),
+        Box("the scheduler's loop", 800, 20, 240, 360, kind="area"),
+        Box("service/page_access", 820, 56, 200, 46, ("authorizes the caller",)),
+        Box("observe/api", 820, 116, 200, 62, ("documents of /api/v1,", "history of decisions")),
+        Box("observe/pages, metrics", 820, 192, 200, 46, ("/debug, /metrics",)),
+        Box("core/machine", 820, 252, 200, 46, ("pages only read it",)),
+        Box("service/recording", 820, 312, 200, 46, ("when a segment begins",)),
+        Box("what-if process", 480, 430, 200, 62, ("sim: a machine on a", "cluster in memory")),
+        Box("writing thread", 800, 430, 140, 62, ("observe/recorder",)),
+        Box("files", 976, 430, 64, 62, (), "outside"),
+    ),
+    arrows=(
+        Arrow(((196, 87), (478, 87)), "port-forward through the API server", (316, 79)),
+        Arrow(((196, 193), (238, 193)), "HTTP", (217, 186)),
+        Arrow(((315, 162), (315, 108), (478, 108)), "port-forward", (378, 124)),
+        Arrow(((196, 321), (420, 321), (420, 118), (478, 118)), "HTTPS to the pod", (308, 314)),
+        Arrow(((680, 95), (798, 95)), "page_runner", (749, 87)),
+        Arrow(((600, 126), (600, 168)), "/healthz, /readyz", (607, 152), left=True),
+        Arrow(((510, 126), (510, 140), (462, 140), (462, 323), (478, 323)), "plan", (480, 262)),
+        Arrow(((800, 323), (682, 323)), "parts of the state", (745, 315)),
+        Arrow(((580, 346), (580, 428)), "state and question", (587, 408), left=True),
+        Arrow(((870, 358), (870, 428)), "lines", (878, 408), left=True),
+        Arrow(((940, 461), (974, 461)), "", (0, 0)),
+    ),
+)  # fmt: skip
+
 #: By file name.
 DIAGRAMS: Final[Mapping[str, Diagram]] = {
     "architecture.svg": _ARCHITECTURE,
+    "serving.svg": _SERVING,
     "pod-phases.svg": _checked(_POD, pod_phases.TABLE),
     "preemption-phases.svg": _checked(_PREEMPTION, preemption_phases.TABLE),
 }
