@@ -110,34 +110,34 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what would happen; return the exit code."""
     from scheduler.plugins import registry
     from scheduler.queue.backoff_duration import PodBackoff
-    from scheduler.sim.planner import Planner, PlanOptions
+    from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 
     prepared = _prepared(arguments)
     if prepared is None:
         return 2
     settings, objects, ask = prepared
     with ask as asked:
-        options = PlanOptions(
+        options = WhatIfOptions(
             arguments.scheduler_name,
             explain=arguments.explain,
             ask=asked,
             now=_now(arguments, objects),
         )
         backoff = _backoff(settings, PodBackoff)
-        planner = Planner(objects, registry.profiles(settings), backoff, options)
+        cluster = WhatIfCluster(objects, registry.profiles(settings), backoff, options)
         for node in arguments.drain:
-            planner.drain(node)
-        attempts = list(planner.attempts())
+            cluster.drain(node)
+        attempts = list(cluster.attempts())
         if arguments.settle:
-            attempts += planner.settle()
-    allocated = planner.allocations
+            attempts += cluster.settle()
+    allocated = cluster.allocations
     results = [
         _result(attempt, allocated.get(attempt.pod.uid, {}), explain=arguments.explain)
         for attempt in attempts
     ]
     answer: dict[str, Any] = {"results": results}
     if arguments.settle:
-        answer["final"] = planner.final()
+        answer["final"] = cluster.final()
     _print(answer, arguments.output)
     return 0
 

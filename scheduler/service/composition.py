@@ -48,7 +48,7 @@ from scheduler.service.options import ProcessOptions
 from scheduler.service.recording import Recording
 from scheduler.service.release_finder import ReleaseFinder
 from scheduler.service.release_watch import ReleaseWatch
-from scheduler.service.serving import Parts, Serving
+from scheduler.service.serving import Serving
 from scheduler.service.telemetry import (
     ApiTelemetry,
     Telemetry,
@@ -167,19 +167,17 @@ class Composition:
             options, unlimited, api_telemetry.authorization_unavailable
         )
         self.serving = Serving(
-            Parts(
-                options=options,
-                clock=clock,
-                machine=self.machine,
-                history=self.history,
-                metrics=self._metrics,
-                elector=self.elector,
-                informers=self.informers,
-                policies=self.policies,
-                stopping=self.stopping,
-                report=self.log.warning,
-                recording=surroundings.recording,
-            )
+            options=options,
+            clock=clock,
+            machine=self.machine,
+            history=self.history,
+            metrics=self._metrics,
+            elector=self.elector,
+            informers=self.informers,
+            policies=self.policies,
+            stopping=self.stopping,
+            report=self.log.warning,
+            recording=surroundings.recording,
         )
         provide(self._metrics, self.machine, self.informers, self.policies, self.writer, logs)
         age_gauges.provide(self._metrics, self.machine, clock.now)

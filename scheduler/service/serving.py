@@ -8,7 +8,7 @@ import asyncio
 import importlib
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from structlog.typing import FilteringBoundLogger
@@ -17,7 +17,7 @@ from scheduler.core.machine import Machine
 from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.informer import Informer, WatchHealth
-from scheduler.observe.api.api import Api, ApiParts
+from scheduler.observe.api.api import Api
 from scheduler.observe.api.history import History
 from scheduler.observe.api.requests import ApiPage, ApiRequest, Stream
 from scheduler.observe.metrics.metrics import Metrics
@@ -35,7 +35,7 @@ from scheduler.service.what_if import WhatIf
 if TYPE_CHECKING:
     from scheduler.observe.server.web import Web
 
-__all__ = ["Parts", "Serving", "web"]
+__all__ = ["Serving", "web"]
 
 #: How long beyond its duration a lease may go without a renewal before the health check fails.
 #: Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options, NewLeaderHealthzAdaptor.
@@ -44,9 +44,9 @@ _TOLERATED_SECONDS: Final = 20.0
 RECORDING: Final = "/api/v1/recording"
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of the process that pages and checks read."""
+@dataclass(eq=False)
+class Serving:
+    """The pages and checks of one process, with the parts of it that they read."""
 
     options: ProcessOptions
     clock: Clock
@@ -63,33 +63,28 @@ class Parts:
     report: Callable[..., object] = lambda _event, **_fields: None
     #: The flight recorder; `None` where it is off.
     recording: Recording | None = None
+    #: Whether the process leads, as far as it knows.
+    leads: bool = field(default=False, init=False)
 
-
-class Serving:
-    """The pages and checks of one process."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._started = parts.clock.now()
+    def __post_init__(self) -> None:
+        """Compose the pages."""
+        self._started = self.clock.now()
         #: Updated by the scheduler's loop.
-        self.pulse = Heartbeat(parts.clock.now)
-        #: Whether the process leads, as far as it knows.
-        self.leads = False
+        self.pulse = Heartbeat(self.clock.now)
         self.pages = self._all_pages()
 
     def _all_pages(self) -> Routes:
-        parts = self._parts
         election: dict[str, Check] = (
-            {} if parts.elector is None else {"leaderElection": self._not_renewed}
+            {} if self.elector is None else {"leaderElection": self._not_renewed}
         )
         return Routes(
-            metrics=parts.metrics.exposition,
-            configz=lambda: config_pages.configz(parts.options.settings),
-            flagz=lambda: config_pages.flagz(parts.options.flags),
+            metrics=self.metrics.exposition,
+            configz=lambda: config_pages.configz(self.options.settings),
+            flagz=lambda: config_pages.flagz(self.options.flags),
             statusz=lambda: config_pages.statusz(
-                parts.machine, parts.elector, self._started, parts.clock.now(), self.pages.paths
+                self.machine, self.elector, self._started, self.clock.now(), self.pages.paths
             ),
-            debug=Debug(parts.machine, parts.clock.now).pages(),
+            debug=Debug(self.machine, self.clock.now).pages(),
             api=self._api(),
             plan=self._plan(),
             healthz={**election, "loop": self.pulse.stuck},
@@ -105,31 +100,26 @@ class Serving:
 
     def _plan(self) -> WhatIf:
         """Return what answers `what if`: it has the state as it is when it asks for it."""
-        parts, options = self._parts, self._parts.options
+        options = self.options
         return WhatIf(
             lambda: what_if_feed.parts(
-                parts.machine, options.settings, parts.clock.now, evict_only=options.evict_only
+                self.machine, options.settings, self.clock.now, evict_only=options.evict_only
             ),
-            parts.report,
+            self.report,
             self._unsynced,
         )
 
     def _api(self) -> dict[str, ApiPage]:
         """Return the documents of `/api/v1`; other pages below that path belong here, too."""
-        parts = self._parts
         documents = Api(
-            ApiParts(
-                machine=parts.machine,
-                history=parts.history,
-                now=parts.clock.now,
-                leads=lambda: parts.elector is None or parts.elector.is_leader,
-                policies=parts.policies.states,
-                instance=socket.gethostname(),
-                profiles=tuple(
-                    profile.scheduler_name for profile in parts.options.settings.profiles
-                ),
-                started=self._started,
-            )
+            machine=self.machine,
+            history=self.history,
+            now=self.clock.now,
+            leads=lambda: self.elector is None or self.elector.is_leader,
+            policies=self.policies.states,
+            instance=socket.gethostname(),
+            profiles=tuple(profile.scheduler_name for profile in self.options.settings.profiles),
+            started=self._started,
         )
         return {**documents.pages(), RECORDING: self._recording}
 
@@ -141,13 +131,12 @@ class Serving:
             LookupError: There is none.
             ValueError: The query is malformed.
         """
-        if self._parts.recording is None:
+        if self.recording is None:
             raise LookupError("the flight recorder is off; see --recording-dir")
-        return await self._parts.recording.page(request)
+        return await self.recording.page(request)
 
     def _health(self) -> list[WatchHealth]:
-        parts = self._parts
-        return [*(informer.health() for informer in parts.informers), parts.policies.health()]
+        return [*(informer.health() for informer in self.informers), self.policies.health()]
 
     def is_ready(self) -> bool:
         """Return whether `/readyz` succeeds."""
@@ -170,7 +159,7 @@ class Serving:
         return "; ".join(problems) or None
 
     def _shutdown(self) -> str | None:
-        return "shutting down" if self._parts.stopping.is_set() else None
+        return "shutting down" if self.stopping.is_set() else None
 
     def _not_renewed(self) -> str | None:
         """Return the problem where the lease could not be renewed for too long.
@@ -178,7 +167,7 @@ class Serving:
         While its loop runs, a process that loses the lease ends. So the age of the loop's pulse is
         checked.
         """
-        election = self._parts.options.settings.leader_election
+        election = self.options.settings.leader_election
         patience = election.lease_duration_seconds + _TOLERATED_SECONDS
         if not self.leads or self.pulse.age <= patience:
             return None

@@ -27,7 +27,7 @@ from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import snapshot
 from scheduler.sim.manifests import Manifests, keep
-from scheduler.sim.simulation import State
+from scheduler.sim.what_if_cluster import State
 from scheduler.state.preemption import ledger_codec
 from scheduler.state.preemption.ledger_codec import Written
 

@@ -157,8 +157,8 @@ class CounterfactualReplay:
         else:
             expected = awaited(machine)
             expected.subtract(map(effect_key, effects))
-            self.diverged = DivergedHistory(machine, expected, self._names)
-            self.diverged.carry_out(effects, at)
+            self.diverged = DivergedHistory(machine, at, expected, self._names)
+            self.diverged.carry_out(effects)
 
     def _is_replaced(self, event: Event) -> bool:
         """Return whether an event is about a policy that was replaced, or a write of the ledger."""

@@ -8,8 +8,8 @@ certain, and no simulation could know them: pods that replace victims are still 
 their victims may keep running, and a pod that is pending here may have finished in the recording.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,19 +17,17 @@ from msgspec.structs import replace
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.parts import effect_key
 from scheduler.model import times
-from scheduler.model.api import pod_changes
 from scheduler.model.api.objects import DISRUPTION_TARGET, Pod
 from scheduler.model.decisions import Attempt
 from scheduler.model.effects import (
-    Bind,
+    Ask,
     BindClaims,
     BindVolumes,
-    ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
-    Nominate,
-    PodRef,
-    SetCondition,
+    ReleaseClaims,
 )
 from scheduler.model.events import (
     Answered,
@@ -45,6 +43,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.plan_record import CONDITION
 from scheduler.model.times import Seconds
+from scheduler.sim.virtual_cluster import VirtualCluster
 
 __all__ = ["DivergedHistory"]
 
@@ -54,11 +53,12 @@ TERMINATES_AFTER: Final[Seconds] = 2.0
 _MOST_DECISIONS: Final = 100_000
 
 
-class DivergedHistory:
+class DivergedHistory(VirtualCluster):
     """Goes on from the state of a machine, with what others did in a recording.
 
     Args:
         machine: The machine.
+        now: When the histories diverge.
         awaited: Effects whose outcomes are yet to come in the recording (`parts.awaited`).
         policies: Names of policies whose recorded states are ignored.
     """
@@ -66,39 +66,29 @@ class DivergedHistory:
     def __init__(
         self,
         machine: Machine,
+        now: Seconds,
         awaited: Counter[tuple[str, str]],
         policies: frozenset[str],
     ) -> None:
-        self._machine = machine
+        super().__init__(machine, now, TERMINATES_AFTER)
         self._awaited = awaited
         self._policies = policies
         cluster = machine.cluster
-        self._pods: dict[str, Pod] = {pod.uid: pod for pod in cluster.pods}
-        self._pods |= {
-            queued.uid: queued.pod for queued in machine.queue if queued.uid not in self._pods
+        self.pods |= {pod.uid: pod for pod in cluster.pods}
+        self.pods |= {
+            queued.uid: queued.pod for queued in machine.queue if queued.uid not in self.pods
         }
         #: Victims of both histories, of this one alone, and of the recorded one alone, by uid.
         self._common_victims = cluster.evicting_uids()
         self._victims: set[str] = set()
         self._spared: set[str] = set()
-        #: When victims are gone, in time order.
-        self._ends: deque[tuple[Seconds, str]] = deque()
         #: When pods were bound here.
         self._bound_at: dict[str, Seconds] = {}
-        self._events: deque[Event] = deque()
 
     @property
     def victims(self) -> frozenset[str]:
         """The uids of the pods that were evicted in this history alone."""
         return frozenset(self._victims)
-
-    def carry_out(self, effects: Iterable[Effect], now: Seconds) -> None:
-        """Carry effects out, and those that follow from them."""
-        for effect in effects:
-            self._carry_out(effect, now)
-        while self._events:
-            for effect in self._machine.observe(self._events.popleft(), now).effects:
-                self._carry_out(effect, now)
 
     def go_on(self, event: Event | None, now: Seconds) -> Iterator[Attempt]:
         """Let time pass and perhaps an event happen, then yield all decisions that follow.
@@ -107,25 +97,15 @@ class DivergedHistory:
             event: What was recorded; `None` if only time passed.
             now: When.
         """
-        while self._ends and self._ends[0][0] <= now:
-            at, uid = self._ends.popleft()
-            pod = self._pods.pop(uid, None)
-            if pod is not None:
-                self._observe(PodGone(pod.key, uid), at)
-        self._machine.flush(now)
-        self.carry_out(self._machine.flushed_effects(), now)
+        self.advance(now)
         seen = None if event is None else self._as_seen_here(event)
         if seen is not None:
-            self._observe(seen, now)
+            self.observe(seen)
         for _ in range(_MOST_DECISIONS):
-            attempt = self._machine.step(now) if self._machine.ready() else None
+            attempt = self.step() if self.machine.ready() else None
             if attempt is None:
                 return
-            self.carry_out(attempt.effects, now)
             yield attempt
-
-    def _observe(self, event: Event, now: Seconds) -> None:
-        self.carry_out(self._machine.observe(event, now).effects, now)
 
     # What was recorded ----------------------------------------------------------------------------
 
@@ -135,7 +115,7 @@ class DivergedHistory:
             case PodObserved(pod):
                 return self._pod_as_seen_here(pod)
             case PodGone(uid=uid):
-                happens = uid not in self._spared and self._pods.pop(uid, None) is not None
+                happens = uid not in self._spared and self.pods.pop(uid, None) is not None
             case EffectDone(effect) | EffectFailed(effect):
                 key = effect_key(effect)
                 happens = self._awaited[key] > 0
@@ -157,17 +137,17 @@ class DivergedHistory:
         if pod.preempted and uid not in self._common_victims:
             self._spared.add(uid)
             return None
-        if pod.spec.scheduler_name in self._machine.profile_names:
+        if pod.spec.scheduler_name in self.machine.profile_names:
             pod = self._as_decided_here(pod)
         if pod.terminal:
-            self._pods.pop(uid, None)
+            self.pods.pop(uid, None)
             return PodGone(pod.key, uid)
-        self._pods[uid] = pod
+        self.pods[uid] = pod
         return PodObserved(pod)
 
     def _as_decided_here(self, pod: Pod) -> Pod:
         """Return a pod of ours with the node and the nomination that it has here."""
-        cluster, status = self._machine.cluster, pod.status
+        cluster, status = self.machine.cluster, pod.status
         node = cluster.node_of(pod.uid) or ""
         if node and node == pod.spec.node_name:
             return pod
@@ -187,48 +167,27 @@ class DivergedHistory:
 
     # What is done here ----------------------------------------------------------------------------
 
-    def _carry_out(self, effect: Effect, now: Seconds) -> None:
-        self._events.append(EffectDone(effect, changed=self._exists(effect)))
-        changed = self._changed(effect, now)
-        if changed is not None:
-            self._pods[changed.uid] = changed
-            self._events.append(PodObserved(changed))
-
-    def _exists(self, effect: Effect) -> bool:
-        return not isinstance(effect, Evict) or effect.victim.uid in self._pods
-
-    def _changed(self, effect: Effect, now: Seconds) -> Pod | None:
-        """Return the pod that an effect changes, as it is afterwards."""
+    def happen(self, effect: Effect) -> bool:
+        """Change the pods; claims and volumes are as recorded."""
         match effect:
-            case Bind(pod=pod, node=node) | BindVolumes(pod=pod, node=node):
-                return self._bound(pod, node, now)
-            case BindClaims(pod=pod, node=node):
-                return self._bound(pod, node, now)
-            case Nominate(pod=pod, node=node):
-                return self._nominated(pod, node)
-            case ClearNomination(pod) | SetCondition(pod=pod, clear_nomination=True):
-                return self._nominated(pod, "")
-            case Evict(victim=victim):
-                return self._evicted(victim, now)
+            case BindVolumes(pod, node) | BindClaims(pod, node):
+                return self._alter(pod, lambda pod: self._bound(pod, node))
+            case ReleaseClaims() | DeallocateClaim() | DeleteClaim():
+                return True
             case _:
-                return None
+                return super().happen(effect)
 
-    def _bound(self, reference: PodRef, node: str, now: Seconds) -> Pod | None:
-        pod = self._pods.get(reference.uid)
-        if pod is None or pod.status.phase == "Running":
-            return None
-        self._bound_at[pod.uid] = now
-        pod = pod_changes.bound(pod, node)
-        return replace(pod, status=replace(pod.status, start_time=times.stamp(now)))
+    def _asked(self, effect: Ask) -> Event:
+        return EffectDone(effect)
 
-    def _nominated(self, reference: PodRef, node: str) -> Pod | None:
-        pod = self._pods.get(reference.uid)
-        return None if pod is None else pod_changes.nominated(pod, node)
+    def _bound(self, pod: Pod, node: str) -> Pod:
+        if pod.status.phase == "Running":
+            return pod
+        self._bound_at[pod.uid] = self.now
+        pod = super()._bound(pod, node)
+        return replace(pod, status=replace(pod.status, start_time=times.stamp(self.now)))
 
-    def _evicted(self, reference: PodRef, now: Seconds) -> Pod | None:
-        pod = self._pods.get(reference.uid)
-        if pod is None or pod.terminating:
-            return None
-        self._victims.add(pod.uid)
-        self._ends.append((now + TERMINATES_AFTER, pod.uid))
-        return pod_changes.evicted(pod, times.stamp(now))
+    def _evicted(self, pod: Pod) -> Pod:
+        if not pod.terminating:
+            self._victims.add(pod.uid)
+        return super()._evicted(pod)

@@ -14,8 +14,7 @@ from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
 from scheduler.observe.api import views
 from scheduler.sim import recreation
 from scheduler.sim.expanded import Expanded
-from scheduler.sim.planner import Displacement
-from scheduler.sim.simulation import Simulation, State
+from scheduler.sim.what_if_cluster import Displacement, State, WhatIfCluster
 
 __all__ = ["AnswerBuilder"]
 
@@ -31,18 +30,19 @@ class AnswerBuilder:
         state: State,
         request: PlanRequest,
         expanded: Expanded,
-        after: Simulation,
-        before: Simulation | None,
+        after: WhatIfCluster,
+        before: WhatIfCluster | None,
     ) -> None:
         self._state = state
         self._request = request
         self._expanded = expanded
         self._after = after
         #: Uids of the pods that would disappear anyway.
-        self._anyway = frozenset[str]() if before is None else frozenset(before.displaced)
+        self._anyway = frozenset[str]() if before is None else frozenset(before.displaced())
+        self._gone = after.displaced()
         self._before = before
         #: The pods as they were at first, by uid; those that were made later too.
-        self._pods = {pod.uid: pod for pod in after.planner.known()}
+        self._pods = {pod.uid: pod for pod in after.known()}
 
     def answer(self, asked: Set[str], others: Sequence[str]) -> PlanAnswer:
         """Return the answer.
@@ -53,20 +53,18 @@ class AnswerBuilder:
         """
         items = [
             self._planned(uid)
-            for uid in (reference.uid for reference in self._after.planner.pending)
+            for uid in (reference.uid for reference in self._after.pending)
             if uid in asked and uid in self._after.first
         ]
         displaced = [
-            self._displaced(each)
-            for uid, each in self._after.displaced.items()
-            if uid not in self._anyway
+            self._displaced(each) for uid, each in self._gone.items() if uid not in self._anyway
         ]
         evicts = bool(displaced) or any(
             victim.state == "planned" for item in items for victim in item.victims
         )
         return PlanAnswer(
             at=times.stamp(self._state.now),
-            reference=self._after.planner.reference.name,
+            reference=self._after.machine.reference.name,
             evicts=evicts,
             items=tuple(items),
             displaced=tuple(displaced),
@@ -123,8 +121,8 @@ class AnswerBuilder:
     def _victim(self, uid: str, attempt: Attempt) -> VictimView:
         pod = self._pods[uid]
         started = times.parse(pod.status.start_time)
-        gone = self._after.displaced.get(uid)
-        leaving = self._after.planner.was_leaving(uid)
+        gone = self._gone.get(uid)
+        leaving = self._after.was_leaving(uid)
         return VictimView(
             pod=self._view(pod),
             ran_seconds=0.0 if started is None else max(0.0, self._state.now - started),
@@ -153,7 +151,7 @@ class AnswerBuilder:
         return Replacement(pod=self._view(pod), node=node, message=message)
 
     def _view(self, pod: Pod) -> PodView:
-        return views.pending_view(pod, self._after.planner.cluster)
+        return views.pending_view(pod, self._after.machine.cluster)
 
     def _claims(self, uid: str) -> Mapping[str, tuple[Mapping[str, object], ...]]:
         return {
@@ -166,7 +164,7 @@ class AnswerBuilder:
                 }
                 for each in allocation.devices.results
             )
-            for key, allocation in self._after.planner.allocations.get(uid, {}).items()
+            for key, allocation in self._after.allocations.get(uid, {}).items()
         }
 
 

@@ -6,6 +6,7 @@ would happen anyway is not reported as a consequence. Both run the machine of th
 The ledger, policies and time are those of the given state, and extenders are not called.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -17,11 +18,13 @@ from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
+from scheduler.plugins import registry
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import workloads
 from scheduler.sim.expanded import Expanded
 from scheduler.sim.manifests import ManifestError, Manifests, collect
 from scheduler.sim.plan_answer import AnswerBuilder
-from scheduler.sim.simulation import Simulation, State
+from scheduler.sim.what_if_cluster import State, WhatIfCluster, WhatIfOptions
 
 __all__ = ["MAX_OBJECTS", "cordoned", "decided", "what_if"]
 
@@ -60,14 +63,42 @@ def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str
             "extenders are not called; in the cluster they may change the result"
         )
     asked = {pod.uid for pod in adopted}
-    after = Simulation.of(state, merged, request, detailed=True)
-    others = [
-        each.uid for each in after.planner.pending
-        if each.uid not in asked and each.uid not in after.made
-    ]  # fmt: skip
-    before = Simulation.of(state, state.manifests, request, drains=False) if others else None
+    after = _simulated(state, merged, request, request.drain, detailed=True)
+    replacements = (each.replacement for each in after.displaced().values())
+    made = {pod.uid for pod in replacements if pod is not None}
+    others = [each.uid for each in after.pending if each.uid not in asked and each.uid not in made]
+    before = _simulated(state, state.manifests, request, ()) if others else None
     answer = AnswerBuilder(state, request, expanded, after, before).answer(asked, others)
     return answer, expanded.about
+
+
+def _simulated(
+    state: State,
+    manifests: Manifests,
+    request: PlanRequest,
+    drained: Iterable[str],
+    *,
+    detailed: bool = False,
+) -> WhatIfCluster:
+    """Return a cluster after its pending pods were scheduled."""
+    settings = replace(state.settings, extenders=())
+    backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+    options = WhatIfOptions(
+        request.scheduler_name,
+        now=state.now,
+        detailed=detailed,
+        evict_only=state.evict_only,
+        adopts=False,
+        recreates=True,
+        ledger=state.ledger,
+    )
+    cluster = WhatIfCluster(manifests, registry.profiles(settings), backoff, options)
+    for node in drained:
+        cluster.drain(node)
+    deque(cluster.attempts(), maxlen=0)
+    if request.settle:
+        deque(cluster.settle(), maxlen=0)
+    return cluster
 
 
 def cordoned(nodes: Iterable[Node], names: Sequence[str]) -> list[Node]:

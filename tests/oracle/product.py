@@ -15,7 +15,7 @@ from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unsched
 from scheduler.model.releases import REFERENCES, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
-from scheduler.sim.planner import Planner, PlanOptions
+from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.oracle import allocations
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object
@@ -42,8 +42,8 @@ def _decide(cluster: Cluster, reference: Reference) -> Answer:
     settings = _settings(cluster.config, reference)
     backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
     objects = typed(cluster.objects)
-    options = PlanOptions(explain=True, now=_NOW)
-    planner = Planner(objects, registry.profiles(settings), backoff, options)
+    options = WhatIfOptions(explain=True, now=_NOW)
+    planner = WhatIfCluster(objects, registry.profiles(settings), backoff, options)
     attempts = [_attempt(each, planner) for each in planner.attempts()]
     if cluster.settle:
         attempts += [_attempt(each, planner) for each in planner.settle()]
@@ -67,7 +67,7 @@ def _settings(config: Object | None, reference: Reference) -> Settings:
     return load.parse(json.dumps(config), source="config", server=reference)
 
 
-def _attempt(decided: decisions.Attempt, planner: Planner) -> Attempt:
+def _attempt(decided: decisions.Attempt, planner: WhatIfCluster) -> Attempt:
     decision, node, message = "", None, ""
     victims: tuple[str, ...] = ()
     violations, spares, claims = 0, False, planner.claims
@@ -77,7 +77,7 @@ def _attempt(decided: decisions.Attempt, planner: Planner) -> Attempt:
         case Preempting(chosen, leaving, violations, message):
             decision, node = "Preempting", chosen
             victims = tuple(each.key for each in leaving)
-            found = [planner.pod(each.uid) for each in leaving]
+            found = [planner.pods.get(each.uid) for each in leaving]
             spares = any(pod is not None and not pod.terminating for pod in found)
         case Unschedulable(message):
             decision = "Unschedulable"

@@ -22,7 +22,7 @@ from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Pod, Taint
 from scheduler.model.events import NodeObserved, PodObserved, PolicyObserved
 from scheduler.model.policies import Budget, BudgetScope, PreemptionPolicy
-from scheduler.observe.api.api import PREFIX, Api, ApiParts
+from scheduler.observe.api.api import PREFIX, Api
 from scheduler.observe.api.history import History
 from scheduler.observe.api.requests import EVERY_NAME, ApiRequest, Stream
 from scheduler.observe.pages.debug import Debug
@@ -135,10 +135,8 @@ async def _next(parts: AsyncGenerator[object]) -> object:
 
 def pages(machine: Machine, history: History) -> Mapping[str, Callable[[], Any]]:
     """Return what makes each page, by what is asked."""
-    parts = ApiParts(
-        machine, history, lambda: NOW, lambda: True, lambda: (), "i", ("default",), NOW
-    )
-    documents, debug = Api(parts).pages(), Debug(machine, lambda: NOW).pages()
+    api = Api(machine, history, lambda: NOW, lambda: True, lambda: (), "i", ("default",), NOW)
+    documents, debug = api.pages(), Debug(machine, lambda: NOW).pages()
     found: dict[str, Callable[[], Any]] = {}
 
     def add(path: str, **query: str) -> None:

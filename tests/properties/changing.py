@@ -12,22 +12,18 @@ from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api import pod_changes
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import Storage
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Attempt, Failed, Preempting
 from scheduler.model.effects import (
-    ClearNomination,
     Effect,
     Evict,
-    Nominate,
-    SaveLedger,
-    SetCondition,
 )
 from scheduler.model.events import (
     BudgetObserved,
     Event,
-    FailureKind,
     LedgerLoaded,
     NodeObserved,
     PodObserved,
@@ -41,7 +37,7 @@ from scheduler.queue.phases import QueuePhase
 from tests.properties.comparing import ComparingMachine, found_afresh
 from tests.properties.world import PROFILES, World
 from tests.support import oracle_policies
-from tests.support.builders import PodBuilder, node
+from tests.support.builders import node
 
 #: Longer than any pause, window or back-off of this world, and than the periodic flush: what is
 #: possible then is found.
@@ -66,7 +62,6 @@ class Changing(World):
         self.policies: dict[str, PreemptionPolicy] = {}
         self.known_policies: dict[str, PreemptionPolicy] = {}
         self.storage: dict[tuple[str, str], Storage] = {}
-        self.ledger = ""
         #: Pods that were resized: their nodes may hold more than they have.
         self.resized: set[str] = set()
         self.met: Counter[str] = Counter()
@@ -120,7 +115,7 @@ class Changing(World):
 
     # Effects --------------------------------------------------------------------------------------
 
-    def _take(self, effects: Sequence[Effect]) -> None:
+    def carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Evict):
                 self._is_lower(effect)
@@ -136,32 +131,9 @@ class Changing(World):
             assert victim.priority < preemptor.priority, effect
             assert preemptor.spec.preemption_policy != "Never", effect
 
-    def happen(self, effect: Effect) -> FailureKind | None:
-        if isinstance(effect, SaveLedger):
-            self.ledger = effect.text
-            return None
-        return super().happen(effect)
-
-    def _evict(self, found: Pod | None) -> None:
-        if found is not None and not found.terminating:
-            stamp = times.stamp(self.now + 5)
-            self.change(found.uid, lambda p: p.preempted().meta(deletion_timestamp=stamp))
-        if found is not None and not found.spec.node_name:
-            self.remove(found.uid)
-
-    def _write(self, effect: Effect, found: Pod) -> FailureKind | None:
-        match effect:
-            case Nominate(node=where, plan=plan):
-                self.change(found.uid, lambda p: p.nominated(where).planned(plan))
-            case ClearNomination():
-                self.change(found.uid, _cleared)
-            case SetCondition(clear_nomination=True):
-                failure = super()._write(effect, found)
-                self.change(found.uid, _cleared)
-                return failure
-            case _:
-                return super()._write(effect, found)
-        return None
+    def _evicted(self, pod: Pod) -> Pod:
+        stamp = times.stamp(self.now + 5)
+        return pod if pod.terminating else pod_changes.evicted(pod, stamp)
 
     def _has_capacity(self, uid: str, where: str) -> None:
         there = {each.uid for each in self.pods.values() if each.spec.node_name == where}
@@ -192,7 +164,7 @@ class Changing(World):
                 awaited = ref.uid in terminating or self._is_awaited(ref.uid, wanted.uid)
                 if victim is not None and not victim.terminating and not awaited:
                     self._may_go(victim, wanted)
-        self._take(attempt.effects)
+        self.carry_out(attempt.effects)
         return attempt
 
     def _is_awaited(self, uid: str, preemptor: str) -> bool:
@@ -213,7 +185,7 @@ class Changing(World):
 
     def take_due(self) -> None:
         """Take what the machine asks for because time has passed."""
-        self._take(self.machine.flushed_effects())
+        self.carry_out(self.machine.flushed_effects())
 
     def check(self) -> None:
         """Assert what holds after each happening."""
@@ -257,7 +229,3 @@ class Changing(World):
                 if outcome.node is not None or outcome.candidate is not None:
                     found.append((queued.pod.key, outcome.node, outcome.candidate))
         return found
-
-
-def _cleared(builder: PodBuilder) -> PodBuilder:
-    return builder.nominated("").planned("")

@@ -86,19 +86,19 @@ class Disturbed(Transactions):
 
     # What goes wrong ------------------------------------------------------------------------------
 
-    def carry_out(self, number: int) -> None:
+    def execute(self, number: int) -> None:
         if self.faults.leaders and self._leaders <= MAX_LEADERS:
             self._then_kill(number)
         else:
-            super().carry_out(number)
+            super().execute(number)
 
     def _then_kill(self, number: int) -> None:
         """Carry an effect out, or not, and let another leader take over before the answer."""
-        effect = self._next(number)
+        effect = self.next_effect(number)
         if effect is None or isinstance(effect, RecordEvent):
             return
         if number % 5 and self._refusal(effect) is None:
-            self._happen(effect)
+            self.happen(effect)
         self.kill(0)
 
     def _refusal(self, effect: Effect) -> FailureKind | None:
@@ -117,10 +117,10 @@ class Disturbed(Transactions):
         elif refusal is FailureKind.UNAVAILABLE:
             self._fail(effect)
         else:
-            self._tell(EffectFailed(effect, Failure(refusal, "no")))
+            self.observe(EffectFailed(effect, Failure(refusal, "no")))
 
-    def _happen(self, effect: Effect) -> bool:
-        return self._refusal(effect) is None and super()._happen(effect)
+    def happen(self, effect: Effect) -> bool:
+        return self._refusal(effect) is None and super().happen(effect)
 
     def _evict(self, effect: Evict, victim: Pod | None) -> bool:
         before = victim is not None and not victim.terminating
@@ -148,7 +148,7 @@ class Disturbed(Transactions):
             self._again += 1
             name = f"again-{self._again}"
             built = pod(name).cpu("1").priority(gone.priority).on(gone.spec.node_name)
-            self._put(built.build())
+            self.put(built.build())
 
     def _hangs(self, terminating: Pod) -> bool:
         if not self.faults.hanging or not self._is_odd("hanging", terminating.uid):

@@ -187,7 +187,7 @@ def carry_out(world: World, a: int, b: int, _c: int) -> None:
     effect = world.next_effect(a)
     if effect is None:
         return
-    kind = KINDS[b // 10 % len(KINDS)] if b % 10 == 0 else world.happen(effect)
+    kind = KINDS[b // 10 % len(KINDS)] if b % 10 == 0 else world.write(effect)
     lost = b % 10 == 1 and kind is None
     if lost and isinstance(effect, Bind):
         world.late.append(effect)

@@ -7,16 +7,14 @@ carried out long after it was given up. Besides, no pod is evicted that a policy
 protect before, and what a nominated pod reserves is what it asks for.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from scheduler.core.machine import Machine
-from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.effects import Effect, Evict, RecordEvent
+from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import (
     EffectDone,
     EffectFailed,
@@ -35,6 +33,7 @@ from scheduler.state.preemption.ledger import UNCERTAIN_FOR
 from tests.properties.bounds import nominations_follow_their_pods
 from tests.properties.transactions import FULL, PROFILES, Transactions
 from tests.support.builders import PodBuilder
+from tests.support.late_cluster import LateCluster
 from tests.support.policies import labelled
 
 WINDOWS: Final = (1.0, 7.0, 60.0, 600.0)
@@ -72,24 +71,25 @@ class Limited(Transactions):
 
     def _begin(self) -> None:
         """A standby takes over: its watches may lag, and its clock differs."""
-        started = hasattr(self, "news")
-        news = self.news if started else deque[Event]()
-        sent = [each for each in self.waiting if isinstance(each, Evict)] if started else []
+        started = self.kills > 0
+        sent = [each for each in self.waiting if isinstance(each, Evict)]
         for effect in sent:
             if self._chance(0.3):
                 self._work_on(effect)
         self.skew = float(self.dice.uniform(-5.0, 20.0))
         self.machine = Machine(PROFILES, PodBackoff())
-        self.waiting, self.unanswered, self.news = [], [], news
+        self.waiting, self.unanswered = [], []
+        if not started:
+            self.news.clear()
         limit = PreemptionPolicy("limit", generation=1, budgets=(self.budget,))
         for policy in (limit, KEEP):
-            self._tell(PolicyObserved(policy))
+            self.observe(PolicyObserved(policy))
         for each in FULL:
-            self._tell(NodeObserved(each))
+            self.observe(NodeObserved(each))
         for known in (self.told if started else self.pods).values():
-            self._tell(PodObserved(known))
+            self.observe(PodObserved(known))
         if self.ledger:
-            self._tell(LedgerLoaded(self.ledger))
+            self.observe(LedgerLoaded(self.ledger))
 
     def _chance(self, share: float) -> bool:
         return bool(self.dice.random() < share)
@@ -99,7 +99,7 @@ class Limited(Transactions):
     def live(self, moves: int) -> None:
         """Let so many things happen."""
         acts = (
-            self.come, self.decide, self.decide, self.carry_out, self.carry_out, self.carry_out,
+            self.come, self.decide, self.decide, self.execute, self.execute, self.execute,
             self.answer, self.hear, self.hear, self.end, self.wait, self.wait, self.relabel,
             self.resize, self.leave, self.kill,
         )  # fmt: skip
@@ -107,14 +107,14 @@ class Limited(Transactions):
             acts[int(self.dice.integers(len(acts)))](int(self.dice.integers(64)))
             self._look()
 
-    def carry_out(self, number: int) -> None:
+    def execute(self, number: int) -> None:
         """The API server does what it is asked to; answers are late, lost or refusals."""
-        effect = self._next(number)
+        effect = self.next_effect(number)
         if effect is None:
             return
         if not isinstance(effect, Evict):
             self.waiting.insert(0, effect)
-            super().carry_out(number)
+            super().execute(number)
             return
         if not self.machine.is_still_planned(effect):
             self._no(effect, FailureKind.ABANDONED)
@@ -122,14 +122,14 @@ class Limited(Transactions):
             self._no(effect, FailureKind.REFUSED)
         elif self._chance(0.4):
             if self._chance(0.5):
-                self._happen(effect)
+                self.happen(effect)
             else:
                 self._work_on(effect)
             self._no(effect, FailureKind.UNAVAILABLE)
         elif self._chance(0.3):
-            self.unanswered.append((effect, self._happen(effect)))
+            self.unanswered.append((effect, self.happen(effect)))
         else:
-            self._answer(effect, self._happen(effect))
+            self._answer(effect, self.happen(effect))
 
     def relabel(self, number: int) -> None:
         """A victim is protected from now on, or no longer; or a preemptor gets another label."""
@@ -137,25 +137,25 @@ class Limited(Transactions):
         if pods:
             chosen = pods[number % len(pods)]
             label = ("yes", "no", "other")[number % 3]
-            self._put(PodBuilder(chosen).label(PROTECTED, label).build())
+            self.put(PodBuilder(chosen).label(PROTECTED, label).build())
 
     def resize(self, number: int) -> None:
         """A waiting preemptor asks for more or less."""
         waiting = self._waiting_pods()
         if waiting:
             cpu = str(1 + number // 8 % 2)
-            self._put(PodBuilder(waiting[number % len(waiting)]).cpu(cpu).build())
+            self.put(PodBuilder(waiting[number % len(waiting)]).cpu(cpu).build())
 
     def leave(self, number: int) -> None:
         """A waiting preemptor is deleted."""
         waiting = self._waiting_pods()
         if waiting and number % 2:
-            self._remove(waiting[number % len(waiting)])
+            self.remove(waiting[number % len(waiting)].uid)
 
     def end(self, number: int) -> None:
         ending = self._ending()
         if ending:
-            self._remove(ending[number % len(ending)])
+            self.remove(ending[number % len(ending)].uid)
 
     def wait(self, number: int) -> None:
         self.now += (0.3, 1.0, 3.0, 11.0, 31.0)[number % 5]
@@ -168,10 +168,6 @@ class Limited(Transactions):
     def _waiting_pods(self) -> list[Pod]:
         return [each for each in self.pods.values() if not each.spec.node_name]
 
-    def _remove(self, gone: Pod) -> None:
-        del self.pods[gone.uid]
-        self.news.append(PodGone(gone.key, gone.uid))
-
     # The API server -------------------------------------------------------------------------------
 
     def _work_on(self, effect: Evict) -> None:
@@ -182,18 +178,12 @@ class Limited(Transactions):
         due = [each for each in self.working if each[0] <= self.now]
         self.working = [each for each in self.working if each[0] > self.now]
         for _, effect in due:
-            self._happen(effect)
+            self.happen(effect)
         if self.now - self.behind_since > LAG:
             while self.news:
                 self.hear(3)
         self.machine.check()
         nominations_follow_their_pods(self.machine)
-
-    def _happen(self, effect: Effect) -> bool:
-        if isinstance(effect, Evict | RecordEvent):
-            return super()._happen(effect)
-        ref = getattr(effect, "pod", None)
-        return (ref is None or ref.uid in self.pods) and super()._happen(effect)
 
     def _evict(self, effect: Evict, victim: Pod | None) -> bool:
         if victim is None:
@@ -202,39 +192,37 @@ class Limited(Transactions):
             key = effect.node if self.budget.scope is BudgetScope.NODE else ""
             self.times.setdefault(key, []).append(self.now)
             self.evicted[victim.uid] = effect.preemptor.uid
-            stamp = times.stamp(self.now)
-            self._put(PodBuilder(victim).preempted().meta(deletion_timestamp=stamp).build())
-        return True
+        return LateCluster.happen(self, effect)
 
     # The machine ----------------------------------------------------------------------------------
 
-    def _take(self, effects: Sequence[Effect]) -> None:
+    def carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             # What was begun goes on, whatever the labels of a victim are by now.
             if isinstance(effect, Evict) and id(effect) not in self.unsure:
                 known = self.machine.cluster.find_pod(effect.victim.uid)
                 assert known is None or known.metadata.labels.get(PROTECTED) != "yes", effect
-        super()._take(effects)
+        super().carry_out(effects)
 
-    def _tell(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         match event:
             case PodObserved(seen):
                 self.told[seen.uid] = seen
             case PodGone(uid=uid):
                 self.told.pop(uid, None)
-        super()._tell(event)
+        super().observe(event)
 
     def _no(self, effect: Evict, kind: FailureKind) -> None:
         self.now += float(self.dice.uniform(0.0, 31.0)) * (kind is FailureKind.UNAVAILABLE)
         self.unsure[id(effect)] = effect
-        self._tell(EffectFailed(effect, Failure(kind, "no")))
+        self.observe(EffectFailed(effect, Failure(kind, "no")))
 
     def _fail(self, effect: Effect) -> None:
         self.now += 30.0
-        self._tell(EffectFailed(effect, Failure(FailureKind.UNAVAILABLE, "no answer")))
+        self.observe(EffectFailed(effect, Failure(FailureKind.UNAVAILABLE, "no answer")))
 
     def _answer(self, effect: Effect, changed: bool) -> None:
-        self._tell(EffectDone(effect, changed=changed))
+        self.observe(EffectDone(effect, changed=changed))
 
     # The end --------------------------------------------------------------------------------------
 
@@ -246,8 +234,8 @@ class Limited(Transactions):
         while self.news or self.waiting or self._ending():
             self.hear(3)
             self.end(0)
-            if (effect := self._next(0)) is not None:
-                self._answer(effect, self._happen(effect))
+            if (effect := self.next_effect(0)) is not None:
+                self._answer(effect, self.happen(effect))
         self.now += UNCERTAIN_FOR + self.budget.window
         self._flush()
 

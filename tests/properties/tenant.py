@@ -70,13 +70,13 @@ class Besieged(Changing):
         """Return whether the tenant may create a pod more."""
         return len(self.tenants()) < MAX_PODS
 
-    def happen(self, effect: Effect):  # type: ignore[no-untyped-def]
+    def write(self, effect: Effect):  # type: ignore[no-untyped-def]
         if isinstance(effect, Evict):
             victim = self.pods.get(effect.victim.uid)
             if victim is not None and not victim.terminating:
                 where = victim.spec.node_name
                 self.gone.setdefault(effect.preemptor.uid, []).append((self.now, where))
-        return super().happen(effect)
+        return super().write(effect)
 
     def reject(self, uid: str) -> None:
         """Let the kubelet of a node, or the pod collector, refuse a pod that no scheduler bound."""
@@ -130,7 +130,7 @@ class Besieged(Changing):
                     self.hear(stream.popleft())
             effect = self.next_effect(0)
             if effect is not None:
-                self.answer(effect, self.happen(effect))
+                self.answer(effect, self.write(effect))
             elif self._end_terminating():
                 continue
             elif not self.machine.active() or self.decided() is None:

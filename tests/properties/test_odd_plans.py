@@ -15,8 +15,8 @@ from scheduler.sim import plan_request
 from scheduler.sim.hiding import hide
 from scheduler.sim.manifests import ManifestError, Manifests
 from scheduler.sim.plan_request import JSON
-from scheduler.sim.simulation import State
 from scheduler.sim.what_if import what_if
+from scheduler.sim.what_if_cluster import State
 from tests.support.builders import node, pdb, pod
 
 ROUNDS = 150

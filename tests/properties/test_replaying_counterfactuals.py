@@ -12,7 +12,8 @@ from scheduler.observe.recorder.reading import Entry, SegmentStart
 from scheduler.sim.counterfactual import CounterfactualDecision, CounterfactualReplay
 from tests.properties.happenings import act, history, write_node
 from tests.properties.taped import TapedMachine, restored
-from tests.properties.world import EPOCH, World
+from tests.properties.world import World
+from tests.support.builders import EPOCH
 from tests.support.recordings import line_of
 from tests.support.seeds import share
 

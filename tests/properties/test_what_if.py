@@ -16,8 +16,8 @@ from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service import what_if_feed
 from scheduler.service.what_if_feed import Received
-from scheduler.sim.planner import Planner, PlanOptions
 from scheduler.sim.what_if import what_if
+from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.oracle import generate
 from tests.support.cluster import profiles
 from tests.support.typed import typed
@@ -73,9 +73,9 @@ async def test_the_answer_is_that_of_plan_on_the_snapshot(
     for each in asked:
         each["metadata"]["creationTimestamp"] = times.stamp(NOW)
     rest = [each for each in objects if not any(each is one for one in asked)]
-    live = Planner(typed(rest), profiles(), PodBackoff(), PlanOptions())
+    live = WhatIfCluster(typed(rest), profiles(), PodBackoff(), WhatIfOptions())
     list(islice(live.attempts(), STEPS))
-    machine = live._machine
+    machine = live.machine
 
     (tmp_path / "snapshot.json").write_bytes(
         b"".join([part async for part in snapshot(machine, NOW)])
@@ -94,14 +94,17 @@ async def test_the_answer_is_that_of_plan_on_the_snapshot(
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_what_arrives_is_the_state_of_the_snapshot(seed: int, tmp_path: Path):
-    live = Planner(
-        typed(generate.cluster("everything", seed).objects), profiles(), PodBackoff(), PlanOptions()
+    live = WhatIfCluster(
+        typed(generate.cluster("everything", seed).objects),
+        profiles(),
+        PodBackoff(),
+        WhatIfOptions(),
     )
     list(islice(live.attempts(), STEPS))
 
-    text = b"".join([part async for part in snapshot(live._machine, NOW)])
+    text = b"".join([part async for part in snapshot(live.machine, NOW)])
     want = typed(json.loads(text)["items"])
-    found = (await received(live._machine)).manifests
+    found = (await received(live.machine)).manifests
 
     for name in ("pods", "nodes", "pdbs", "workloads", "storage", "devices", "device_classes"):
         assert getattr(found, name) == getattr(want, name), name

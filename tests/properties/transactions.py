@@ -5,26 +5,19 @@ late, answers get lost, events arrive late, time passes, and the process is kill
 Nothing else interferes, so at the end each victim must have made capacity that is used.
 """
 
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import Counter
 from typing import Final
-
-from msgspec.structs import replace
 
 from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api import pod_changes
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import (
     Bind,
-    ClearNomination,
     Effect,
     Evict,
-    Nominate,
-    PodRef,
     RecordEvent,
-    SaveLedger,
-    SetCondition,
 )
 from scheduler.model.events import (
     EffectDone,
@@ -34,15 +27,15 @@ from scheduler.model.events import (
     FailureKind,
     LedgerLoaded,
     NodeObserved,
-    PodGone,
     PodObserved,
     PolicyObserved,
 )
 from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
 from scheduler.queue.backoff_duration import PodBackoff
-from tests.support.builders import EPOCH, PodBuilder, node, pod
+from tests.support.builders import node, pod
 from tests.support.cluster import profiles
+from tests.support.late_cluster import LateCluster
 
 NODES: Final = 3
 CPU: Final = 4
@@ -61,7 +54,7 @@ GOLD: Final = PreemptionPolicy("gold", generation=1, budgets=(Budget(1000, 3600.
 Action = tuple[int, int]
 
 
-class Transactions:
+class Transactions(LateCluster):
     """The API server, and the machine of the process that leads.
 
     Args:
@@ -73,11 +66,9 @@ class Transactions:
     """
 
     def __init__(self, *, bounded: bool, cpu: int, ranks: int, crowd: float) -> None:
-        self.now = float(EPOCH)
+        super().__init__(Machine(PROFILES, PodBackoff()))
         #: By how much the machine's clock is ahead, in seconds.
         self.skew = 0.0
-        self.pods: dict[str, Pod] = {}
-        self.ledger = ""
         self.evicted: dict[str, str] = {}
         self.kills = 0
         #: Victims that were wasted in the eyes of those that were killed, by reason.
@@ -87,26 +78,25 @@ class Transactions:
         self._cpu = cpu
         self._ranks = ranks
         self._most = int(NODES * (CPU // cpu) * crowd)
-        self._version = 0
         self._came = 0
         for each in LOW:
-            self._put(each)
+            self.put(each)
         self._begin()
 
     def _begin(self) -> None:
         self.machine = Machine(PROFILES, PodBackoff())
-        #: What is to be done, in order for each pod, and what was done without an answer so far.
-        self.waiting: list[Effect] = []
+        self.waiting.clear()
+        self.news.clear()
+        #: What was done without an answer so far.
         self.unanswered: list[tuple[Effect, bool]] = []
-        self.news: deque[Event] = deque()
         for each in FULL:
-            self._tell(NodeObserved(each))
+            self.observe(NodeObserved(each))
         if self._bounded:
-            self._tell(PolicyObserved(GOLD))
+            self.observe(PolicyObserved(GOLD))
         for known in self.pods.values():
-            self._tell(PodObserved(known))
+            self.observe(PodObserved(known))
         if self.ledger:
-            self._tell(LedgerLoaded(self.ledger))
+            self.observe(LedgerLoaded(self.ledger))
 
     # What can happen ----------------------------------------------------------------------------
 
@@ -120,20 +110,20 @@ class Transactions:
         for each in range(min(1 + number % 5, self._most - self._came)):
             self._came += 1
             made = pod(f"high-{self._came}").cpu(str(self._cpu))
-            self._put(made.priority(100 * (1 + (number + each) % self._ranks)).build())
+            self.put(made.priority(100 * (1 + (number + each) % self._ranks)).build())
 
     def decide(self, _: int) -> None:
         """The machine decides for a pod."""
         attempt = self.machine.step(self._clock())
         if attempt is not None:
-            self._take(attempt.effects)
+            self.carry_out(attempt.effects)
 
-    def carry_out(self, number: int) -> None:
+    def execute(self, number: int) -> None:
         """The API server does what it is asked to; the answer comes at once, later or never."""
-        effect = self._next(number)
+        effect = self.next_effect(number)
         if effect is None:
             return
-        changed = self._happen(effect)
+        changed = self.happen(effect)
         if number % 4 == 3:
             self.unanswered.append((effect, changed))
         elif number % 8 == 2 and not isinstance(effect, Bind | RecordEvent):
@@ -148,7 +138,7 @@ class Transactions:
 
     def fail(self, number: int) -> None:
         """The API server cannot be reached until the retries of the writer end."""
-        effect = self._next(number)
+        effect = self.next_effect(number)
         if effect is not None and isinstance(effect, Bind | RecordEvent):
             self.waiting.insert(0, effect)
         elif effect is not None:
@@ -157,14 +147,13 @@ class Transactions:
     def hear(self, number: int) -> None:
         """Some events arrive."""
         for _ in range(min(1 + number % 4, len(self.news))):
-            self._tell(self.news.popleft())
+            self.observe(self.news.popleft())
 
     def end(self, number: int) -> None:
         """A terminating pod ends."""
         ending = self._ending()
         if ending:
-            gone = self.pods.pop(ending[number % len(ending)].uid)
-            self.news.append(PodGone(gone.key, gone.uid))
+            self.remove(ending[number % len(ending)].uid)
 
     def wait(self, number: int) -> None:
         """Time passes."""
@@ -205,8 +194,8 @@ class Transactions:
             self.hear(3)
         while self.unanswered:
             self.answer(0)
-        while (effect := self._next(0)) is not None:
-            self._answer(effect, self._happen(effect))
+        while (effect := self.next_effect(0)) is not None:
+            self._answer(effect, self.happen(effect))
         while self._ending():
             self.end(0)
             busy = True
@@ -240,43 +229,10 @@ class Transactions:
 
     # The API server -----------------------------------------------------------------------------
 
-    def _put(self, new: Pod) -> None:
-        self._version += 1
-        version = str(self._version)
-        seen = replace(new, metadata=replace(new.metadata, resource_version=version))
-        self.pods[seen.uid] = seen
-        if self._came or self._version > NODES * CPU:
-            self.news.append(PodObserved(seen))
-
-    def _change(self, ref: PodRef, changed: PodBuilder) -> None:
-        self._put(changed.build())
-        assert changed.object.uid == ref.uid
-
-    def _next(self, number: int) -> Effect | None:
-        """Take an effect that no earlier one about the same pod stands before."""
-        heads: dict[str, Effect] = {}
-        for effect in self.waiting:
-            heads.setdefault(_about(effect), effect)
-        if not heads:
-            return None
-        effect = list(heads.values())[number % len(heads)]
-        self.waiting.remove(effect)
-        return effect
-
-    def _happen(self, effect: Effect) -> bool:
-        """Do what the API server does; tell whether anything had to be done."""
-        match effect:
-            case SaveLedger(text=text):
-                self.ledger = text
-            case Nominate(pod=ref, node=where, plan=plan):
-                self._change(ref, self._of(ref).nominated(where).planned(plan))
-            case ClearNomination(pod=ref) | SetCondition(pod=ref, clear_nomination=True):
-                self._change(ref, self._of(ref).nominated("").planned(""))
-            case Bind(pod=ref, node=where):
-                self._change(ref, self._of(ref).on(where).not_started().nominated(""))
-            case Evict(victim=ref):
-                return self._evict(effect, self.pods.get(ref.uid))
-        return True
+    def happen(self, effect: Effect) -> bool:
+        if isinstance(effect, Evict):
+            return self._evict(effect, self.pods.get(effect.victim.uid))
+        return super().happen(effect)
 
     def _evict(self, effect: Evict, victim: Pod | None) -> bool:
         """Evict a victim; only one that a plan of its preemptor names on the API server."""
@@ -292,13 +248,11 @@ class Transactions:
         if not victim.terminating:
             assert victim.uid not in self.evicted
             self.evicted[victim.uid] = effect.preemptor.uid
-            stamp = times.stamp(self.server_time())
-            terminating = PodBuilder(victim).preempted().meta(deletion_timestamp=stamp)
-            self._put(terminating.build())
-        return True
+        return super().happen(effect)
 
-    def _of(self, ref: PodRef) -> PodBuilder:
-        return PodBuilder(self.pods[ref.uid])
+    def _evicted(self, pod: Pod) -> Pod:
+        stamp = times.stamp(self.server_time())
+        return pod if pod.terminating else pod_changes.evicted(pod, stamp)
 
     # The machine --------------------------------------------------------------------------------
 
@@ -310,34 +264,31 @@ class Transactions:
         """Return what the API server stamps."""
         return self.now
 
-    def _tell(self, event: Event) -> None:
-        self._take(self.machine.observe(event, self._clock()).effects)
+    def observe(self, event: Event) -> None:
+        self.carry_out(self.machine.observe(event, self._clock()).effects)
 
     def _flush(self) -> None:
         self.machine.flush(self._clock())
-        self._take(self.machine.flushed_effects())
-
-    def _take(self, effects: Sequence[Effect]) -> None:
-        self.waiting += effects
+        self.carry_out(self.machine.flushed_effects())
 
     def _answer(self, effect: Effect, changed: bool) -> None:
-        self._tell(EffectDone(effect, changed=changed))
+        self.observe(EffectDone(effect, changed=changed))
 
     def _fail(self, effect: Effect) -> None:
         # The writer is patient.
         self._let_victims_end()
         self.now += 30.0
         self._flush()
-        self._tell(EffectFailed(effect, Failure(FailureKind.UNAVAILABLE, "no answer")))
+        self.observe(EffectFailed(effect, Failure(FailureKind.UNAVAILABLE, "no answer")))
 
 
 HAPPENINGS: Final = (
     Transactions.come,
     Transactions.decide,
     Transactions.decide,
-    Transactions.carry_out,
-    Transactions.carry_out,
-    Transactions.carry_out,
+    Transactions.execute,
+    Transactions.execute,
+    Transactions.execute,
     Transactions.answer,
     Transactions.hear,
     Transactions.hear,
@@ -346,16 +297,6 @@ HAPPENINGS: Final = (
     Transactions.fail,
     Transactions.kill,
 )
-
-
-def _about(effect: Effect) -> str:
-    match effect:
-        case Evict(victim=ref) | RecordEvent(regarding=ref):
-            return ref.uid
-        case SaveLedger():
-            return "ledger"
-        case _:
-            return effect.pod.uid
 
 
 def _cpu(each: Pod) -> int:

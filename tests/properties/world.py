@@ -32,14 +32,10 @@ from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Attempt, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import (
     Bind,
-    ClearNomination,
     Effect,
     Evict,
-    Nominate,
-    PodRef,
     RecordEvent,
     SaveLedger,
-    SetCondition,
 )
 from scheduler.model.events import (
     BudgetGone,
@@ -49,33 +45,29 @@ from scheduler.model.events import (
     Event,
     Failure,
     FailureKind,
-    PodGone,
-    PodObserved,
 )
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.support import oracles
-from tests.support.builders import EPOCH, OURS, PodBuilder
+from tests.support.builders import OURS
 from tests.support.cluster import profiles
+from tests.support.late_cluster import LateCluster, about
 from tests.support.oracles import View
 
 SAID: Final = "no new claims to deallocate, preemption: "
 PROFILES: Final[dict[str, Profile]] = profiles()
 
 
-class World:
+class World(LateCluster):
     """Everything there is, and the machine that observes it."""
 
     def __init__(self, *, foreign: bool = True) -> None:
-        self.machine = Machine(PROFILES, PodBackoff())
-        self.now = float(EPOCH)
+        super().__init__(Machine(PROFILES, PodBackoff()))
         self.nodes: dict[str, Node] = {}
-        self.pods: dict[str, Pod] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         #: The budgets that the machine has observed.
         self.known_budgets: dict[str, PodDisruptionBudget] = {}
         self.streams: list[deque[Event]] = [deque(), deque(), deque()]
-        self.waiting: list[Effect] = []
         #: Bindings that happened and were not answered yet.
         self.late: list[Effect] = []
         self.effects: list[Effect] = []
@@ -83,7 +75,6 @@ class World:
         self.asked: set[str] = set()
         #: Whether others bind, and nodes shrink or go: then no node's capacity is promised.
         self.foreign = foreign
-        self.count = 0
 
     # Writing --------------------------------------------------------------------------------------
 
@@ -91,20 +82,8 @@ class World:
         self.count += 1
         return f"{prefix}{self.count}"
 
-    def put(self, new: Pod) -> None:
-        """Write a pod, with a new version."""
-        self.count += 1
-        seen = PodBuilder(new).version(self.count).build()
-        self.pods[seen.uid] = seen
-        self.streams[0].append(PodObserved(seen))
-
-    def change(self, uid: str, how: Callable[[PodBuilder], PodBuilder]) -> None:
-        if uid in self.pods:
-            self.put(how(PodBuilder(self.pods[uid])).build())
-
-    def remove(self, uid: str) -> None:
-        gone = self.pods.pop(uid)
-        self.streams[0].append(PodGone(gone.key, gone.uid))
+    def _report(self, event: Event) -> None:
+        self.streams[0].append(event)
 
     def some(self, number: int, which: Callable[[Pod], bool]) -> Pod | None:
         found = [each for each in self.pods.values() if which(each)]
@@ -116,28 +95,17 @@ class World:
                 self.known_budgets[told.metadata.name] = told
             case BudgetGone(key):
                 self.known_budgets.pop(key.partition("/")[2], None)
-        self._take(self.machine.observe(event, self.now).effects)
+        self.observe(event)
 
     # Effects ------------------------------------------------------------------------------------
 
-    def _take(self, effects: Sequence[Effect]) -> None:
+    def carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Evict):
                 assert effect.victim.uid not in self.asked, f"{effect.victim} was asked before"
                 self.asked.add(effect.victim.uid)
         self.effects += effects
-        self.waiting += effects
-
-    def next_effect(self, number: int) -> Effect | None:
-        """Take an effect that no earlier one about the same pod stands before."""
-        heads: dict[str, Effect] = {}
-        for effect in self.waiting:
-            heads.setdefault(_about(effect).uid, effect)
-        if not heads:
-            return None
-        effect = list(heads.values())[number % len(heads)]
-        self.waiting.remove(effect)
-        return effect
+        super().carry_out(effects)
 
     def answer(self, effect: Effect, kind: FailureKind | None) -> None:
         if kind is None:
@@ -147,40 +115,23 @@ class World:
             event = EffectFailed(effect, Failure(kind, "no"))
             if isinstance(effect, Evict):
                 self.asked.discard(effect.victim.uid)
-        self._take(self.machine.observe(event, self.now).effects)
+        self.observe(event)
 
-    def happen(self, effect: Effect) -> FailureKind | None:
+    def write(self, effect: Effect) -> FailureKind | None:
         """Do what the API server does; return why it does not."""
-        if isinstance(effect, RecordEvent | SaveLedger):
-            return None
-        found = self.pods.get(_about(effect).uid)
-        if isinstance(effect, Evict):
-            return self._evict(found)
-        if found is None:
+        found = self.pods.get(about(effect))
+        if found is None and not isinstance(effect, Evict | RecordEvent | SaveLedger):
             return FailureKind.GONE
-        return self._write(effect, found)
-
-    def _evict(self, found: Pod | None) -> None:
-        if found is not None and not found.terminating:
-            self.change(found.uid, lambda p: p.preempted())
-        if found is not None and not found.spec.node_name:
+        if isinstance(effect, Bind):
+            if found.spec.node_name == effect.node:
+                return None
+            if found.spec.node_name or found.terminating:
+                return FailureKind.CONFLICT
+        self.happen(effect)
+        if isinstance(effect, Bind):
+            self._has_capacity(found.uid, effect.node)
+        elif isinstance(effect, Evict) and found is not None and not found.spec.node_name:
             self.remove(found.uid)
-
-    def _write(self, effect: Effect, found: Pod) -> FailureKind | None:
-        match effect:
-            case Bind(node=where):
-                if found.spec.node_name == where:
-                    return None
-                if found.spec.node_name or found.terminating:
-                    return FailureKind.CONFLICT
-                self.change(found.uid, lambda p: p.on(where).not_started().nominated(""))
-                self._has_capacity(found.uid, where)
-            case Nominate(node=where):
-                self.change(found.uid, lambda p: p.nominated(where))
-            case ClearNomination():
-                self.change(found.uid, lambda p: p.nominated(""))
-            case SetCondition(reason=why, message=text, clear_nomination=clear):
-                self.change(found.uid, lambda p: _told(p, why, text, clear=clear))
         return None
 
     def _has_capacity(self, uid: str, where: str) -> None:
@@ -208,7 +159,7 @@ class World:
         wanted = known[attempt.pod.uid]
         assert not wanted.terminating
         self._agrees(view, wanted, attempt)
-        self._take(attempt.effects)
+        self.carry_out(attempt.effects)
         return attempt
 
     def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> tuple[str, ...]:
@@ -293,7 +244,7 @@ class World:
                 self.answer(self.late.pop(), None)
             effect = self.next_effect(0)
             if effect is not None:
-                self.answer(effect, self.happen(effect))
+                self.answer(effect, self.write(effect))
             elif not self._end_terminating():
                 self.now += 2.0
                 if self.decided() is None and self._no_pod_backs_off():
@@ -341,23 +292,6 @@ class World:
     def digest(self) -> str:
         """Return a text that is equal where the same effects were asked for in the same order."""
         return hashlib.sha256("\n".join(map(repr, self.effects)).encode()).hexdigest()
-
-
-def _about(effect: Effect) -> PodRef:
-    match effect:
-        case Evict(victim=ref):
-            return ref
-        case RecordEvent(regarding=ref):
-            return ref
-        case SaveLedger():
-            return PodRef("", "", "ledger")
-        case _:
-            return effect.pod
-
-
-def _told(builder: PodBuilder, why: str, text: str, *, clear: bool) -> PodBuilder:
-    told = builder.condition("PodScheduled", "False", why, text)
-    return told.nominated("") if clear else told
 
 
 def _gated(each: Pod) -> bool:

@@ -13,7 +13,7 @@ from scheduler.model.releases import V1_36, V1_37, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import manifests
-from scheduler.sim.planner import Planner, PlanOptions
+from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.scenarios.notation import OURS, objects_of, qualified
 
 Scenario = dict[str, Any]
@@ -55,11 +55,11 @@ class Played:
         file = folder / "cluster.json"
         objects = {"kind": "List", "items": objects_of(scenario)}
         file.write_text(json.dumps(objects), encoding="utf-8")
-        planner = Planner(
+        planner = WhatIfCluster(
             manifests.read([str(file)]),
             registry.profiles(_settings(scenario, reference)),
             PodBackoff(),
-            PlanOptions(explain=explain),
+            WhatIfOptions(explain=explain),
         )
         self.attempts = list(planner.attempts())
         if scenario.get("settle"):

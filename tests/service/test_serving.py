@@ -25,7 +25,7 @@ from scheduler.observe.pages.health import Check
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service.options import ProcessOptions
-from scheduler.service.serving import Parts, Serving
+from scheduler.service.serving import Serving
 from tests.support.fake_api import FakeApi
 
 SETTINGS = load.defaults()
@@ -66,17 +66,15 @@ class World:
         self.stopping = asyncio.Event()
         machine = Machine(registry.profiles(SETTINGS), PodBackoff(1.0, 10.0))
         self.serving = Serving(
-            Parts(
-                options=ProcessOptions(settings=SETTINGS),
-                clock=self.clock,
-                machine=machine,
-                history=History(machine, 1000.0),
-                metrics=Metrics(CollectorRegistry()),
-                elector=lease,
-                informers=[self.pods],
-                policies=Part("preemptionpolicies"),
-                stopping=self.stopping,
-            )
+            options=ProcessOptions(settings=SETTINGS),
+            clock=self.clock,
+            machine=machine,
+            history=History(machine, 1000.0),
+            metrics=Metrics(CollectorRegistry()),
+            elector=lease,
+            informers=[self.pods],
+            policies=Part("preemptionpolicies"),
+            stopping=self.stopping,
         )
 
     def readiness(self) -> dict[str, str | None]:

@@ -15,12 +15,12 @@ from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unsche
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import Manifests
-from scheduler.sim.planner import Planner, PlanOptions
+from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.support.builders import OURS, node, pdb, pod
 from tests.support.cluster import profiles
 
 
-def planner(*objects, options: PlanOptions | None = None, config: str = "") -> Planner:
+def planner(*objects, options: WhatIfOptions | None = None, config: str = "") -> WhatIfCluster:
     """Return a planner for a cluster of these objects."""
     found = Manifests()
     lists = {
@@ -33,7 +33,7 @@ def planner(*objects, options: PlanOptions | None = None, config: str = "") -> P
     for each in objects:
         built = each.build() if hasattr(each, "build") else each
         lists[type(built)].append(built)
-    return Planner(found, profiles(config), PodBackoff(), options or PlanOptions())
+    return WhatIfCluster(found, profiles(config), PodBackoff(), options or WhatIfOptions())
 
 
 def decisions(attempts: list[Attempt]) -> list[tuple[str, str]]:
@@ -156,7 +156,7 @@ def test_a_scheduler_name_narrows_the_pods():
         node("n1"),
         pod("mine").scheduler("x"),
         pod("yours"),
-        options=PlanOptions(scheduler_name="x"),
+        options=WhatIfOptions(scheduler_name="x"),
     )
 
     assert [each.pod.name for each in plan.attempts()] == ["mine"]
@@ -173,7 +173,7 @@ def test_device_classes_count():
 def test_an_explanation_is_included_when_requested():
     objects = node("n1").cpu("1"), node("n2").cordoned(), pod("p").cpu("1")
 
-    (explained,) = planner(*objects, options=PlanOptions(explain=True)).attempts()
+    (explained,) = planner(*objects, options=WhatIfOptions(explain=True)).attempts()
     (plain,) = planner(*objects).attempts()
 
     assert [trace.name for trace in explained.trace] == ["n1", "n2"]
@@ -184,7 +184,7 @@ def test_an_explanation_is_included_when_requested():
 # Until nothing changes
 
 
-def settled(plan: Planner) -> list[Attempt]:
+def settled(plan: WhatIfCluster) -> list[Attempt]:
     return [*plan.attempts(), *plan.settle()]
 
 
@@ -269,11 +269,11 @@ def test_the_same_cluster_gives_the_same_answer():
 
 
 def test_without_nodes_every_pod_says_so():
-    plan = Planner(
+    plan = WhatIfCluster(
         Manifests(pods=[pod("p").build()]),
         registry.profiles(load.defaults()),
         PodBackoff(),
-        PlanOptions(),
+        WhatIfOptions(),
     )
 
     (attempt,) = settled(plan)

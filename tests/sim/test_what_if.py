@@ -11,8 +11,8 @@ from scheduler.model.policies import Budget
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.sim.manifests import ManifestError, Manifests
-from scheduler.sim.simulation import State
 from scheduler.sim.what_if import what_if
+from scheduler.sim.what_if_cluster import State
 from scheduler.state.preemption.ledger import EvictionEntry, Ledger
 from tests.support.builders import EPOCH, OURS, node, pdb, pod
 from tests.support.policies import policy

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.observe.api.api import Api, ApiParts
+from scheduler.observe.api.api import Api
 from scheduler.observe.api.history import History
 from scheduler.observe.api.requests import EVERY_NAME, ApiRequest, NameAccess
 from tests.support.cluster import Cluster
@@ -33,16 +33,14 @@ class Documents:
         self.cluster.history = self.history
         self.states = list(policies)
         self.api = Api(
-            ApiParts(
-                machine=self.cluster.machine,
-                history=self.history,
-                now=lambda: self.cluster.now,
-                leads=lambda: True,
-                policies=lambda: self.states,
-                instance="it",
-                profiles=("preemptive-scheduler",),
-                started=self.cluster.now,
-            )
+            machine=self.cluster.machine,
+            history=self.history,
+            now=lambda: self.cluster.now,
+            leads=lambda: True,
+            policies=lambda: self.states,
+            instance="it",
+            profiles=("preemptive-scheduler",),
+            started=self.cluster.now,
         )
         self.cluster.add(*objects)
 

@@ -11,7 +11,7 @@ any effect until `answer`. After every call the machine checks its invariants.
 The file is longer than others because it stands in for the whole API server.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import singledispatchmethod
 from textwrap import dedent
 from typing import Any
@@ -22,10 +22,8 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.core.outbox import Bound
 from scheduler.framework.profile import Profile
-from scheduler.model import times
 from scheduler.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from scheduler.model.api.objects import (
-    Condition,
     LocalObject,
     Node,
     Pod,
@@ -34,21 +32,12 @@ from scheduler.model.api.objects import (
 from scheduler.model.decisions import Attempt, Decision, Waiting
 from scheduler.model.effects import (
     Ask,
-    Bind,
-    BindClaims,
     ClaimRef,
-    ClearNomination,
-    DeallocateClaim,
-    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     PodRef,
     Question,
-    RecordEvent,
-    ReleaseClaims,
-    SaveLedger,
-    SetCondition,
 )
 from scheduler.model.events import (
     Answered,
@@ -78,7 +67,7 @@ from scheduler.observe.api.history import History
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
-from scheduler.sim.claim_controller import SimulatedClaims
+from scheduler.sim.virtual_cluster import VirtualCluster
 from tests.support.builders import EPOCH, NodeBuilder, PodBuilder
 
 __all__ = ["Cluster", "failure", "profiles"]
@@ -103,7 +92,7 @@ def without_plan(effect: Effect) -> Effect:
     return replace(effect, plan="") if isinstance(effect, Nominate) else effect
 
 
-class Cluster:
+class Cluster(VirtualCluster):
     """What there is, the machine that decides about it, and everything that it asked for."""
 
     def __init__(
@@ -118,12 +107,9 @@ class Cluster:
     ) -> None:
         self._settings = (using or profiles(config, reference), backoff or PodBackoff(), evict_only)
         self._compares = compares
+        super().__init__(self._made(), EPOCH + 1000.0)
         #: What the service remembers for its pages, if a test sets it.
         self.history: History | None = None
-        self.machine = self._made()
-        self.now: float = EPOCH + 1000.0
-        #: The pods that there are, by uid, as the API server has them.
-        self.pods: dict[str, Pod] = {}
         self.attempts: list[Attempt] = []
         #: All effects that were asked for, in order.
         self.effects: list[Effect] = []
@@ -131,16 +117,12 @@ class Cluster:
         #: Effects that wait for the test to say how they end.
         self.held: list[Effect] = []
         self.nodes: dict[str, Node] = {}
-        #: The ledger as it was last written down.
-        self.ledger = ""
         #: What extenders answer.
         self.extender: Callable[[Question], ExtenderAnswer] = lambda _: NoAnswer(
             "no extender is there"
         )
         #: Why the last observed object was ignored.
         self.refused = ""
-        #: What the API server has of resource claims.
-        self._devices = SimulatedClaims(())
         self._holding: tuple[type[Effect], ...] = ()
         self._news: list[Event] | None = None
         self._version = 0
@@ -149,6 +131,15 @@ class Cluster:
     def _made(self) -> Machine:
         using, backoff, evict_only = self._settings
         return Machine(using, backoff, evict_only=evict_only, compares=self._compares)
+
+    @property
+    def now(self) -> float:
+        """The time, which a test may set."""
+        return self.clock.now
+
+    @now.setter
+    def now(self, moment: float) -> None:
+        self.clock.now = moment
 
     # What happens outside -----------------------------------------------------------------------
 
@@ -167,72 +158,73 @@ class Cluster:
     def _(self, thing: Pod) -> None:
         self._version += 1
         given = thing.metadata.resource_version or str(self._version)
-        seen = replace(thing, metadata=replace(thing.metadata, resource_version=given))
-        self.pods[seen.uid] = seen
-        self._tell(PodObserved(seen))
+        super().put(replace(thing, metadata=replace(thing.metadata, resource_version=given)))
+
+    def put(self, pod: Pod) -> None:
+        """Write a pod, with a new version."""
+        self._take(replace(pod, metadata=replace(pod.metadata, resource_version="")))
 
     @_take.register
     def _(self, thing: Node) -> None:
         self.nodes[thing.metadata.name] = thing
-        self._tell(NodeObserved(thing))
+        self._report(NodeObserved(thing))
 
     @_take.register
     def _(self, thing: PodDisruptionBudget) -> None:
-        self._tell(BudgetObserved(thing))
+        self._report(BudgetObserved(thing))
 
     @_take.register
     def _(self, thing: DeviceClass) -> None:
-        self._tell(DeviceClassObserved(thing))
+        self._report(DeviceClassObserved(thing))
 
     @_take.register
     def _(self, thing: ResourceClaim) -> None:
-        self._tell(DevicesObserved(self._devices.store(thing)))
+        self._report(DevicesObserved(self.claims.store(thing)))
 
     @_take.register(ResourceSlice)
     @_take.register(DeviceTaintRule)
     def _(self, thing: ResourceSlice | DeviceTaintRule) -> None:
-        self._tell(DevicesObserved(thing))
+        self._report(DevicesObserved(thing))
 
     @_take.register
     def _(self, thing: LocalObject) -> None:
-        self._tell(NamespaceObserved(thing))
+        self._report(NamespaceObserved(thing))
 
     @_take.register
     def _(self, thing: PreemptionPolicy) -> None:
-        self._tell(PolicyObserved(thing))
+        self._report(PolicyObserved(thing))
 
     def change(self, name: str, how: Callable[[PodBuilder], PodBuilder]) -> None:
         """Change a pod as another client would."""
         old = self.pod(name)
-        changed = how(PodBuilder(old)).meta(resource_version="")
-        self.add(changed)
+        self.put(how(PodBuilder(old)).build())
 
     def delete(self, name: str) -> None:
         """Delete a pod at once."""
         gone = self.pods.pop(self.pod(name).uid)
-        self._tell(PodGone(gone.key, gone.uid))
+        self._report(PodGone(gone.key, gone.uid))
 
     def delete_claim(self, name: str) -> None:
         """Delete a resource claim."""
-        self._devices.delete(ClaimRef("default", name, ""))
-        self._tell(DevicesGone("ResourceClaim", f"default/{name}"))
+        self.claims.delete(ClaimRef("default", name, ""))
+        self._report(DevicesGone("ResourceClaim", f"default/{name}"))
 
     def claim(self, name: str) -> ResourceClaim:
         """Return a resource claim as the API server has it."""
-        return self._devices.get(f"default/{name}")
+        return self.claims.get(f"default/{name}")
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay."""
         self.nodes.pop(name, None)
-        self._tell(NodeGone(name))
+        self._report(NodeGone(name))
 
     def delete_budget(self, key: str) -> None:
         """Delete a budget."""
-        self._tell(BudgetGone(key))
+        self._report(BudgetGone(key))
 
     def delete_policy(self, name: str) -> None:
         """Delete a preemption policy."""
-        self._tell(PolicyGone(name))
+        self._report(PolicyGone(name))
 
     def finish_terminating(self) -> None:
         """Remove every terminating pod."""
@@ -255,9 +247,7 @@ class Cluster:
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and the machine move what has waited long enough."""
-        self.now += seconds
-        self.machine.flush(self.now)
-        self._carry_out(self.machine.flushed_effects())
+        self.advance(self.now + seconds)
         self.machine.check()
 
     # Decisions ----------------------------------------------------------------------------------
@@ -278,7 +268,7 @@ class Cluster:
             self.attempts.append(attempt)
             if self.history is not None:
                 self.history.attempted(attempt, self.now)
-            self._carry_out(attempt.effects)
+            self.carry_out(attempt.effects)
         self.machine.check()
         return attempt
 
@@ -300,7 +290,7 @@ class Cluster:
         """Let a delayed effect happen, the oldest if none is named."""
         effect = self._released(effect)
         if changed:
-            self._happen(effect)
+            self.happen(effect)
         self.observe(EffectDone(effect, changed=changed))
 
     def fail(self, effect: Effect | None = None, kind: FailureKind = FailureKind.REFUSED) -> None:
@@ -329,7 +319,7 @@ class Cluster:
         for event in news:
             self.observe(event)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         if self._news is None:
             self.observe(event)
         else:
@@ -346,52 +336,24 @@ class Cluster:
         self.bound += reaction.bound
         self.refused = reaction.problem
         self.machine.check()
-        self._carry_out(reaction.effects)
+        self.carry_out(reaction.effects)
 
-    def _carry_out(self, effects: tuple[Effect, ...]) -> None:
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Carry out what is not held."""
         self.effects += effects
-        for effect in effects:
-            if isinstance(effect, self._holding):
-                self.held.append(effect)
-            elif isinstance(effect, Ask):
-                answers = tuple(map(self.extender, effect.questions))
-                self.observe(Answered(effect.pod, effect.number, answers))
-            else:
-                self._happen(effect)
-                self.observe(EffectDone(effect))
+        super().carry_out(effects)
 
-    def _happen(self, effect: Effect) -> None:
-        """Change the objects as the API server would."""
-        match effect:
-            case Bind(pod=ref, node=where):
-                self._alter(ref, lambda pod: pod.on(where).not_started().nominated(""))
-            case Nominate(pod=ref, node=where, plan=plan):
-                self._alter(ref, lambda pod: pod.nominated(where).planned(plan))
-            case ClearNomination(pod=ref):
-                self._alter(ref, lambda pod: pod.nominated("").planned(""))
-            case SaveLedger(text=text):
-                self.ledger = text
-            case Evict(victim=ref):
-                self._alter(ref, self._evicted)
-            case SetCondition(pod=ref, reason=why, message=text):
-                self._alter(ref, lambda pod: pod.condition("PodScheduled", "False", why, text))
-                if effect.clear_nomination:
-                    self._alter(ref, lambda pod: pod.nominated("").planned(""))
-            case BindClaims() | ReleaseClaims() | DeallocateClaim() | DeleteClaim():
-                for event in self._devices.carry_out(effect):
-                    self._tell(event)
-            case RecordEvent():
-                pass
+    def _execute(self, effect: Effect) -> None:
+        if isinstance(effect, self._holding):
+            self.held.append(effect)
+        else:
+            super()._execute(effect)
 
-    def _evicted(self, victim: PodBuilder) -> PodBuilder:
-        stamped = victim.meta(deletion_timestamp=times.stamp(self.now))
-        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
-        return stamped.status(conditions=[*victim.object.status.conditions, target])
+    def _asked(self, effect: Ask) -> Event:
+        return Answered(effect.pod, effect.number, tuple(map(self.extender, effect.questions)))
 
-    def _alter(self, ref: PodRef, how: Callable[[PodBuilder], PodBuilder]) -> None:
-        pod = self.pods.get(ref.uid)
-        if pod is not None:
-            self.add(how(PodBuilder(pod)).meta(resource_version=""))
+    def _bound(self, pod: Pod, node: str) -> Pod:
+        return PodBuilder(pod).on(node).not_started().nominated("").build()
 
     # Questions ----------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from scheduler.model import times
-from scheduler.model.api.objects import Condition
+from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Effect
 from scheduler.model.events import EffectFailed, Failure, FailureKind
 from scheduler.model.policies import DisruptionBudgets, PodSelection, PreemptionPolicy
@@ -27,17 +27,14 @@ class Refusing(Cluster):
     #: How far the clock of the scheduler is ahead, in seconds.
     ahead = 0.0
 
-    def _carry_out(self, effects):
-        for effect in effects:
-            kind = self.refuses(effect)
-            if kind is None or isinstance(effect, self._holding):
-                super()._carry_out((effect,))
-            else:
-                self.effects.append(effect)
-                self.observe(EffectFailed(effect, Failure(kind, "refused by the API server")))
+    def _execute(self, effect):
+        kind = self.refuses(effect)
+        if kind is None or isinstance(effect, self._holding):
+            super()._execute(effect)
+        else:
+            self.observe(EffectFailed(effect, Failure(kind, "refused by the API server")))
 
-    def _evicted(self, victim: PodBuilder) -> PodBuilder:
+    def _evicted(self, pod: Pod) -> Pod:
         stamp = times.stamp(self.now - self.ahead + GRACE)
-        marked = victim.meta(deletion_timestamp=stamp, deletion_grace_period_seconds=GRACE)
-        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
-        return marked.status(conditions=[*victim.object.status.conditions, target])
+        marked = PodBuilder(super()._evicted(pod))
+        return marked.meta(deletion_timestamp=stamp, deletion_grace_period_seconds=GRACE).build()

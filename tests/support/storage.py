@@ -331,7 +331,7 @@ class StorageCluster(Cluster):
         given = item.metadata.resource_version or str(self._version)
         seen = replace(item, metadata=replace(item.metadata, resource_version=given))
         self.storage[type(seen).__name__, seen.metadata.key] = seen
-        self._tell(StorageObserved(seen))
+        self._report(StorageObserved(seen))
 
     def change_stored(self, kind: type[Any], key: str, how: Any) -> None:
         """Change a storage object as another client would."""
@@ -356,7 +356,7 @@ class StorageCluster(Cluster):
     def remove_stored(self, kind: type[Any], key: str) -> None:
         """Delete a storage object."""
         del self.storage[kind.__name__, key]
-        self._tell(StorageGone(kind.__name__, key))
+        self._report(StorageGone(kind.__name__, key))
 
     def sleep(self) -> None:
         """Let the controllers do nothing from now on."""
@@ -367,12 +367,13 @@ class StorageCluster(Cluster):
         self._asleep = False
         self._control()
 
-    def _happen(self, effect: Effect) -> None:
-        super()._happen(effect)
-        if isinstance(effect, BindVolumes):
-            self._alter(effect.pod, lambda pod: pod.nominated(effect.node))
-            self._write(effect)
-            self._control()
+    def happen(self, effect: Effect) -> bool:
+        if not isinstance(effect, BindVolumes):
+            return super().happen(effect)
+        self._alter(effect.pod, lambda pod: PodBuilder(pod).nominated(effect.node).build())
+        self._write(effect)
+        self._control()
+        return True
 
     def _write(self, effect: BindVolumes) -> None:
         for part in effect.volumes:

@@ -38,16 +38,16 @@ from scheduler.observe.api.requests import (
 )
 from scheduler.observe.api.watches import Changes, is_watch, number_of, watch, whole
 
-__all__ = ["PREFIX", "Api", "ApiParts"]
+__all__ = ["PREFIX", "Api"]
 
 PREFIX: Final = "/api/v1"
 #: How old a summary may be that watches share.
 _SUMMARY_SECONDS: Final = 0.9
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ApiParts:
-    """What the documents are made from."""
+@dataclasses.dataclass(eq=False)
+class Api:
+    """The documents about one machine, with what they are made from."""
 
     machine: Machine
     history: History
@@ -61,19 +61,15 @@ class ApiParts:
     profiles: tuple[str, ...]
     started: Seconds
 
-
-class Api:
-    """The documents about one machine."""
-
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
-        machine, history = parts.machine, parts.history
+    def __post_init__(self) -> None:
+        """Prepare the views that the documents share."""
+        machine, history = self.machine, self.history
         self._nodes = NodeViews(machine.cluster)
-        self._feed = NodeFeed(machine.cluster, self._nodes, parts.started)
+        self._feed = NodeFeed(machine.cluster, self._nodes, self.started)
         self._queue = QueueViews(machine)
-        self._pod_feed = PodFeed(machine, self._queue, parts.now)
+        self._pod_feed = PodFeed(machine, self._queue, self.now)
         self._preemptions = PreemptionViews(machine, history)
-        self._policies = PolicyViews(machine, history, parts.policies)
+        self._policies = PolicyViews(machine, history, self.policies)
         self._summarizing = asyncio.Lock()
         #: When the last summary was begun, and what it is.
         self._last_summary: tuple[Seconds, SummaryDocument] | None = None
@@ -97,15 +93,14 @@ class Api:
         }
 
     async def _index(self, _request: ApiRequest) -> ApiIndex:
-        parts = self._parts
         return ApiIndex(
             version=__version__,
-            reference=parts.machine.reference.name,
-            instance=parts.instance,
-            leader=parts.leads(),
-            profiles=parts.profiles,
-            started=times.stamp(parts.started),
-            now=times.stamp(parts.now()),
+            reference=self.machine.reference.name,
+            instance=self.instance,
+            leader=self.leads(),
+            profiles=self.profiles,
+            started=times.stamp(self.started),
+            now=times.stamp(self.now()),
             paths=tuple(self.pages()),
         )
 
@@ -127,14 +122,13 @@ class Api:
             return self._last_summary[1]
 
     async def _new_summary(self) -> SummaryDocument:
-        parts, machine, history = self._parts, self._parts.machine, self._parts.history
-        now = parts.now()
+        machine, history, now = self.machine, self.history, self.now()
         figures = await self._queue.figures(now)
         cluster = machine.cluster
         content = SummaryDocument(
             now="",
             reference=machine.reference.name,
-            leader=parts.leads(),
+            leader=self.leads(),
             revision=0,
             queue=figures.phases,
             reasons=figures.reasons,
@@ -193,25 +187,25 @@ class Api:
             watching = PodWatch(self._pod_feed, selection_of(request.query), request.names)
             stream = watch(request, watching.changes)
             return dataclasses.replace(stream, parts=self._pod_feed.counted(stream.parts))
-        return self._in_turn(await self._queue.page(request, self._parts.now()))
+        return self._in_turn(await self._queue.page(request, self.now()))
 
     async def _pod(self, request: ApiRequest) -> PodExplanation | AsyncGenerator[bytes]:
-        return await self._explanations.page(request, self._parts.now())
+        return await self._explanations.page(request, self.now())
 
     async def _preemption_list(self, request: ApiRequest) -> AsyncGenerator[bytes] | Stream:
         if is_watch(request):
             return watch(request, self._preemption_changes(request.names))
-        return self._in_turn(await self._preemptions.page(request, self._parts.now()))
+        return self._in_turn(await self._preemptions.page(request, self.now()))
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
         async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:
-            return await self._preemptions.changes(since, names, self._parts.now())
+            return await self._preemptions.changes(since, names, self.now())
 
         return changes
 
     async def _policy_list(self, request: ApiRequest) -> PoliciesDocument | Stream:
         async def made() -> PoliciesDocument:
-            content = await self._policies.document(request.names, self._parts.now())
+            content = await self._policies.document(request.names, self.now())
             return replace(content, revision=number_of(content))
 
         return watch(request, whole(made)) if is_watch(request) else await made()

@@ -18,7 +18,7 @@ from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import manifests
 from scheduler.sim.manifests import Manifests
-from scheduler.sim.planner import Planner, PlanOptions
+from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.support.builders import node, pdb, pod
 from tests.support.cluster import Cluster, profiles
 from tests.support.random_clusters import clusters
@@ -69,8 +69,8 @@ async def read(machine: Machine, folder: Path) -> Manifests:
     return manifests.read([str(path)])
 
 
-def planner(found: Manifests) -> Planner:
-    return Planner(found, profiles(), PodBackoff(), PlanOptions())
+def planner(found: Manifests) -> WhatIfCluster:
+    return WhatIfCluster(found, profiles(), PodBackoff(), WhatIfOptions())
 
 
 def alone(found: Manifests, uid: str) -> Manifests:
@@ -83,7 +83,7 @@ def alone(found: Manifests, uid: str) -> Manifests:
     return found
 
 
-def first_of(found: Planner, uid: str) -> Attempt:
+def first_of(found: WhatIfCluster, uid: str) -> Attempt:
     return next(each for each in found.attempts() if each.pod.uid == uid)
 
 
@@ -96,7 +96,7 @@ async def test_a_restored_snapshot_makes_the_same_next_decision(family, seed, tm
     live = planner(original)
     deciding: Iterator[Attempt] = live.attempts()
     compared = 0
-    before = await read(live._machine, tmp_path)
+    before = await read(live.machine, tmp_path)
 
     for want, _ in zip(deciding, range(STEPS), strict=False):
         if want.number == 1:
@@ -104,7 +104,7 @@ async def test_a_restored_snapshot_makes_the_same_next_decision(family, seed, tm
                 want.decision
             )
             compared += 1
-        before = await read(live._machine, tmp_path)
+        before = await read(live.machine, tmp_path)
 
     assert compared > 0
 
@@ -148,7 +148,7 @@ async def test_what_was_applied_is_neither_in_snapshots_nor_in_recordings():
     seen = [NodeObserved(found.nodes[0]), PodObserved(found.pods[0])]
     seen += [StorageObserved(found.storage[0])]
 
-    content = await text(planner(found)._machine)
+    content = await text(planner(found).machine)
     captured = b"".join(line_of(each, 0.0) for each in seen).decode()
 
     assert '"n1"' in content
@@ -165,7 +165,7 @@ async def test_a_snapshot_with_all_annotations_is_read(tmp_path):
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
     found = manifests.read([str(path)])
-    again = await read(planner(found)._machine, tmp_path)
+    again = await read(planner(found).machine, tmp_path)
 
     assert (again.nodes, again.storage) == (found.nodes, found.storage)
     assert [each.uid for each in again.pods] == [each.uid for each in found.pods]
@@ -186,7 +186,7 @@ async def test_workloads_keep_their_selectors(kind, tmp_path):
     }
     live = planner(typed([document]))
 
-    (found,) = (await read(live._machine, tmp_path)).workloads
+    (found,) = (await read(live.machine, tmp_path)).workloads
 
     assert type(found) is kind
     assert (found.metadata.namespace, found.metadata.name) == ("shop", "w")

@@ -106,7 +106,7 @@ def test_the_watch_may_confirm_before_the_answer(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p"), "c"))
     (effect,) = cluster.held
-    cluster._happen(effect)
+    cluster.happen(effect)
     cluster.awake()
     assert cluster.asked(Bind) == []
 

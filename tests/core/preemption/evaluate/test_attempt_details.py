@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.decisions import Gated, Preempting
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import Manifests
-from scheduler.sim.planner import Planner, PlanOptions
+from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.support.cluster import profiles
 from tests.support.random_clusters import clusters
 
@@ -13,8 +13,8 @@ SEEDS = range(40)
 
 
 def attempts(manifests: Manifests, *, detailed: bool) -> list[object]:
-    options = PlanOptions(detailed=detailed)
-    return list(Planner(manifests, profiles(), PodBackoff(), options).attempts())
+    options = WhatIfOptions(detailed=detailed)
+    return list(WhatIfCluster(manifests, profiles(), PodBackoff(), options).attempts())
 
 
 @pytest.mark.parametrize("family", ["preemption", "budgets", "nominated"])

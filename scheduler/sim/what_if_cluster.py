@@ -1,0 +1,320 @@
+"""A cluster of manifests, whose pending pods are scheduled in memory: what would happen.
+
+Each pending pod is attempted once. With `settle`, terminating pods disappear and pending pods are
+tried again, until nothing changes. Only extenders are really called.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from scheduler.config.settings import Settings
+from scheduler.core.machine import Machine
+from scheduler.framework.profile import Profile
+from scheduler.model import times
+from scheduler.model.api.device_claims import Allocation
+from scheduler.model.api.objects import Pod
+from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Waiting
+from scheduler.model.effects import Ask, BindClaims, BindVolumes, Effect, PodRef
+from scheduler.model.events import (
+    Answered,
+    BudgetObserved,
+    DeviceClassObserved,
+    DevicesObserved,
+    Event,
+    LedgerLoaded,
+    NamespaceObserved,
+    NodeObserved,
+    PodObserved,
+    PolicyObserved,
+    StorageObserved,
+    WorkloadObserved,
+)
+from scheduler.model.extender_answers import ExtenderAnswer
+from scheduler.model.times import Seconds
+from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.sim.claim_controller import SimulatedClaims
+from scheduler.sim.manifests import Manifests
+from scheduler.sim.virtual_cluster import VirtualCluster
+from scheduler.sim.volume_controller import SimulatedStorage
+
+__all__ = ["Displacement", "State", "WhatIfCluster", "WhatIfOptions"]
+
+GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
+
+#: Longer than any back-off, and longer than a pod may wait for an event.
+_PAST_BACKOFF: Final = 3600.0
+#: Rounds of `settle` after which a cluster that still changes is left as it is.
+_MAX_ROUNDS: Final = 10_000
+
+#: Kinds of the controllers whose pods a drain leaves: each node has such a pod of its own.
+_NOT_DRAINED: Final = frozenset({"DaemonSet", "Node"})
+
+#: Calls extenders about a pod of a simulated cluster, whose pods are given by uid.
+CallExtenders: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[ExtenderAnswer, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfOptions:
+    """How the pods of a cluster are scheduled."""
+
+    #: Only pods of this scheduler name; empty for all of the configured profiles.
+    scheduler_name: str = ""
+    explain: bool = False
+    #: Calls extenders; `None` if none is configured.
+    ask: CallExtenders | None = None
+    #: The time of the simulated cluster; preemption policies depend on it.
+    now: Seconds = 0.0
+    #: Whether attempts have details.
+    detailed: bool = False
+    #: Whether victims are evicted only within their disruption budgets, as with `--evict-only`.
+    evict_only: bool = False
+    #: Whether a single profile schedules pods of any scheduler name.
+    adopts: bool = True
+    #: Whether controllers make pods again that disappear.
+    recreates: bool = False
+    #: What preemption remembers, as the ledger is saved; empty for nothing.
+    ledger: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A cluster as a scheduler knows it, and how that scheduler decides."""
+
+    manifests: Manifests
+    settings: Settings
+    now: Seconds
+    #: What preemption remembers, as the ledger is saved; empty for nothing.
+    ledger: str = ""
+    evict_only: bool = False
+    #: Whether the live scheduler asks extenders, which this does not.
+    has_extenders: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """A pod that has disappeared from its node, and the one that its controller made instead."""
+
+    pod: Pod
+    #: `None` if the pod has no controller.
+    replacement: Pod | None
+
+
+class WhatIfCluster(VirtualCluster):
+    """A cluster of manifests."""
+
+    def __init__(
+        self,
+        manifests: Manifests,
+        profiles: Mapping[str, Profile],
+        backoff: PodBackoff,
+        options: WhatIfOptions,
+    ) -> None:
+        machine = Machine(
+            profiles,
+            backoff,
+            evict_only=options.evict_only,
+            compares=options.detailed,
+            detailed=options.detailed,
+        )
+        super().__init__(machine, options.now)
+        self._profiles = profiles
+        self._options = options
+        self.volumes = SimulatedStorage(manifests.storage)
+        self.claims = SimulatedClaims(manifests.devices, makes_ready=True)
+        #: The first and the last attempt of each pod, by uid.
+        self.first: dict[str, Attempt] = {}
+        self.last: dict[str, Attempt] = {}
+        #: What the claims of each placed pod have, by uid of the pod and key of the claim.
+        self.allocations: dict[str, dict[str, Allocation]] = {}
+        #: The pods that are scheduled, in file order.
+        self.pending: list[PodRef] = []
+        self._gone: list[Pod] = []
+        self._displaced: dict[str, Displacement] = {}
+        #: Uids of the pods that terminate from the beginning: their successors exist already.
+        self._leaving = {pod.uid for pod in manifests.pods if pod.terminating}
+        for event in self._first_events(manifests):
+            self.observe(event)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Attempt each pending pod once; gated pods come last."""
+        while self.machine.active():
+            attempt = self.step(explain=self._options.explain)
+            if attempt is not None:
+                self._note(attempt)
+                yield attempt
+        for reference in self.pending:
+            pod = self.pods[reference.uid]
+            if self.machine.gate_reason(pod) is not None:
+                gated = self._gated(pod)
+                self._note(gated)
+                yield gated
+
+    def settle(self) -> Iterator[Attempt]:
+        """Continue until nothing changes any more.
+
+        An attempt with the same result as the last attempt of its pod is not reported again.
+        """
+        for _ in range(_MAX_ROUNDS):
+            terminating = [pod for pod in self.pods.values() if pod.terminating]
+            for pod in terminating:
+                recreates = self._options.recreates and pod.uid not in self._leaving
+                self._displace(pod, recreates=recreates)
+            # After every back-off and after the longest wait, all pending pods are tried again.
+            self.advance(self.now + _PAST_BACKOFF)
+            changed = bool(terminating)
+            while self.machine.active():
+                attempt = self.step(explain=self._options.explain)
+                if attempt is None:
+                    break
+                before = self.last.get(attempt.pod.uid)
+                self._note(attempt)
+                if before is None or before.decision != attempt.decision:
+                    changed = True
+                    yield attempt
+            if not changed:
+                return
+
+    def drain(self, node: str) -> None:
+        """Delete the pods of a node, and let their controllers make them again.
+
+        As with `kubectl drain --ignore-daemonsets --force`, pods of DaemonSets and those of the
+        kubelet stay. The node is expected to be unschedulable.
+        """
+        for pod in [pod for pod in self.pods.values() if pod.spec.node_name == node]:
+            owners = pod.metadata.owner_references
+            if not any(owner.controller and owner.kind in _NOT_DRAINED for owner in owners):
+                self._displace(pod, recreates=True)
+
+    def known(self) -> Iterator[Pod]:
+        """Yield all pods, those that have disappeared too."""
+        yield from self.pods.values()
+        yield from self._gone
+
+    def displaced(self) -> dict[str, Displacement]:
+        """Return the pods that have disappeared from nodes, and the victims that will, by uid."""
+        displaced = dict(self._displaced)
+        for attempt in self.first.values():
+            if isinstance(attempt.decision, Preempting):
+                for victim in attempt.decision.victims:
+                    pod = self.pods.get(victim.uid)
+                    if pod is not None and not self.was_leaving(victim.uid):
+                        displaced.setdefault(victim.uid, Displacement(pod, None))
+        return displaced
+
+    def was_leaving(self, uid: str) -> bool:
+        """Return whether a pod has terminated from the beginning."""
+        return uid in self._leaving
+
+    def node_of(self, uid: str) -> str:
+        """Return the node of a pod now; empty if it has none, or has disappeared."""
+        pod = self.pods.get(uid)
+        return "" if pod is None else pod.spec.node_name
+
+    def final(self) -> dict[str, str | None]:
+        """Return the node of each pod that was pending, by key; `None` if it has none."""
+        return {each.key: self.node_of(each.uid) or None for each in self.pending}
+
+    def _first_events(self, manifests: Manifests) -> Iterator[Event]:
+        yield from map(NamespaceObserved, manifests.namespaces)
+        yield from map(PolicyObserved, manifests.policies)
+        if self._options.ledger:
+            yield LedgerLoaded(self._options.ledger)
+        yield from map(NodeObserved, manifests.nodes)
+        yield from map(BudgetObserved, manifests.pdbs)
+        yield from map(WorkloadObserved, manifests.workloads)
+        yield from map(StorageObserved, manifests.storage)
+        yield from map(DeviceClassObserved, manifests.device_classes)
+        yield from map(DevicesObserved, manifests.devices)
+        waiting = []
+        for pod in manifests.pods:
+            if pod.terminal or (not pod.spec.node_name and pod.terminating):
+                continue
+            if pod.spec.node_name:
+                self.pods[pod.uid] = pod
+                yield PodObserved(pod)
+            else:
+                waiting.append(pod)
+        # The queue keeps the order of arrival among pods of equal priority.
+        for pod in sorted(waiting, key=_created):
+            adopted = self._adopted(pod)
+            self.pods[pod.uid] = adopted
+            yield PodObserved(adopted)
+        self.pending = [
+            pod.ref for pod in waiting if self.pods[pod.uid].spec.scheduler_name in self._profiles
+        ]
+
+    def _adopted(self, pod: Pod) -> Pod:
+        """Return a pod with the scheduler name of the profile that schedules it."""
+        wanted = self._options.scheduler_name
+        if wanted and pod.spec.scheduler_name != wanted:
+            return replace(pod, spec=replace(pod.spec, scheduler_name=""))
+        if self._options.adopts and len(self._profiles) == 1:
+            (only,) = self._profiles
+            return replace(pod, spec=replace(pod.spec, scheduler_name=only))
+        return pod
+
+    def _displace(self, pod: Pod, *, recreates: bool) -> None:
+        """Let a pod disappear, and its controller make it again if that is wanted."""
+        self.remove(pod.uid)
+        self._gone.append(pod)
+        if not pod.spec.node_name:
+            return
+        made = self.recreate(pod, self._profile_of(pod)) if recreates else None
+        if made is not None:
+            self.pending.append(made.ref)
+        if pod.uid not in self._leaving:
+            self._displaced[pod.uid] = Displacement(pod, made)
+
+    def _profile_of(self, pod: Pod) -> str:
+        """Return the profile of ours that schedules a pod: that of its name, else the first one."""
+        wanted = pod.spec.scheduler_name
+        return wanted if wanted in self._profiles else next(iter(self._profiles))
+
+    def step(self, *, explain: bool = False) -> Attempt | None:
+        """Let the machine decide for one pod, with the answers of extenders."""
+        while True:
+            attempt = super().step(explain=explain)
+            if attempt is None or not isinstance(attempt.decision, Waiting):
+                break
+        if attempt is not None and isinstance(attempt.decision, Placed):
+            used = self.claims.used_by(attempt.pod.uid)
+            if used:
+                self.allocations[attempt.pod.uid] = used
+        return attempt
+
+    def _execute(self, effect: Effect) -> None:
+        super()._execute(effect)
+        if isinstance(effect, BindVolumes | BindClaims):
+            pod = self.pods[effect.pod.uid]
+            if not pod.spec.node_name:  # it waits for nothing: volumes and devices come at once
+                self.put(self._bound(pod, effect.node))
+
+    def _asked(self, effect: Ask) -> Event:
+        ask = self._options.ask
+        if ask is None:
+            return super()._asked(effect)
+        return Answered(effect.pod, effect.number, ask(effect, self.pods))
+
+    def _note(self, attempt: Attempt) -> None:
+        self.first.setdefault(attempt.pod.uid, attempt)
+        self.last[attempt.pod.uid] = attempt
+
+    def _gated(self, pod: Pod) -> Attempt:
+        return Attempt(
+            pod=pod.ref,
+            scheduler_name=pod.spec.scheduler_name,
+            priority=pod.priority,
+            decision=Gated(GATED),
+            effects=(),
+            number=0,
+            nodes=0,
+            feasible=0,
+        )
+
+
+def _created(pod: Pod) -> Seconds:
+    """Return when a pod was created; a pod without a creation time counts as the oldest."""
+    return times.parse(pod.metadata.creation_timestamp) or 0.0
