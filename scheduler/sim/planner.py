@@ -20,7 +20,7 @@ from scheduler.model import times
 from scheduler.model.api import pod_changes
 from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.objects import Pod
-from scheduler.model.decisions import Attempt, Gated, Placed, Waiting
+from scheduler.model.decisions import Attempt, Detail, Gated, Placed, Waiting
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -92,8 +92,8 @@ class PlanOptions:
     ask: CallExtenders | None = None
     #: The time of the simulated cluster; preemption policies depend on it.
     now: Seconds = 0.0
-    #: Whether attempts have details.
-    detailed: bool = False
+    #: How much attempts tell.
+    detail: Detail = Detail.NONE
     #: Whether victims are evicted only within their disruption budgets, as with `--evict-only`.
     evict_only: bool = False
     #: Whether a single profile schedules pods of any scheduler name.
@@ -124,8 +124,7 @@ class Planner:
             profiles,
             backoff,
             evict_only=options.evict_only,
-            compares=options.detailed,
-            detailed=options.detailed,
+            detail=options.detail,
         )
         self._profiles = profiles
         self._options = options

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from scheduler.config.settings import Settings
-from scheduler.model.decisions import Attempt, Preempting
+from scheduler.model.decisions import Attempt, Detail, Preempting
 from scheduler.model.rest.plans import PlanRequest
 from scheduler.model.times import Seconds
 from scheduler.plugins import registry
@@ -49,7 +49,7 @@ class Simulation:
         request: PlanRequest,
         *,
         drains: bool = True,
-        detailed: bool = False,
+        detail: Detail = Detail.NONE,
     ) -> "Simulation":
         """Simulate a cluster."""
         settings = replace(state.settings, extenders=())
@@ -57,7 +57,7 @@ class Simulation:
         options = PlanOptions(
             request.scheduler_name,
             now=state.now,
-            detailed=detailed,
+            detail=detail,
             evict_only=state.evict_only,
             adopts=False,
             recreates=True,

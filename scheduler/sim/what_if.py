@@ -16,6 +16,7 @@ from scheduler.model import times
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.model.decisions import Detail
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.sim import workloads
 from scheduler.sim.expanded import Expanded
@@ -60,7 +61,7 @@ def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str
             "extenders are not called; in the cluster they may change the result"
         )
     asked = {pod.uid for pod in adopted}
-    after = Simulation.of(state, merged, request, detailed=True)
+    after = Simulation.of(state, merged, request, detail=Detail.COUNTS)
     others = [
         each.uid for each in after.planner.pending
         if each.uid not in asked and each.uid not in after.made

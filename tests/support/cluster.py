@@ -31,7 +31,7 @@ from scheduler.model.api.objects import (
     Pod,
     PodDisruptionBudget,
 )
-from scheduler.model.decisions import Attempt, Decision, Waiting
+from scheduler.model.decisions import Attempt, Decision, Detail, Waiting
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -148,7 +148,8 @@ class Cluster:
 
     def _made(self) -> Machine:
         using, backoff, evict_only = self._settings
-        return Machine(using, backoff, evict_only=evict_only, compares=self._compares)
+        detail = Detail.COMPARISON if self._compares else Detail.NONE
+        return Machine(using, backoff, evict_only=evict_only, detail=detail)
 
     # What happens outside -----------------------------------------------------------------------
 

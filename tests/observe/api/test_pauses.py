@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from scheduler.core.attempt.node_results import NodeResults
-from scheduler.core.preemption.policy.veto_sheet import VetoSheet
+from scheduler.core.preemption.policy.veto_table import VetoTable
 from scheduler.model.api import selectors
 from scheduler.model.policies import PreemptionPolicy
 from tests.support.api_documents import Documents
@@ -97,19 +97,19 @@ async def test_an_explanation_is_that_of_the_moment_of_the_attempt(monkeypatch):
 async def test_the_vetoes_of_many_policies_are_looked_up_together(monkeypatch):
     policies = [PreemptionPolicy(f"p{number}", victim_min_runtime=1e9) for number in range(9)]
     docs = Documents(*policies)
-    for name in ("n1", "n2"):
+    for name in (f"n{number}" for number in range(20)):
         docs.cluster.add(node(name).cpu("4"), pod(f"on-{name}").on(name).cpu("4").priority(1))
     docs.cluster.add(pod("p").cpu("4").priority(9))
-    sheets: list[object] = []
-    reader = VetoSheet.reader
-    monkeypatch.setattr(VetoSheet, "reader", lambda sheet: sheets.append(sheet) or reader(sheet))
+    tables: list[object] = []
+    reader = VetoTable.reader
+    monkeypatch.setattr(VetoTable, "reader", lambda table: tables.append(table) or reader(table))
 
     found = await explained(docs, nodes="1")
 
-    assert [len(each["objections"]) for each in found["nodes"]] == [9, 9]
-    assert [each["count"] for each in found["policies"]] == [2] * 9
+    assert [len(each["objections"]) for each in found["nodes"]] == [9] * 20
+    assert [each["count"] for each in found["policies"]] == [20] * 9
     # Each of them is looked through for each node.
-    assert len(sheets) == 1
+    assert len(tables) == 1
 
 
 async def test_vetoes_that_differ_in_their_ends_are_one():
