@@ -15,7 +15,7 @@ allocations in flight and assumed volumes that come to nothing wake the pods tha
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +25,7 @@ from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.extender_protocol import binder
-from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
+from scheduler.framework.plugin import PluginError, Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -54,7 +54,7 @@ from scheduler.queue.deadlines import Deadlines
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
 
-__all__ = ["BindingCycle", "DeviceWait"]
+__all__ = ["BindingCycle", "DeviceWait", "PodReservation"]
 
 _NODE: Final = "Node"
 #: Until claims of which it is in doubt whether they have devices are released again.
@@ -75,11 +75,13 @@ class DeviceWait(Record, frozen=True):
 
 
 @dataclass(slots=True, eq=False)
-class _PodReservation:
+class PodReservation:
     """One reservation of a pod and its progress."""
 
     plugin: str
     reservation: Reservation
+    #: The claims that it allocates, by uid, with what was in flight for them before.
+    in_flight: tuple[tuple[str, Allocation | None], ...]
     #: When the effect was done plus the patience; `None` before that.
     deadline: Seconds | None = None
 
@@ -90,18 +92,13 @@ class _PreBindingPod:
 
     queued: QueuedPod
     node: str
-    reservations: list[_PodReservation] = field(default_factory=list)
+    reservations: list[PodReservation] = field(default_factory=list)
     #: Whether the effects of its reservations went out.
     requested: bool = False
 
-    def reservations_of(self, effect: BindVolumes | BindClaims) -> Iterator[_PodReservation]:
+    def reservations_of(self, effect: BindVolumes | BindClaims) -> Iterator[PodReservation]:
         """Yield the reservations that an effect is of."""
         return (each for each in self.reservations if each.reservation.effect == effect)
-
-    def allocations(self) -> Iterator[tuple[ClaimRef, Allocation]]:
-        """Yield the claims that its reservations allocate."""
-        for reserved in self.reservations:
-            yield from _allocations(reserved.reservation.effect)
 
 
 def _allocations(effect: Effect) -> Iterator[tuple[ClaimRef, Allocation]]:
@@ -137,7 +134,7 @@ class BindingCycle:
         }
         self._pre_binding: dict[str, _PreBindingPod] = {}
         #: Reservations of pods whose binding has no answer yet, by uid.
-        self._binding: dict[str, list[_PodReservation]] = {}
+        self._binding: dict[str, list[PodReservation]] = {}
         #: Uids of pods whose claims are being released.
         self._releasing: set[str] = set()
         #: When claims are released again; every one applies.
@@ -151,35 +148,45 @@ class BindingCycle:
     def __len__(self) -> int:
         return len(self._pre_binding)
 
-    def start(self, queued: QueuedPod, node: str, state: AttemptState) -> str:
-        """Reserve for a pod that was assumed on a node, or request its binding at once.
+    def reserve(self, state: AttemptState, node: str) -> list[PodReservation]:
+        """Reserve, in memory alone, for a pod that was assumed on a node.
 
-        Returns:
-            Why a plugin could not reserve; then nothing is reserved. Empty when the pod is on its
-            way.
+        Raises:
+            PluginError: A plugin could not reserve; then nothing is reserved.
         """
-        self.in_flight[queued.uid] = queued
-        reservations: list[_PodReservation] = []
-        for plugin in self._reservers[queued.pod.spec.scheduler_name]:
+        reservations: list[PodReservation] = []
+        claims = self._cluster.devices.claims
+        for plugin in self._reservers[state.pod.spec.scheduler_name]:
             try:
                 reservation = plugin.reserve(state, node, self._cluster)
-            except Exception as error:  # noqa: BLE001 - a plugin of others may raise anything
-                for reserved in reversed(reservations):
-                    reserved.reservation.release()
-                del self.in_flight[queued.uid]
-                return f'running Reserve plugin "{plugin.name}": {error}'
+            except Exception as error:
+                self.release(reservations)
+                raise PluginError(f'running Reserve plugin "{plugin.name}": {error}') from error
             if reservation is not None:
-                reservations.append(_PodReservation(plugin.name, reservation))
+                in_flight = tuple(
+                    (claim.uid, claims.begin(claim.uid, allocation))
+                    for claim, allocation in _allocations(reservation.effect)
+                )
+                reservations.append(PodReservation(plugin.name, reservation, in_flight))
+        return reservations
+
+    def release(self, reservations: Sequence[PodReservation]) -> None:
+        """Undo `reserve` exactly, if nothing was reserved since and nothing was requested."""
+        for reserved in reversed(reservations):
+            for uid, before in reversed(reserved.in_flight):
+                self._cluster.devices.claims.take_back(uid, before)
+            reserved.reservation.release()
+
+    def bind(self, queued: QueuedPod, node: str, reservations: list[PodReservation]) -> None:
+        """Request what was reserved for a pod, then its binding; that at once without any."""
+        self.in_flight[queued.uid] = queued
         if not reservations and queued.uid not in self._releasing:
-            self._bind(queued, node)
-            return ""
+            self._emit_binding(queued, node)
+            return
         entry = self._pre_binding[queued.uid] = _PreBindingPod(queued, node, reservations)
-        for claim, allocation in entry.allocations():
-            self._cluster.devices.claims.begin(claim.uid, allocation)
         self._watch(entry)
         if queued.uid not in self._releasing:
             self._request(entry)
-        return ""
 
     def _request(self, entry: _PreBindingPod) -> None:
         entry.requested = True
@@ -361,14 +368,14 @@ class BindingCycle:
         self._status.report_preempted_unbound(eviction, version)
         return True
 
-    def _bind(self, queued: QueuedPod, node: str) -> None:
+    def _emit_binding(self, queued: QueuedPod, node: str) -> None:
         pod = queued.pod
         profile = self._profiles[pod.spec.scheduler_name]
         extender = binder(profile.extenders, pod)
         self._outbox.emit(Bind(pod.ref, node, pod.spec.scheduler_name, extender))
 
     def _watched_objects(
-        self, reservations: Iterable[_PodReservation], node: str
+        self, reservations: Iterable[PodReservation], node: str
     ) -> set[tuple[str, str]]:
         return {
             (_NODE, node),
@@ -406,10 +413,10 @@ class BindingCycle:
                 self._count_wait(entry, reserved, "success", now)
             self._forget(entry)
             self._binding[uid] = entry.reservations
-            self._bind(entry.queued, entry.node)
+            self._emit_binding(entry.queued, entry.node)
 
     def _count_wait(
-        self, entry: _PreBindingPod, reserved: _PodReservation, status: str, now: Seconds
+        self, entry: _PreBindingPod, reserved: PodReservation, status: str, now: Seconds
     ) -> None:
         """Keep how the wait for devices has ended, where some had to be made ready."""
         devices = reserved.reservation.devices()
@@ -465,8 +472,9 @@ class BindingCycle:
 
     def _cancel(self, entry: _PreBindingPod, now: Seconds) -> None:
         """End the allocations in flight that nobody was asked to write."""
-        for claim, _ in entry.allocations():
-            self._cluster.devices.claims.end(claim.uid)
+        for reserved in entry.reservations:
+            for uid, _ in reserved.in_flight:
+                self._cluster.devices.claims.end(uid)
         self._wakeups.wake_by_freed_devices(now)
 
     def _forget(self, entry: _PreBindingPod) -> None:

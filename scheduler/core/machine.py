@@ -31,7 +31,6 @@ from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.preemption.policy.vetoes import Explain
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
@@ -39,7 +38,7 @@ from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.quantity import QuantityError
 from scheduler.model.base import Record
-from scheduler.model.decisions import Attempt, AttemptPhase, Decision
+from scheduler.model.decisions import Attempt, AttemptPhase, Decision, Detail
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -118,8 +117,7 @@ class Machine:
         backoff: PodBackoff,
         *,
         evict_only: bool = False,
-        compares: bool = False,
-        detailed: bool = False,
+        detail: Detail = Detail.NONE,
     ) -> None:
         """Create a machine that knows no objects yet.
 
@@ -127,8 +125,7 @@ class Machine:
             profiles: The plugins, by scheduler name.
             backoff: How long pods wait after a failure.
             evict_only: Whether the API server may refuse each eviction for a disruption budget.
-            compares: Whether each preemption says how its candidates compared.
-            detailed: Whether attempts have details.
+            detail: How much each attempt tells.
         """
         self._profiles = profiles
         #: The release of kube-scheduler whose decisions are reproduced.
@@ -146,10 +143,7 @@ class Machine:
         self._outbox = outbox = Outbox()
         self._status = status = StatusReporter(queue, outbox)
         self._wakeups = wakeups = Wakeups(profiles, cluster, queue, self.policies)
-        self._attempts = SchedulingAlgorithm(
-            profiles, cluster, Verdicts(), self.policies, compares=compares
-        )
-        self._attempts.detailed = detailed
+        self._attempts = SchedulingAlgorithm(profiles, cluster, Verdicts(), self.policies, detail)
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
         self.binding: Final = self._binding.in_flight
@@ -303,7 +297,7 @@ class Machine:
             The result of an attempt, with what was found about every node, and the error that
             prevents one; empty where there is none. Vetoes do not name pods.
         """
-        begin = self._attempt_starter(queued, now, Explain.IN_BULK)
+        begin = self._attempt_starter(queued, now, Detail.NODES)
         questions, outcome, error = self._run(AttemptRun(queued, queued.timestamp, begin))
         return (
             outcome,
@@ -457,13 +451,13 @@ class Machine:
         queued = self.queue.pop(now)
         if queued is None:
             return None
-        how = Explain.IN_DETAIL if explain else Explain.NOTHING
-        return AttemptRun(queued, now, self._attempt_starter(queued, now, how))
+        detail = Detail.PODS if explain else Detail.NONE
+        return AttemptRun(queued, now, self._attempt_starter(queued, now, detail))
 
-    def _attempt_starter(self, queued: QueuedPod, now: Seconds, explain: Explain) -> StartAttempt:
+    def _attempt_starter(self, queued: QueuedPod, now: Seconds, detail: Detail) -> StartAttempt:
         """Return a function that starts an attempt for a pod."""
         since = now if queued.unschedulable_since is None else queued.unschedulable_since
-        return functools.partial(self._attempts.decide, now=now, since=since, explain=explain)
+        return functools.partial(self._attempts.decide, now=now, since=since, detail=detail)
 
     def _run(self, run: AttemptRun) -> tuple[tuple[Question, ...], AttemptResult, str]:
         """Return what to ask extenders, or the result, or an empty result and an error."""

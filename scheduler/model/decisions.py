@@ -1,6 +1,6 @@
 """Attempts and their decisions: one pod, one decision, with an optional trace."""
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias, assert_never
 
 from scheduler.model.base import Record
@@ -14,6 +14,7 @@ __all__ = [
     "AttemptPhase",
     "Decision",
     "DecisionSummary",
+    "Detail",
     "Failed",
     "Gated",
     "NodeTrace",
@@ -144,8 +145,22 @@ class AttemptPhase(StrEnum):
     COMMIT = "commit"
 
 
+class Detail(IntEnum):
+    """How much an attempt tells beside its decision; each level includes those before it."""
+
+    NONE = 0
+    #: How the candidates of a preemption compared.
+    COMPARISON = 1
+    #: The rejections and vetoes with their numbers of nodes; no vetoed candidate is compared.
+    COUNTS = 2
+    #: The verdict on each node, and the vetoes against preemption there.
+    NODES = 3
+    #: The pods that each veto is about, on however many nodes.
+    PODS = 4
+
+
 class AttemptDetails(Record, frozen=True):
-    """What an attempt is decided by; only of machines that are asked for it."""
+    """What an attempt is decided by; from `Detail.COUNTS` on."""
 
     #: Most nodes first.
     rejections: tuple[Rejection, ...] = ()
@@ -175,9 +190,9 @@ class Attempt(Record, frozen=True):
     waited: float = 0.0
     #: Refusals of preemption by policies, including those of policies in audit mode.
     refusals: tuple[PolicyRefusal, ...] = ()
-    #: The verdict on each node; only of explained attempts.
+    #: The verdict on each node; from `Detail.NODES` on.
     trace: tuple[NodeTrace, ...] = ()
-    #: How the candidates of its preemption compared; only if the machine compares them.
+    #: How the candidates of its preemption compared; from `Detail.COMPARISON` on.
     comparison: Comparison | None = None
     #: Uids of the victims whose eviction violates a disruption budget, as far as they are known.
     violating: frozenset[str] = frozenset()

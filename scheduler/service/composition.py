@@ -32,6 +32,7 @@ from scheduler.kube.watch.raw_objects import RawNodes, RawPods
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
+from scheduler.model.decisions import Detail
 from scheduler.model.effects import Evict
 from scheduler.model.events import ClockAhead, Event, LedgerLoaded
 from scheduler.model.releases import Reference
@@ -93,7 +94,7 @@ class Composition:
             registry.profiles(settings),
             PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             evict_only=options.evict_only,
-            compares=True,
+            detail=Detail.COMPARISON,
         )
         self.history = History(self.machine, clock.now())
         sleeper = self._sleeper = new_sleeper()

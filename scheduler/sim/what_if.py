@@ -17,6 +17,7 @@ from scheduler.model import times
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.model.decisions import Detail
 from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
@@ -63,7 +64,7 @@ def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str
             "extenders are not called; in the cluster they may change the result"
         )
     asked = {pod.uid for pod in adopted}
-    after = _simulated(state, merged, request, request.drain, detailed=True)
+    after = _simulated(state, merged, request, request.drain, detail=Detail.COUNTS)
     replacements = (each.replacement for each in after.displaced().values())
     made = {pod.uid for pod in replacements if pod is not None}
     others = [each.uid for each in after.pending if each.uid not in asked and each.uid not in made]
@@ -78,7 +79,7 @@ def _simulated(
     request: PlanRequest,
     drained: Iterable[str],
     *,
-    detailed: bool = False,
+    detail: Detail = Detail.NONE,
 ) -> WhatIfCluster:
     """Return a cluster after its pending pods were scheduled."""
     settings = replace(state.settings, extenders=())
@@ -86,7 +87,7 @@ def _simulated(
     options = WhatIfOptions(
         request.scheduler_name,
         now=state.now,
-        detailed=detailed,
+        detail=detail,
         evict_only=state.evict_only,
         adopts=False,
         recreates=True,

@@ -16,7 +16,7 @@ from scheduler.framework.profile import Profile
 from scheduler.model import times
 from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.objects import Pod
-from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Waiting
+from scheduler.model.decisions import Attempt, Detail, Gated, Placed, Preempting, Waiting
 from scheduler.model.effects import Ask, BindClaims, BindVolumes, Effect, PodRef
 from scheduler.model.events import (
     Answered,
@@ -67,8 +67,8 @@ class WhatIfOptions:
     ask: CallExtenders | None = None
     #: The time of the simulated cluster; preemption policies depend on it.
     now: Seconds = 0.0
-    #: Whether attempts have details.
-    detailed: bool = False
+    #: How much attempts tell.
+    detail: Detail = Detail.NONE
     #: Whether victims are evicted only within their disruption budgets, as with `--evict-only`.
     evict_only: bool = False
     #: Whether a single profile schedules pods of any scheduler name.
@@ -116,8 +116,7 @@ class WhatIfCluster(VirtualCluster):
             profiles,
             backoff,
             evict_only=options.evict_only,
-            compares=options.detailed,
-            detailed=options.detailed,
+            detail=options.detail,
         )
         super().__init__(machine, options.now)
         self._profiles = profiles

@@ -7,7 +7,7 @@ anything that was assumed. Observations carry full states, so repeats and re-ord
 Axes: N rows.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Final
 
 import numpy as np
@@ -230,6 +230,15 @@ class Cluster:
         """Remove the nomination of a pod, if it has one."""
         if self.nominations.get(uid) is not None:
             self.remove(uid)
+
+    def marking(self, uid: str) -> Iterator[Callable[[str], None]]:
+        """Yield what marks a pod as it is marked now: assumed, evicted by us, overdue."""
+        if uid in self._assumed:
+            yield self._assumed.add
+        if uid in self._evicting:
+            yield self._evicting.add
+        if uid in self._overdue:
+            yield self.mark_overdue
 
     def mark_evicting(self, uid: str) -> None:
         """Record that we evicted a pod, before it is observed to terminate."""

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Pod, Taint
+from scheduler.model.decisions import Detail
 from scheduler.model.events import NodeObserved, PodObserved, PolicyObserved
 from scheduler.model.policies import Budget, BudgetScope, PreemptionPolicy
 from scheduler.observe.api.api import PREFIX, Api
@@ -55,7 +56,7 @@ def explained() -> Mapping[str, Pod]:
 
 def state() -> tuple[Machine, History]:
     """Return a machine with everything, and what it has decided."""
-    made = Machine(registry.profiles(SETTINGS), PodBackoff(), compares=True)
+    made = Machine(registry.profiles(SETTINGS), PodBackoff(), detail=Detail.COMPARISON)
     history = History(made, NOW)
     for index in range(NODES):
         plain = node(index)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from scheduler.core.attempt.extenders import Conversation
 from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingAlgorithm
 from scheduler.core.machine import Machine
-from scheduler.core.preemption.policy.vetoes import Explain
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.decisions import Detail
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
 
@@ -29,11 +29,11 @@ class Compared(SchedulingAlgorithm):
         return SchedulingAlgorithm(self.profiles, self._cluster, Verdicts(), self._policies)
 
     def decide(
-        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: Explain
+        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, detail: Detail
     ) -> Conversation[AttemptResult]:
         same_key(classified)
-        mine = yield from super().decide(classified, now=now, since=since, explain=explain)
-        theirs = _last(self.fresh().decide(classified, now=now, since=since, explain=explain))
+        mine = yield from super().decide(classified, now=now, since=since, detail=detail)
+        theirs = _last(self.fresh().decide(classified, now=now, since=since, detail=detail))
         assert told(mine) == told(theirs), f"\nkept:  {told(mine)}\nfresh: {told(theirs)}"
         return mine
 
@@ -104,7 +104,7 @@ def found_afresh(
 ) -> AttemptResult:
     """Return what a fresh attempt for a pod of a machine finds."""
     attempts = SchedulingAlgorithm(profiles, machine.cluster, Verdicts(), machine.policies)
-    return _last(attempts.decide(classified, now=now, since=since, explain=Explain.NOTHING))
+    return _last(attempts.decide(classified, now=now, since=since, detail=Detail.NONE))
 
 
 def _last(talk: Conversation[AttemptResult]) -> AttemptResult:

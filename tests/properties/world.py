@@ -166,7 +166,15 @@ class World(LateCluster):
         """Return what the ledger has against a preemption, as it is when it is asked."""
         machine = self.machine
         past = loop_breaker.PreemptionHistory(wanted, machine.cluster, machine.ledger, self.now)
-        said = (past.loop_veto(where, map(owner, victims)), past.waste_veto(where, len(victims)))
+        pauses = [
+            (pause.until, name, pause)
+            for name in sorted(past.pairs.intersection(map(owner, victims)))
+            if (pause := past.pause(where, name)) is not None
+        ]
+        # The first owner has the longest pause.
+        _, name, longest = max(pauses, key=lambda each: each[0], default=(None, "", None))
+        looping = None if longest is None else past.veto(name, longest)
+        said = (looping, past.waste_veto(where, len(victims)))
         return tuple(
             f"{each.text} (until {times.stamp(math.ceil(each.until))})" if each.timed else each.text
             for each in said

@@ -29,7 +29,7 @@ from scheduler.model.api.objects import (
     Pod,
     PodDisruptionBudget,
 )
-from scheduler.model.decisions import Attempt, Decision, Waiting
+from scheduler.model.decisions import Attempt, Decision, Detail, Waiting
 from scheduler.model.effects import (
     Ask,
     ClaimRef,
@@ -130,7 +130,8 @@ class Cluster(VirtualCluster):
 
     def _made(self) -> Machine:
         using, backoff, evict_only = self._settings
-        return Machine(using, backoff, evict_only=evict_only, compares=self._compares)
+        detail = Detail.COMPARISON if self._compares else Detail.NONE
+        return Machine(using, backoff, evict_only=evict_only, detail=detail)
 
     @property
     def now(self) -> float:

@@ -29,10 +29,11 @@ from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.evaluator import PreemptionInputs
 from scheduler.core.preemption.evaluate.no_candidate import NoCandidate, vetoed
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.base import Record
+from scheduler.model.decisions import Detail
 from scheduler.model.effects import Effect, Verb
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -49,12 +50,9 @@ class AttemptContext:
 
     state: AttemptState
     pod_class: PodClass
-    explain: Explain
+    detail: Detail
     #: Finds `vetoes` as they are now.
     find_vetoes: Callable[[], CandidateVetoes | None]
-    #: Whether all candidates are checked, and whether a preemption says how they compared.
-    checks_all: bool
-    compares: bool
     #: The vetoes of policies and of the loop breaker; `None` where no preemption can be vetoed.
     vetoes: CandidateVetoes | None = None
 
@@ -62,8 +60,7 @@ class AttemptContext:
         """Find the vetoes again: while extenders were asked, others were planned to be evicted."""
         self.vetoes = self.find_vetoes()
         if self.vetoes is not None:
-            self.vetoes.explain = self.explain
-            self.vetoes.checks_all = self.checks_all
+            self.vetoes.detail = self.detail
 
 
 class FilterResult(NamedTuple):
@@ -244,22 +241,14 @@ class PostFilterRunner:
     ) -> Candidate | NoCandidate:
         """Return the best of the candidates that extenders allow and nothing vetoes."""
         if context.vetoes is not None and remaining:
-            remaining = self._allowed(context.vetoes, remaining)
+            # Extenders may have named other victims.
+            remaining, table = candidates.allowed(remaining, context.vetoes)
+            if table is not None:
+                context.vetoes.tally.add(table)
             if not remaining:
                 return vetoed(context.vetoes.tally)
         best = candidates.best_of(remaining, context.state.pod.uid, self._cluster)
         return best or NoCandidate(NO_CANDIDATE, keeps_nomination=True)
-
-    def _allowed(self, vetoes: CandidateVetoes, remaining: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates without a veto on their victims, as extenders have named them."""
-        names, allowed = self._cluster.columns.names, []
-        for candidate in remaining:
-            refusals = vetoes.against(names[candidate.row], candidate.victims)
-            if refusals:
-                vetoes.tally.add_nodes(refusals)
-            else:
-                allowed.append(candidate)
-        return allowed
 
     def _failed(
         self, error: ExtenderFailedError, asked: Mapping[str, Candidate]
@@ -292,7 +281,7 @@ class PostFilterRunner:
             filtered.prepared.predicates,
             context.vetoes,
             relocation,
-            context.compares,
+            context.detail >= Detail.COMPARISON,
             self._by_row(refused) if refused else None,
         )
 

@@ -42,7 +42,7 @@ from scheduler.core.feasibility.fit_error import count_reasons, fit_error, pendi
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import PluginError
@@ -52,7 +52,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import MAX_PARTS, is_too_large
 from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.decisions import AttemptDetails, AttemptPhase
+from scheduler.model.decisions import AttemptDetails, AttemptPhase, Detail
 from scheduler.model.effects import Effect, Verb
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.times import Seconds
@@ -124,13 +124,11 @@ class SchedulingAlgorithm:
         cluster: Cluster,
         verdicts: Verdicts,
         policies: PolicyEngine,
-        *,
-        compares: bool = False,
+        detail: Detail = Detail.NONE,
     ) -> None:
-        self.detailed = False  # whether results have details
         #: Called when an attempt begins a phase; who drives the machine measures the time.
         self.enter_phase: Callable[[AttemptPhase], None] = lambda _phase: None
-        self._compares = compares
+        self._detail = detail
         self._compares_from: Seconds = 0.0
         self._cluster = cluster
         self._verdicts = verdicts
@@ -141,7 +139,7 @@ class SchedulingAlgorithm:
         )
 
     def decide(
-        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: Explain
+        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, detail: Detail
     ) -> Conversation[AttemptResult]:
         """Decide for a pod.
 
@@ -150,7 +148,7 @@ class SchedulingAlgorithm:
             now: The time. Policies are evaluated for it also when extenders answer later: an
                 earlier time is on the safe side.
             since: When the pod was first found unschedulable.
-            explain: Whether the result says what was found about each node.
+            detail: How much the result tells, if that is more than the machine always tells.
 
         Raises:
             PluginError: The pod cannot be decided, or not in `MAX_ROUNDS`.
@@ -164,16 +162,14 @@ class SchedulingAlgorithm:
             if is_too_large(pod):
                 text = fit_error(nodes, (), prefilter=TOO_LARGE)
                 return AttemptResult(message=text, rejectors=_BY_SIZE, nodes=nodes)
-            due = self.detailed or (self._compares and now >= self._compares_from)
-            compares = due or explain is not Explain.NOTHING
+            detail = max(detail, self._detail)
+            if detail is Detail.COMPARISON and now < self._compares_from:
+                detail = Detail.NONE
             find_vetoes = functools.partial(self._policies.vetoes, pod, now, since)
-            checks_all = self.detailed or explain is Explain.IN_BULK
-            context = AttemptContext(
-                state, self._classes.get(classified), explain, find_vetoes, checks_all, compares
-            )
+            context = AttemptContext(state, self._classes.get(classified), detail, find_vetoes)
             result = yield from self._attempt(context)
             if result is not None:
-                if result.candidate is not None and compares:
+                if result.candidate is not None and detail >= Detail.COMPARISON:
                     earliest = now - (COMPARED_AT_ONCE - 1) * COMPARED_EVERY
                     self._compares_from = max(self._compares_from, earliest) + COMPARED_EVERY
                 return result
@@ -486,7 +482,7 @@ class SchedulingAlgorithm:
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
     ) -> Sequence[NodeResult]:
         """Return what was found about each node, if that is wanted."""
-        if context.explain is Explain.NOTHING:
+        if context.detail < Detail.NODES:
             return ()
         columns = self._cluster.columns
         weighted = functools.partial(context.pod_class.scores.weighted, state=context.state)
@@ -494,7 +490,7 @@ class SchedulingAlgorithm:
         return NodeResults(codes, self._verdicts, weighted, scores, columns, of_row)
 
     def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
-        if not self.detailed:
+        if context.detail < Detail.COUNTS:
             return None
         vetoes = () if context.vetoes is None else tuple(context.vetoes.tally.reasons())
         return AttemptDetails(rejections(codes, self._verdicts, self._cluster.columns), vetoes)

@@ -13,6 +13,7 @@ from scheduler.core.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusRepo
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import PluginError
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import Bind
@@ -87,11 +88,13 @@ class DecisionCommitter:
         self._withdraw_elsewhere(pod, node, now)
         self._cluster.assume(pod, node)
         self._queue.mark_assumed(queued, now)
-        problem = self._binding.start(queued, node, state)
-        if not problem:
-            return Placed(node)
-        self._take_off_node(queued, problem, now)
-        return Failed(problem)
+        try:
+            reservations = self._binding.reserve(state, node)
+        except PluginError as error:
+            self._take_off_node(queued, str(error), now)
+            return Failed(str(error))
+        self._binding.bind(queued, node, reservations)
+        return Placed(node)
 
     def _take_off_node(self, queued: QueuedPod, problem: str, now: Seconds) -> None:
         """Take a pod off the node on which it was assumed, and try it again after a backoff."""

@@ -150,7 +150,7 @@ class PlanValidator:
             and self._may_preempt(pod)
             and self._cluster.nominations.node(pod.uid) == plan.node
             and all(victim.priority < pod.priority for victim in to_evict)
-            and not self._policy_refusal(plan, pod, to_evict, now)
+            and self._policies_allow(plan, pod, to_evict, now)
             and self.needed_victims(plan, queued, now) is not None
         )
 
@@ -162,16 +162,16 @@ class PlanValidator:
         profile = self._profiles[pod.spec.scheduler_name]
         return PREEMPTION in profile.post_filters and pod.spec.preemption_policy != "Never"
 
-    def _policy_refusal(
+    def _policies_allow(
         self, plan: PreemptionPlan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds
-    ) -> str:
-        """Return why policies refuse to evict the pods now; empty when they allow it.
+    ) -> bool:
+        """Return whether policies allow to evict the pods now.
 
         Policies that count the victims for the plan already have allowed it. Victims that the
         ledger does not count for the plan are evaluated as in a new decision.
         """
         counted = all(victim.uid in plan.in_ledger for victim in to_evict)
-        return self._policies.resume_refusal(pod, plan.node, to_evict, now, counted=counted)
+        return self._policies.may_resume(pod, plan.node, to_evict, now, counted=counted)
 
     def candidate_without_evictions(
         self, queued: QueuedPod, node: str, now: Seconds

@@ -46,6 +46,12 @@ class PortUse:
             if not used:
                 del self._by_row[row]
 
+    def restore(self, row: int, ports: set[HostPort]) -> None:
+        """Make some ports the only ones in use on a row."""
+        used = self.on(row)
+        self.remove(row, used - ports)
+        self.add(row, ports - used)
+
     def conflicting_rows(self, wanted: WantedPorts) -> set[int]:
         """Return the rows on which at least one of the wanted ports conflicts."""
         numbers = wanted.numbers & self._by_port.keys()

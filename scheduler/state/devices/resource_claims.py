@@ -146,9 +146,24 @@ class ClaimTable:
         if len(self._gone) > _MOST_GONE:
             del self._gone[next(iter(self._gone))]
 
-    def begin(self, uid: str, allocation: Allocation) -> None:
-        """Record that an allocation of a claim is being written."""
+    def begin(self, uid: str, allocation: Allocation) -> Allocation | None:
+        """Record that an allocation of a claim is being written; return the one that was before."""
+        before = self._in_flight.get(uid)
         self._in_flight[uid] = allocation
+        self._count(uid)
+        return before
+
+    def take_back(self, uid: str, before: Allocation | None) -> None:
+        """Undo `begin`: nothing was written, and nobody has to be told.
+
+        Args:
+            uid: Of the claim.
+            before: What `begin` returned.
+        """
+        if before is None:
+            del self._in_flight[uid]
+        else:
+            self._in_flight[uid] = before
         self._count(uid)
 
     def end(self, uid: str, *, written: bool = False) -> None:

@@ -6,7 +6,7 @@ schedulers' pods count as well. Nominations for unknown nodes are kept: the node
 Axes: n nominations that count for one pod, m entries of the table, removed ones included.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,6 +90,19 @@ class Nominations:
         if index is not None:
             self._table[index, 2] = _REMOVED
         return nomination
+
+    def later_than(self, uid: str) -> list[str]:
+        """Return the uids of the pods that were nominated after a nominated pod, oldest first."""
+        uids = list(self._nominations)
+        return uids[uids.index(uid) + 1 :]
+
+    def make_latest(self, uids: Iterable[str]) -> None:
+        """Make some nominations the latest ones, in their order."""
+        for uid in uids:
+            nomination = self._nominations[uid] = self._nominations.pop(uid)
+            on_node = self._by_node[nomination.node]
+            on_node[uid] = on_node.pop(uid)
+        self._membership = -1
 
     def on_node(self, node: str) -> list[Nomination]:
         """Return the nominations for a node, oldest first."""

@@ -135,6 +135,10 @@ class PodIndex:
             pool.release(int(codes[slot]))
             codes[slot] = 0
 
+    def trim(self, size: int) -> None:
+        """Drop all slots from `size` on, which are free."""
+        self._size = size
+
     def rows(self) -> Int:
         """Return, (S,), the row of each slot; below 0 for pods on no row and for free slots."""
         return self._rows[: self._size]

@@ -76,6 +76,11 @@ class PodTable:
     def __iter__(self) -> Iterator[Pod]:
         return filter(None, self._pods)
 
+    @property
+    def size(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self._pods)
+
     def slot(self, uid: str) -> int | None:
         """Return the slot of a pod."""
         return self._slots.get(uid)
@@ -151,6 +156,8 @@ class PodTable:
         self._footprints.release(int(self._footprint[slot]))
         self._footprint[slot] = _NO_FOOTPRINT
         self._protection[slot] = 0
+        self._priority[slot] = _NO_PRIORITY
+        self._start[slot] = self._since[slot] = _NOT_STARTED
         self._forget_priority(self.pod(slot))
         self._pods[slot] = None
         self._rows[slot] = NOWHERE
@@ -160,6 +167,21 @@ class PodTable:
         self._with_priority[pod.priority] -= 1
         if not self._with_priority[pod.priority]:
             del self._with_priority[pod.priority]
+
+    def swap_with_last(self, slot: int, position: int) -> None:
+        """Put the last pod of a row at a position, and make the pod there the last one.
+
+        This undoes what a removal does to the order, once the pod was added again.
+        """
+        on_row = self._on_row[self.row(slot)]
+        on_row[position], on_row[-1] = slot, on_row[position]
+
+    def trim(self, size: int) -> None:
+        """Drop all slots from `size` on; they are the ones that were freed last."""
+        while len(self._pods) > size:
+            self._pods.pop()
+            self._free.pop()
+        self.pod_index.trim(size)
 
     def lowest_priority(self) -> int:
         """Return the lowest priority of all pods; one that no pod has if there are no pods."""
@@ -178,8 +200,8 @@ class PodTable:
         return [*self._pods]
 
     def rows(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the rows that have pods, each with its slots in NodeInfo order."""
-        return ((row, tuple(slots)) for row, slots in self._on_row.items())
+        """Yield the rows that have pods, in order, each with its slots in NodeInfo order."""
+        return ((row, tuple(self._on_row[row])) for row in sorted(self._on_row))
 
     def priorities(self, slots: Int) -> Int:
         """Return the priorities of the pods in some slots; at -1 one that no pod has."""

@@ -41,6 +41,9 @@ class ByNode:
         self._changed: set[str] = set()
         self._membership = -1
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     def __getitem__(self, node: str) -> int:
         return self._numbers.get(node, self._absent)
 
@@ -252,6 +255,8 @@ class VolumeCounts:
         if driver not in self._counts:
             self._counts[driver] = ByNode(self._columns)
         self._counts[driver][node] += number
+        if not self._counts[driver]:
+            del self._counts[driver]
 
     def check(self, used: Mapping[str, Counter[str]]) -> None:
         """Assert the invariants: the counts are the sums over claims and attachments.

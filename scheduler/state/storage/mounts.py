@@ -277,7 +277,9 @@ def _add(index: dict[K, _Slots], key: K, slot: int) -> None:
 
 def _drop(index: dict[K, _Slots], key: K, slot: int) -> None:
     slots = index[key]
-    if isinstance(slots, set):
-        slots.discard(slot)
-    if not slots or slots == slot:
+    if not isinstance(slots, set):
         del index[key]
+        return
+    slots.discard(slot)
+    if len(slots) == 1:
+        (index[key],) = slots

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Veto
+from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Nominate
 from scheduler.model.policies import Budget, DisruptionBudgets, ForeignVictims, PreemptionLimit
@@ -182,6 +184,12 @@ def test_ends_that_are_not_meant_any_more_are_not_kept():
 # Evictions only
 
 
+def against(vetoes: CandidateVetoes | None, victim: Pod) -> tuple[Veto, ...]:
+    """Return the vetoes against evicting a pod from the first node."""
+    assert vetoes is not None
+    return vetoes.table_of({0: [victim]}).reader()(0)
+
+
 def evict_only(cluster: Cluster) -> PolicyEngine:
     machine = cluster.machine
     return PolicyEngine(machine.cluster, machine.ledger, lambda _: True, evict_only=True)
@@ -193,7 +201,7 @@ def test_where_only_evictions_are_allowed_every_preemptor_is_strict():
     cluster.add(protects())
     high, web = wants().build(), cluster.machine.cluster.find_pod("uid:default/web")
 
-    (said,) = policies.vetoes(high, cluster.now, cluster.now).against("n1", [web])
+    (said,) = against(policies.vetoes(high, cluster.now, cluster.now), web)
 
     assert said.text == "evictOnly refuses: disruption budgets do not allow it"
     assert said.pdbs == {"default/b"}
@@ -209,7 +217,7 @@ def test_where_only_evictions_are_allowed_policies_bind_as_well():
     policies = evict_only(cluster)
     web = cluster.machine.cluster.find_pod("uid:default/web")
 
-    said = policies.vetoes(wants().build(), cluster.now, cluster.now).against("n1", [web])
+    said = against(policies.vetoes(wants().build(), cluster.now, cluster.now), web)
 
     assert [each.text for each in said] == [
         'PreemptionPolicy "p" refuses: at most 0 victims per preemption'

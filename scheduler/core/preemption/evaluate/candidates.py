@@ -9,7 +9,7 @@ Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
 from scheduler.core.preemption.evaluate.victims import Pinned, Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
+from scheduler.core.preemption.policy.veto_table import VetoTable
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
@@ -25,7 +27,18 @@ from scheduler.model.comparisons import Comparison
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["Candidate", "Prefer", "best_of", "candidates_on", "cost", "pick_one_node"]
+__all__ = [
+    "Candidate",
+    "Prefer",
+    "allowed",
+    "best_of",
+    "candidates_of",
+    "candidates_on",
+    "cost",
+    "pick_one_node",
+]
+
+_NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 class Candidate(NamedTuple):
@@ -82,14 +95,18 @@ def candidates_on(
     pinned: Pinned | None = None,
 ) -> list[Candidate]:
     """Return the candidates on some rows with their victims, by a dry run; (C,) rows."""
+    runs = dry_run_preemption(pod, cluster, predicates, rows, 0, Sparing(rules, pinned))
+    return [candidate for run in runs for candidate in candidates_of(run, cluster)]
+
+
+def candidates_of(run: DryRunResult, cluster: Cluster, without: Rows = _NONE) -> list[Candidate]:
+    """Return the candidates of a dry run with their victims, without those on some rows."""
     found = []
-    sparing = Sparing(rules, pinned)
-    for run in dry_run_preemption(pod, cluster, predicates, rows, 0, sparing):
-        for column, row in enumerate(run.rows.tolist()):
-            protected = run.slots[run.pdb_violations[:, column], column]
-            violating = frozenset(pod.uid for pod in _pods(protected, cluster))
-            victims = _victims(run, column, cluster)
-            found.append(Candidate(row, victims, protected.shape[0], violating))
+    for column in np.flatnonzero(np.isin(run.rows, without, invert=True)).tolist():
+        protected = run.slots[run.pdb_violations[:, column], column]
+        violating = frozenset(pod.uid for pod in _pods(protected, cluster))
+        victims = _victims(run, column, cluster)
+        found.append(Candidate(int(run.rows[column]), victims, protected.shape[0], violating))
     return found
 
 
@@ -131,6 +148,16 @@ def _more_important(pod: Pod, other: Pod) -> bool:
         return pod.priority > other.priority
     start, other_start = times.parse(pod.status.start_time), times.parse(other.status.start_time)
     return other_start is None or (start is not None and start < other_start)
+
+
+def allowed(
+    candidates: Sequence[Candidate], vetoes: CandidateVetoes | None
+) -> tuple[Sequence[Candidate], VetoTable | None]:
+    """Return the candidates without a veto, whoever has chosen their victims, and the vetoes."""
+    if vetoes is None or not candidates:
+        return candidates, None
+    table = vetoes.table_of({candidate.row: candidate.victims for candidate in candidates})
+    return [each for each in candidates if each.row not in table.vetoed], table
 
 
 def best_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:

@@ -6,8 +6,7 @@ Axes: N rows, C candidate rows.
 """
 
 import functools
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +15,8 @@ from scheduler.core.preemption.dry_run_result import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
 from scheduler.core.preemption.evaluate.candidates import (
     Candidate,
+    allowed,
+    candidates_of,
     candidates_on,
     cost,
     pick_one_node,
@@ -29,11 +30,12 @@ from scheduler.core.preemption.evaluate.no_candidate import NoCandidate, no_cand
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
 from scheduler.core.preemption.evaluate.victims import Pinned, Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
-from scheduler.core.preemption.policy.veto_sheet import Veto
-from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Explain, VetoCache
+from scheduler.core.preemption.policy.veto_table import VetoTable
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes, VetoCache
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
+from scheduler.model.decisions import Detail
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Rows
 
@@ -62,7 +64,7 @@ class PreemptionInputs(NamedTuple):
     vetoes: CandidateVetoes | None = None
     #: The criterion between equally good candidates that comes before the hash; `None` for none.
     relocation: RelocationCost | None = None
-    #: Whether the chosen candidate is to say how it compared with the others.
+    #: Whether the chosen candidate says how it compared with the others.
     compares: bool = False
     #: (N,) why extenders refuse a row, 0 where they do not; `None` where none refuses.
     refused: Codes | None = None
@@ -87,13 +89,9 @@ class PreemptionInputs(NamedTuple):
         """Return candidates, with other victims where these lose less and nothing vetoes it."""
         if self.relocation is None:
             return [*candidates]
-        names = self.cluster.columns.names
-        others = {
-            other.row: other
-            for other in self.relocation.cheaper(candidates, self.candidates_on)
-            if self.vetoes is None or not self.vetoes.against(names[other.row], other.victims)
-        }
-        return [others.get(candidate.row, candidate) for candidate in candidates]
+        others, _ = allowed(self.relocation.cheaper(candidates, self.candidates_on), self.vetoes)
+        by_row = {other.row: other for other in others}
+        return [by_row.get(candidate.row, candidate) for candidate in candidates]
 
     def tie_break(self, chosen: int, other: int) -> str:
         """Return what decided for one of two candidates whose criteria are equal."""
@@ -143,16 +141,16 @@ def find_candidates(
         return evaluated
     if inputs.vetoes is not None:
         search = _Search(inputs, inputs.vetoes, cache.vetoes, evaluated)
-        allowed = search.all()
-        if not allowed:
+        found = search.all()
+        if not found:
             return search.no_candidate(verdicts)
     else:
         rows = evaluated.candidate_rows()
         if not rows.shape[0]:
             return no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
-        allowed = inputs.candidates_on(rows)
+        found = inputs.candidates_on(rows)
     names = inputs.cluster.columns.names
-    return {names[candidate.row]: candidate for candidate in allowed}
+    return {names[candidate.row]: candidate for candidate in found}
 
 
 class _Evaluated(NamedTuple):
@@ -205,47 +203,37 @@ class _Search:
         self._inputs = inputs
         self._vetoes = vetoes
         self._cache = cache
-        known = cache.known(vetoes.state, vetoes.now)
-        #: The vetoes by row, and those against many rows at once.
-        self._by_row = dict(known.by_row)
-        self._sheets = list(known.sheets)
-        #: Equal vetoes are kept, and counted, as one object.
-        self._shared = {reasons: reasons for reasons in self._by_row.values()}
         self._spared = evaluated.rows[evaluated.codes == VETOED]
         self._evaluated = evaluated._replace(codes=evaluated.codes.copy())
-        self._exclude(list(self._by_row))
-        for sheet in self._sheets:
-            self._exclude(sheet.vetoed)
+        #: The vetoes that hold.
+        self._tables: list[VetoTable] = []
+        if not vetoes.explains:
+            for table in cache.known(vetoes.state, vetoes.now):
+                self._exclude(table)
 
     def best(self) -> Candidate | None:
         """Return the best candidate without a veto, `None` when there is none.
 
         The best ones are checked one by one. When none of a few passes, all that remain are checked
-        at once. For all details each is checked.
+        at once. So are all if more than the decision is wanted.
         """
-        if self._vetoes.explain is Explain.IN_DETAIL:
-            return self._best_explained()
-        if self._vetoes.checks_all:
-            self._check_at_once()
-        checked, few = 0, self._few()
-        while (row := self._evaluated.best_row(self._inputs)) is not None:
-            if checked == few:
-                self._check_at_once()
-            elif allowed := self._check(np.array([row], dtype=np.int64)):
+        for _ in range(self._few()):
+            row = self._evaluated.best_row(self._inputs)
+            if row is None:
+                return None
+            if passing := self._check(np.array([row], dtype=np.int64)):
                 self._tally()
-                return allowed[0]
-            checked += 1
-        return None
-
-    def _best_explained(self) -> Candidate | None:
-        allowed = {candidate.row: candidate for candidate in self._check_remaining()}
+                return passing[0]
+        by_row = {each.row: each for each in self._check(self._evaluated.candidate_rows())}
         row = self._evaluated.best_row(self._inputs)
         if row is None:
             return None
         self._tally()
-        return allowed[row]
+        return by_row[row]
 
     def _few(self) -> int:
+        if self._vetoes.detail >= Detail.COUNTS:
+            return 0
         rules = self._inputs.rules
         return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
 
@@ -255,12 +243,10 @@ class _Search:
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
-        if self._vetoes.explain is not Explain.IN_DETAIL:
-            self._check_at_once()
-        allowed = self._check_remaining()
-        if allowed:
+        passing = self._check(self._evaluated.candidate_rows())
+        if passing:
             self._tally()
-        return allowed
+        return passing
 
     def no_candidate(self, verdicts: Verdicts) -> NoCandidate:
         """Return why there is no candidate."""
@@ -270,62 +256,28 @@ class _Search:
 
     def _tally(self) -> None:
         """Count the nodes by reason, and fill in the trace if there is to be one."""
-        vetoes = self._vetoes
-        nodes = Counter(map(id, self._by_row.values()))
-        for reasons in {id(reasons): reasons for reasons in self._by_row.values()}.values():
-            vetoes.tally.add_nodes(reasons, nodes[id(reasons)])
-        for sheet in self._sheets:
-            vetoes.tally.add_sheet(sheet)
-        vetoes.tally_spared(self._spared)
-        if vetoes.explain is not Explain.NOTHING:
-            self._explain()
-
-    def _explain(self) -> None:
-        vetoes = self._vetoes
-        vetoes.explain_by(self._by_row)
-        for sheet in self._sheets:
-            vetoes.explain_by_sheet(sheet)
-        if vetoes.explain is Explain.IN_DETAIL:
-            vetoes.explain_by({row: vetoes.victim_refusals(row) for row in self._spared.tolist()})
-
-    def _check_remaining(self) -> list[Candidate]:
-        """Check all remaining candidates one by one; return those without a veto."""
-        return self._check(self._evaluated.candidate_rows())
+        for table in self._tables:
+            self._vetoes.add(table)
+        self._vetoes.add_spared(self._spared)
 
     def _check(self, rows: Rows) -> list[Candidate]:
-        """Check the candidates on some rows one by one; return those without a veto."""
-        names = self._inputs.cluster.columns.names
-        allowed = []
-        vetoed: dict[int, tuple[Veto, ...]] = {}
-        for candidate in self._inputs.candidates_on(rows):
-            reasons = self._vetoes.against(names[candidate.row], candidate.victims)
-            if reasons:
-                vetoed[candidate.row] = self._shared.setdefault(reasons, reasons)
-            else:
-                allowed.append(candidate)
-        self._add(vetoed)
-        return allowed
-
-    def _check_at_once(self) -> None:
-        """Check all remaining candidates at once, and exclude those with a veto."""
+        """Check the candidates on some rows; return those without a veto."""
         pod, cluster, predicates, *_ = self._inputs
-        rows, sparing = self._evaluated.candidate_rows(), Sparing(self._inputs.rules)
-        for run in dry_run_preemption(pod, cluster, predicates, rows, 0, sparing):
-            sheet = self._vetoes.sheet(run)
-            if len(sheet) <= _FEW:
-                self._add(sheet.by_row())
-                continue
-            self._sheets.append(sheet)
-            self._cache.add_sheet(sheet)
-            self._exclude(sheet.vetoed)
+        passing = []
+        for run in dry_run_preemption(
+            pod, cluster, predicates, rows, 0, Sparing(self._inputs.rules)
+        ):
+            table = self._vetoes.table(run)
+            if len(table):
+                self._exclude(table)
+                if not self._vetoes.explains:
+                    self._cache.add(table)
+            passing += candidates_of(run, cluster, without=table.vetoed)
+        return passing
 
-    def _add(self, by_row: Mapping[int, tuple[Veto, ...]]) -> None:
-        self._by_row.update(by_row)
-        self._cache.add(by_row)
-        self._exclude(list(by_row))
-
-    def _exclude(self, rows: Sequence[int] | Rows) -> None:
-        self._evaluated.codes[np.isin(self._evaluated.rows, rows)] = VETOED
+    def _exclude(self, table: VetoTable) -> None:
+        self._tables.append(table)
+        self._evaluated.codes[np.isin(self._evaluated.rows, table.vetoed)] = VETOED
 
 
 def _evaluate(

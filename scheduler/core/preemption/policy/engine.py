@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
+from scheduler.core.preemption.policy.candidate_vetoes import policy_vetoes
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.core.preemption.policy.in_flight import InFlightEvictions
 from scheduler.core.preemption.policy.pod_selection import SelectedPods, selects
 from scheduler.core.preemption.policy.rules import PolicyRules, RuleInputs
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes
-from scheduler.core.preemption.policy.victim_matrix import OwnerCodes
+from scheduler.core.preemption.policy.victim_matrix import OwnerCodes, VictimMatrix
 from scheduler.model.api.objects import Pod, PodDisruptionBudget
 from scheduler.model.effects import Evict
 from scheduler.model.policies import (
@@ -33,10 +34,8 @@ OTHER: Final = "<other>"
 #: With more victims than this that are to be evicted, those that are gone are dropped.
 MAX_PLANNED_VICTIMS: Final = 4096
 
-#: Rules that do not apply to a preemption that is resumed: in any case, and where the ledger counts
-#: it already.
-_NOT_ON_RESUME: Final = frozenset({Rule.DELAY})
-_NOT_IF_COUNTED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
+#: Rules about candidates that do not apply where the ledger counts the preemption already.
+_NOT_IF_COUNTED: Final = frozenset({Rule.BUDGETS})
 
 
 class PolicyEngine:
@@ -148,20 +147,27 @@ class PolicyEngine:
         }
         return selecting | {preemptor.uid: frozenset(applied.policy.name for applied in binding)}
 
-    def resume_refusal(
+    def may_resume(
         self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds, *, counted: bool
-    ) -> str:
-        """Return why a preemption that was planned before must not go on; empty when it may.
+    ) -> bool:
+        """Return whether a preemption that was planned before may go on.
 
         The preemptor has waited for its delay. Where the ledger counts the victims for this
         preemption already, the rules that limit counts have allowed it before.
         """
         rules = self.rules(preemptor, now, now)
         if rules is None:
-            return ""
-        ignored = _NOT_IF_COUNTED if counted else _NOT_ON_RESUME
-        refusals = rules.candidate_refusals(node, victims)
-        return "; ".join(str(refusal) for refusal in refusals if refusal.rule not in ignored)
+            return True
+        if rules.stopped():
+            return False
+        ignored = _NOT_IF_COUNTED if counted else frozenset[Rule]()
+        matrix = VictimMatrix.of_victims([victims], [node], self._owner_codes)
+        found = policy_vetoes(rules, rules.enforced, matrix, are_spared=False)
+        return all(
+            isinstance(veto, PolicyRefusal) and veto.rule in ignored
+            for rule in found
+            for veto in rule.at(0)
+        )
 
     def count_refusals(self, refusals: Sequence[PolicyRefusal]) -> None:
         """Count the refusals of an attempt."""

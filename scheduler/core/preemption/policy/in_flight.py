@@ -15,9 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from scheduler.core.preemption.policy.victim_matrix import PdbStanding
 from scheduler.model.api.objects import LabelSelector, Pod, PodDisruptionBudget
 from scheduler.model.messages import count
 from scheduler.model.times import Seconds
@@ -25,7 +22,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.row_cursor import RowCursor
 from scheduler.state.pods.pod_table import NOWHERE
 
-__all__ = ["COUNTED_WITHIN", "InFlightEviction", "InFlightEvictions", "PdbShortfall", "Quota"]
+__all__ = ["COUNTED_WITHIN", "InFlightEviction", "InFlightEvictions", "Quota"]
 
 #: How long the disruption controller may take to count a terminating pod.
 COUNTED_WITHIN: Final[Seconds] = 30.0
@@ -62,20 +59,6 @@ class Quota(NamedTuple):
     outdated: bool
     #: When the first eviction in flight is no longer counted twice; `None` where time ends nothing.
     until: Seconds | None
-
-
-@dataclass(frozen=True, slots=True)
-class PdbShortfall:
-    """Why some pods cannot be evicted within the disruption budgets."""
-
-    #: The pods and the PDBs that protect them, in words.
-    detail: str
-    #: Uids of the pods that the PDB protects.
-    pods: frozenset[str]
-    #: When an eviction in flight is no longer counted twice; `None` where time ends nothing.
-    until: Seconds | None = None
-    #: The PDBs that are in the way, by namespace and name.
-    pdbs: frozenset[str] = frozenset()
 
 
 class InFlightEvictions:
@@ -294,77 +277,37 @@ class InFlightEvictions:
             min(ends, default=None),
         )
 
-    def in_flight(self, key: str, uids: Iterable[str]) -> int:
-        """Return how many of some pods use up a PDB as evictions in flight, by their uids."""
-        charged = self._charged.get(key, {})
-        return sum(uid in charged for uid in uids)
-
     def slots_in_flight(self, key: str) -> list[int]:
         """Return the slots of the pods that use up a PDB as evictions in flight."""
         slots = map(self._cluster.pods.slot, self._charged.get(key, ()))
         return [slot for slot in slots if slot is not None]
 
-    def shortfalls(self, victims: Sequence[Pod]) -> Iterator[PdbShortfall]:
-        """Yield why PDBs do not allow to evict some pods together, beside those in flight.
-
-        Call `remove_ended` before.
+    def shortage(self, keys: Sequence[str], pods: Sequence[Pod]) -> str:
+        """Return in words why PDBs do not allow to evict some pods together.
 
         Args:
-            victims: The pods to evict; those that terminate already use no PDB up.
+            keys: The PDBs; several where they protect one pod.
+            pods: The pods that they protect.
         """
-        charged: dict[str, list[Pod]] = {}
-        for pod in victims:
-            keys = self.protecting(pod)
-            if len(keys) > 1:
-                yield PdbShortfall(
-                    f"{pod.key} matches {len(keys)} PodDisruptionBudgets ({', '.join(keys)}), "
-                    "and the API server refuses to evict such a pod",
-                    frozenset({pod.uid}),
-                    pdbs=frozenset(keys),
-                )
-            for key in keys:
-                charged.setdefault(key, []).append(pod)
-        for key, pods in charged.items():
-            shortfall = self._shortfall(key, pods)
-            if shortfall is not None:
-                yield shortfall
-
-    def _shortfall(self, key: str, pods: Sequence[Pod]) -> PdbShortfall | None:
-        quota, uids = self.quota(key), frozenset(pod.uid for pod in pods)
-        names, pdbs = ", ".join(pod.key for pod in pods), frozenset({key})
+        names = ", ".join(pod.key for pod in pods)
+        if len(keys) > 1:
+            budgets = f"{len(keys)} PodDisruptionBudgets ({', '.join(keys)})"
+            return f"{names} matches {budgets}, and the API server refuses to evict such a pod"
+        (key,), quota = keys, self.quota(keys[0])
         if quota.outdated:
-            detail = f"{names}: the status of PodDisruptionBudget {key} is older than its spec"
-            return PdbShortfall(detail, uids, pdbs=pdbs)
-        taken = quota.in_flight - self.in_flight(key, uids)
-        if len(pods) + taken <= quota.allowed:
-            return None
-        allowed = count(quota.allowed, "disruption")
-        text = f"{names}: PodDisruptionBudget {key} allows {allowed}"
-        if taken:
+            return f"{names}: the status of PodDisruptionBudget {key} is older than its spec"
+        text = f"{names}: PodDisruptionBudget {key} allows {count(quota.allowed, 'disruption')}"
+        charged = self._charged.get(key, {})
+        if taken := quota.in_flight - sum(pod.uid in charged for pod in pods):
             are = "is" if taken == 1 else "are"
             text += f", and {count(taken, 'eviction')} {are} already in flight"
-        return PdbShortfall(text, uids, quota.until if taken else None, pdbs)
-
-    def protecting(self, pod: Pod) -> tuple[str, ...]:
-        """Return the PDBs that evicting a pod would use up, in name order."""
-        standing = PdbStanding.of(pod)
-        if standing is PdbStanding.FREE or self._cluster.is_being_deleted(pod):
-            return ()
-        return self.used_up(self._keys(pod), ready=standing is PdbStanding.READY)
+        return text
 
     def used_up(self, keys: tuple[str, ...], *, ready: bool) -> tuple[str, ...]:
         """Return those of the PDBs that select a running pod which its eviction would use up."""
         if len(keys) == 1 and not ready and self._spares_unready(keys[0]):
             return ()
         return keys
-
-    def _keys(self, pod: Pod) -> tuple[str, ...]:
-        """Return the PDBs that select a pod on a node, in name order."""
-        cluster = self._cluster
-        slot = cluster.pods.slot(pod.uid)
-        if slot is None:
-            return cluster.pdbs.protecting(pod)
-        return cluster.pdbs.sets.values[int(cluster.pods.protection(np.array(slot)))]
 
     def _spares_unready(self, key: str) -> bool:
         """Return whether evicting a pod that is not ready does not use a PDB up."""

@@ -7,7 +7,7 @@ in termination after they were evicted: as long as one is on the node, its resou
 counted on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from scheduler.model import times
@@ -116,13 +116,6 @@ class PreemptionHistory:
         pause = None if self.waste is None else self.waste.anywhere(1)
         return () if pause is None else (waste_veto(pause),)
 
-    def against(self, node: str, victims: Sequence[Pod]) -> tuple[LoopVeto, ...]:
-        """Return why some pods must not be evicted from a node; empty if they may."""
-        loop, waste = self.loop_veto(node, map(owner, victims)), self.waste_veto(node, len(victims))
-        if self.overdue and any(pod.uid in self.overdue for pod in victims):
-            loop = HANGS
-        return tuple(veto for veto in (loop, waste) if veto is not None)
-
     @property
     def pairs(self) -> frozenset[str]:
         """The owners of victims with failed preemptions by the preemptor's owner."""
@@ -149,15 +142,6 @@ class PreemptionHistory:
         if veto is None:
             veto = self._vetoes[victim, pause] = _loop_veto(self.owner, victim, pause)
         return veto
-
-    def loop_veto(self, node: str, owners: Iterable[str]) -> LoopVeto | None:
-        """Return the veto of the longest pause for victims of some owners on a node."""
-        longest: tuple[str, PairPause] | None = None
-        for name in sorted(self._pairs.intersection(owners)) if self._pairs else ():
-            pause = self.pause(node, name)
-            if pause is not None and (longest is None or longest[1].until < pause.until):
-                longest = (name, pause)
-        return None if longest is None else self.veto(*longest)
 
     def waste_veto(self, node: str, victims: int) -> LoopVeto | None:
         """Return the veto of the longest pause for so many victims on a node."""

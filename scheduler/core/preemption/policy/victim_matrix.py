@@ -177,8 +177,29 @@ class VictimMatrix:
         #: How many victims each candidate has.
         self.sizes: Final[Int] = np.bincount(columns, minlength=len(nodes))
 
+    @classmethod
+    def of_victims(
+        cls, victims: Sequence[Sequence[Pod]], nodes: Sequence[str], owner_codes: OwnerCodes
+    ) -> "VictimMatrix":
+        """Return the matrix of given victims, which are on the nodes."""
+        slots = np.full((max(map(len, victims)), len(victims)), -1, dtype=np.int64)
+        for column, pods in enumerate(victims):
+            known = [owner_codes.cluster.pods.slot(pod.uid) for pod in pods]
+            slots[: len(pods), column] = [-1 if slot is None else slot for slot in known]
+        return cls(slots, slots >= 0, nodes, owner_codes)
+
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def of(self, column: int, wanted: Bool) -> Int:
+        """Return the positions of some victims, given as (M,), that a candidate has."""
+        first, last = np.searchsorted(self.columns, (column, column + 1)).tolist()
+        positions: Int = first + np.flatnonzero(wanted[first:last])
+        return positions
+
+    def pods(self, positions: Int) -> list[Pod]:
+        """Return the victims at some positions."""
+        return [self._cluster.pods.pod(slot) for slot in self.slots[positions].tolist()]
 
     @property
     def facts(self) -> VictimFacts:

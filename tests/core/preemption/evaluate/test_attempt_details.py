@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.decisions import Gated, Preempting
+from scheduler.model.decisions import Detail, Gated, Preempting
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
@@ -12,8 +12,8 @@ from tests.support.random_clusters import clusters
 SEEDS = range(40)
 
 
-def attempts(manifests: Manifests, *, detailed: bool) -> list[object]:
-    options = WhatIfOptions(detailed=detailed)
+def attempts(manifests: Manifests, detail: Detail) -> list[object]:
+    options = WhatIfOptions(detail=detail)
     return list(WhatIfCluster(manifests, profiles(), PodBackoff(), options).attempts())
 
 
@@ -22,8 +22,8 @@ def test_details_change_no_decision_and_agree_with_it(family: str):
     compared = 0
     for manifests in clusters(family, SEEDS):
         plain, detailed = (
-            attempts(manifests, detailed=False),
-            attempts(manifests, detailed=True),
+            attempts(manifests, Detail.NONE),
+            attempts(manifests, Detail.COUNTS),
         )
 
         assert [(each.pod, each.decision) for each in plain] == [

@@ -7,6 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
+from scheduler.core.preemption.policy.rules import PolicyRules
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.owners import share_controller
+from scheduler.model.api.start_time import runs_since
 from scheduler.model.base import OwnerReference
 from scheduler.model.decisions import Preempting
 from scheduler.model.extender_answers import ExtenderVictims, VictimUids
@@ -56,6 +61,23 @@ def told(rule: str) -> str:
     return f'PreemptionPolicy "p" refuses: {rule}'
 
 
+def spares(rules: PolicyRules, applied: AppliedPolicy, preemptor: Pod, victim: Pod) -> bool:
+    """Return whether a policy spares a pod, by what each of its rules means."""
+    chosen, since = applied.policy, runs_since(victim)
+    if rules.inputs.cluster.is_being_deleted(victim) or not applied.victims.selects(victim):
+        return False
+    least, source = chosen.victim_min_runtime, chosen.victims_from
+    young = since is None or since + least > rules.now
+    foreign = victim.spec.scheduler_name == "other"
+    elsewhere = victim.metadata.namespace != preemptor.metadata.namespace
+    return (
+        (least > 0 and young)
+        or (chosen.foreign_victims is ForeignVictims.NEVER and foreign)
+        or (source is VictimsFrom.SAME_NAMESPACE and elsewhere)
+        or (source is VictimsFrom.SAME_OWNER and not share_controller(victim, preemptor))
+    )
+
+
 @settings(max_examples=30)
 @given(clusters(), st.lists(SPARING, min_size=1, max_size=2))
 def test_protected_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
@@ -78,7 +100,7 @@ def test_protected_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
             alone = False
             if slot >= 0:
                 pod = machine.cluster.pods.pod(int(slot))
-                alone = bool(rules.victim_refusals([pod]))
+                alone = any(spares(rules, applied, preemptor, pod) for applied in rules.enforced)
             assert (spared is not None and bool(spared[0][rank, column])) == alone
 
 
@@ -303,16 +325,14 @@ def test_a_resumed_plan_is_refused_by_rules_that_still_apply():
     )
     policies, preemptor = cluster.machine.policies, wants().build()
 
-    said = policies.resume_refusal(
-        preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True
-    )
+    victims, now = [cluster.pod("theirs")], cluster.now
+
+    allowed = policies.may_resume(preemptor, "n1", victims, now, counted=True)
     cluster.add(policy("a", budgets=at_most(0)))
 
-    assert said.startswith('PreemptionPolicy "a" refuses: victims belong to other schedulers')
-    assert (
-        policies.resume_refusal(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
-        == ""
-    )
+    assert not allowed
+    assert policies.may_resume(preemptor, "n1", victims, now, counted=True)
+    assert not policies.may_resume(preemptor, "n1", victims, now, counted=False)
 
 
 @pytest.mark.parametrize(
@@ -336,8 +356,8 @@ def test_victims_must_be_related_also_where_a_plan_is_resumed_or_an_extender_cho
     assert refused(cluster.schedule(high)) == f"{reason}."
 
     policies, now = cluster.machine.policies, cluster.now
-    found = [policies.resume_refusal(high.build(), "n1", [pod], now, counted=True) for pod in pods]
-    assert found == ["", f"{reason}: {space}/stranger"]
+    found = [policies.may_resume(high.build(), "n1", [pod], now, counted=True) for pod in pods]
+    assert found == [True, False]
 
 
 def test_equal_pods_of_other_controllers_share_no_cached_candidates():
@@ -373,22 +393,3 @@ def test_what_extenders_choose_is_bound_too():
     said = refused(cluster.schedule(wants(cpu="2")))
 
     assert said == f"{told('at most 1 victim per preemption')}."
-
-
-def test_a_budget_is_checked_once_for_all_victims_that_share_it():
-    cluster = Cluster(
-        *(node(f"n{each}").cpu("2") for each in range(3)),
-        *(running(f"a{each}", f"n{each}").owner("StatefulSet", "db") for each in range(3)),
-        policy("p", budgets=at_most(0, BudgetScope.OWNER)),
-    )
-    now, machine = cluster.now, cluster.machine
-    rules = machine.policies.rules(wants("high").build(), now, now)
-    assert rules is not None
-
-    refusals = [rules.candidate_refusals(f"n{n}", [cluster.pod(f"a{n}")]) for n in range(3)]
-
-    (first,) = refusals[0]
-    assert first.reason == "at most 0 victims within 1h per owner"
-    assert all(refusal is first for (refusal,) in refusals)
-    both = [cluster.pod("a0"), cluster.pod("a1")]
-    assert rules.candidate_refusals("n0", both) != refusals[0]

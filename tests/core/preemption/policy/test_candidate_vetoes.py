@@ -1,5 +1,6 @@
-"""The vetoes against all candidates at once are those against each candidate alone."""
+"""The vetoes against a candidate are the same alone as among others, in short and in detail."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.preemption.dry_run_result import DryRunResult
-from scheduler.core.preemption.policy.veto_sheet import Veto
+from scheduler.core.preemption.policy import policy_budgets
+from scheduler.core.preemption.policy.veto_table import Veto
+from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.model.api.objects import Requirement
+from scheduler.model.decisions import Detail
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -18,6 +22,7 @@ from scheduler.model.policies import (
     PreemptionPolicy,
 )
 from scheduler.model.policy_refusals import PolicyRefusal, earliest
+from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger import ANY, EvictionEntry
 from tests.support.builders import PodBuilder, node, pdb, pod
@@ -111,6 +116,31 @@ def past(cluster: Cluster, drawn: tuple, number: int) -> None:
         cluster.machine.cluster.mark_overdue(f"uid:{many}")
 
 
+def agree(vetoes: CandidateVetoes, slots: Int, chosen: Bool, monkeypatch) -> Iterator[bool]:
+    """Yield for each row whether it has a veto; assert that it has the same alone and in detail."""
+    vetoes.detail = Detail.PODS
+    alone = []
+    for row in range(slots.shape[1]):
+        only = slice(row, row + 1)
+        run = dry_run(np.array([row]), slots[:, only], chosen[:, only])
+        alone.append(vetoes.table(run).detailed().get(row, ()))
+    monkeypatch.setattr(policy_budgets, "_FEW", 0)
+    table = vetoes.table(dry_run(np.arange(slots.shape[1]), slots, chosen))
+    together, detailed = table.reader(), table.detailed()
+
+    for row, found in enumerate(alone):
+        assert detailed.get(row, ()) == found
+        assert summary(together(row)) == summary(found)
+        assert (row in table.vetoed) == bool(found)
+        yield bool(found)
+
+
+def dry_run(rows: Rows, slots: Int, chosen: Bool) -> DryRunResult:
+    return DryRunResult(
+        rows, np.zeros(rows.shape[0], dtype=np.uint16), slots, chosen, np.zeros_like(chosen)
+    )
+
+
 def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset[str]]]:
     """Return when each text ends, and which disruption budgets it is about."""
     by_text: dict[str, tuple[float | None, frozenset[str]]] = {}
@@ -156,15 +186,9 @@ def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, placed, pdbs, 
     chosen = slots >= 0
     for index in zip(*np.nonzero(chosen), strict=True):
         chosen[index] = data.draw(st.booleans())
-    run = DryRunResult(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
-
-    found = vetoes.sheet(run).by_row()
-
-    for row in range(4):
-        victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
-        if victims:
-            name = machine.cluster.columns.names[row]
-            assert summary(found.get(row, ())) == summary(vetoes.against(name, victims))
+    with pytest.MonkeyPatch.context() as patched:
+        for _ in agree(vetoes, slots, chosen, patched):
+            pass
 
 
 def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
@@ -202,7 +226,7 @@ def test_victims_in_flight_are_not_counted_twice():
 
 
 @pytest.mark.parametrize("owner", ["Job/default/o", ANY])
-def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
+def test_of_more_victims_than_any_budget_allows_the_last_count(owner, monkeypatch):
     placed = [
         pod(f"g{number}").on(f"n{number}").cpu("1").priority(0).owner("Job", "o")
         for number in range(4)
@@ -226,12 +250,4 @@ def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
     rows = np.arange(4)
     ((_, slots),) = machine.cluster.pods.ranked(rows)
     chosen = slots >= 0
-    run = DryRunResult(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
-
-    found = vetoes.sheet(run).by_row()
-
-    for row in range(4):
-        victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
-        one = vetoes.against(machine.cluster.columns.names[row], victims)
-        assert one
-        assert summary(found[row]) == summary(one)
+    assert all(agree(vetoes, slots, chosen, monkeypatch))

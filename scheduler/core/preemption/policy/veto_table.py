@@ -1,7 +1,8 @@
-"""The vetoes against the candidates of many rows, rule by rule.
+"""The vetoes of rules against candidates, as a table.
 
 With thousands of candidates and hundreds of rules, vetoes are not listed candidate by candidate:
-what is reported and cached is counted with arrays.
+what is reported and cached is counted with arrays. Which pods a veto is about is derived for one
+candidate, when a trace has it.
 
 Axes: C candidates.
 """
@@ -17,7 +18,7 @@ from scheduler.model.policy_refusals import PolicyRefusal, earliest
 from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows
 
-__all__ = ["RuleVetoes", "Veto", "VetoSheet"]
+__all__ = ["RuleVetoes", "Veto", "VetoTable"]
 
 #: By a policy, or by the history of failed preemptions and wasted evictions.
 Veto: TypeAlias = PolicyRefusal | LoopVeto
@@ -32,6 +33,9 @@ class RuleVetoes(NamedTuple):
     which: Int
     #: (C,) when it ends, infinity where time does not end it; `None` where the vetoes have it.
     ends: Float | None = None
+    #: Returns the parts of the veto against a candidate, each with the pods that it is about;
+    #: `None` where there is no more to say. They are about the cluster as it is.
+    details: Callable[[int], Iterable[Veto]] | None = None
 
     def at(self, column: int) -> Iterator[Veto]:
         """Yield the veto against one candidate, if there is one."""
@@ -43,16 +47,24 @@ class RuleVetoes(NamedTuple):
                 veto = replace(veto, until=end)
             yield veto
 
+    def detailed_at(self, column: int) -> Iterable[Veto]:
+        """Return the parts of the veto against one candidate; empty if there is none."""
+        vetoed = self.details is not None and self.which[column]
+        return self.details(column) if self.details is not None and vetoed else self.at(column)
 
-class VetoSheet:
+
+class VetoTable:
     """All vetoes against the candidates of some rows."""
 
-    def __init__(self, rows: Rows, rules: Iterable[RuleVetoes]) -> None:
+    def __init__(
+        self, rows: Rows, rules: Iterable[RuleVetoes], *, has_details: bool = False
+    ) -> None:
         """Collect the vetoes.
 
         Args:
             rows: (C,) the rows of the candidates.
             rules: The vetoes of each rule.
+            has_details: Whether `detailed` is to be called, before the cluster changes.
         """
         self._rows = rows
         self._rules: list[RuleVetoes] = []
@@ -69,9 +81,9 @@ class VetoSheet:
                 known = met[id(rule.which)] = bool(rule.which.any())
                 self._vetoed |= rule.which > 0
             if known:
-                self._rules.append(rule)
+                self._rules.append(rule if has_details else rule._replace(details=None))
         arrays = {
-            id(array): array for rule in self._rules for array in rule[1:] if array is not None
+            id(array): array for rule in self._rules for array in rule[1:3] if array is not None
         }
         #: The memory that the arrays take.
         self.size_bytes: Final = sum(array.nbytes for array in arrays.values())
@@ -90,13 +102,13 @@ class VetoSheet:
         self._counted = None
         self._vetoed &= ~np.isin(self._rows, rows)
 
-    def by_row(self) -> dict[int, tuple[Veto, ...]]:
-        """Return the vetoes against each row."""
+    def detailed(self) -> dict[int, tuple[Veto, ...]]:
+        """Return the vetoes against each row, with all details."""
         rows = self._rows.tolist()
-        return {rows[column]: self._at(column) for column in np.flatnonzero(self._vetoed).tolist()}
-
-    def _at(self, column: int) -> tuple[Veto, ...]:
-        return tuple(veto for rule in self._rules for veto in rule.at(column))
+        return {
+            rows[column]: tuple(veto for rule in self._rules for veto in rule.detailed_at(column))
+            for column in np.flatnonzero(self._vetoed).tolist()
+        }
 
     def reader(self) -> Callable[[int], tuple[Veto, ...]]:
         """Return a function from a row to its vetoes, which later changes do not affect."""
@@ -104,7 +116,9 @@ class VetoSheet:
 
         def against(row: int) -> tuple[Veto, ...]:
             columns = np.flatnonzero((rows == row) & vetoed).tolist()
-            return tuple(veto for column in columns for veto in self._at(column))
+            return tuple(
+                veto for column in columns for rule in self._rules for veto in rule.at(column)
+            )
 
         return against
 

@@ -1,7 +1,4 @@
-"""Shortfalls of disruption budgets (PDBs), for all candidates at once.
-
-The result is that of `InFlightEvictions.shortfalls` for the victims of each candidate, without the
-names of the pods.
+"""Shortfalls of disruption budgets (PDBs): candidates that they allow to evict less from.
 
 Axes: M victims of all candidates, C candidates, B pairs of a victim and a PDB that protects it,
 E shortfalls.
@@ -41,6 +38,8 @@ class PdbShortfalls(NamedTuple):
     #: (B,) protected victims, as positions in the matrix, and the shortfall that each is part of.
     victims: Int
     part_of: Int
+    in_flight: InFlightEvictions
+    matrix: VictimMatrix
 
     def of(self, counted: Bool) -> tuple[list[Reason], Int]:
         """Return the shortfalls that some victims are part of.
@@ -73,6 +72,23 @@ class PdbShortfalls(NamedTuple):
         which[columns[starts]] = of_columns
         return list(numbers), which
 
+    def at(self, column: int, counted: Bool) -> Iterator[tuple[Reason, str]]:
+        """Yield the shortfalls of one candidate in words: those of single pods, then of each PDB.
+
+        Args:
+            column: The candidate.
+            counted: (M,) True for victims; each shortfall has one of them.
+        """
+        found = []
+        for number in np.flatnonzero(self.columns == column).tolist():
+            victims = self.victims[self.part_of == number]
+            reason = self.reasons[self.which[number]]
+            keys = sorted(reason[0])
+            if counted[victims].any():
+                found.append((len(keys) == 1, int(victims[0]), keys, reason, victims))
+        for _, _, keys, reason, victims in sorted(found, key=lambda each: each[:3]):
+            yield reason, self.in_flight.shortage(keys, self.matrix.pods(victims))
+
     def _joined(self, group: Iterable[int]) -> Reason:
         reasons = [self.reasons[index] for index in group]
         keys = frozenset[str]().union(*(keys for keys, _ in reasons))
@@ -99,6 +115,8 @@ def pdb_shortfalls(inputs: RuleInputs, matrix: VictimMatrix) -> PdbShortfalls:
         [*single.reasons, *((frozenset(keys), None) for keys in sets)],
         np.concatenate([single.victims, victims[several]]),
         np.concatenate([single.part_of, single.columns.shape[0] + np.arange(several.shape[0])]),
+        inputs.in_flight,
+        matrix,
     )
 
 
@@ -139,6 +157,8 @@ def _single_pdbs(
         [*_reasons(codes, quotas)],
         victims[part],
         number[pairs.of_victims[part]],
+        in_flight,
+        matrix,
     )
 
 

@@ -1,28 +1,33 @@
 """How much of the budgets of policies is spent, for all candidates at once.
 
-The result is that of `PolicyRules.spent` for one budget and one name. Most names have no counted
-victim of their own. They are one group, so that the cost depends on the number of entries in the
-ledger and not on the number of names.
+What victims of a few candidates share is looked up in the ledger. Of the names that victims of many
+share, most have no counted victim of their own. They are one group, so that the cost depends on the
+number of entries in the ledger and not on the number of names.
 
 Axes: C candidates, P pairs of a candidate and what its victims share, G groups of names, E entries
 of the ledger.
 """
 
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.victim_matrix import NOWHERE, Pairs, VictimMatrix, distinct
 from scheduler.model.policies import Budget, BudgetScope
 from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Bool, Float, Int
 from scheduler.state.preemption.event_times import MAX_RETURNED
+from scheduler.state.preemption.ledger_arrays import LedgerArrays
 from scheduler.state.preemption.ledger_entries import ANY
 
 __all__ = ["BudgetSpending", "Excess"]
 
 NEVER: Final = np.inf
+#: For up to this many candidates names are looked up one by one.
+_FEW: Final = 4
 
 
 class Excess(NamedTuple):
@@ -30,8 +35,8 @@ class Excess(NamedTuple):
 
     #: (C,) 1 for these candidates, else 0.
     which: Int
-    #: (C,) when that ends, infinity where time does not end it; `None` where time ends none.
-    ends: Float | None
+    #: (C,) when that ends, infinity where time does not end it.
+    ends: Float
 
 
 class _Spent(NamedTuple):
@@ -45,8 +50,8 @@ class _Spent(NamedTuple):
     at: Float
     up_to: Int
 
-    def excess(self, budget: Budget, pairs: Pairs, counts: Int, size: int) -> Excess:
-        """Return the candidates whose victims exceed the budget.
+    def excess(self, budget: Budget, pairs: Pairs, counts: Int, size: int) -> Excess | None:
+        """Return the candidates whose victims exceed the budget; `None` if there are none.
 
         Args:
             budget: The budget.
@@ -59,14 +64,16 @@ class _Spent(NamedTuple):
         over = np.flatnonzero(counts > free[pairs.codes])
         # Where no victim counts, what was spent before does not matter.
         over = over[counts[over] > 0]
+        if not over.shape[0]:
+            return None
         which = np.zeros(size, dtype=np.int64)
         which[pairs.columns[over]] = 1
         # Time helps only where something was counted, and not where more victims are needed than
         # the whole budget.
         over = over[(free[pairs.codes[over]] < most) & (counts[over] <= most)]
-        if not over.shape[0]:
-            return Excess(which, None)
         ends = np.full(size, NEVER)
+        if not over.shape[0]:
+            return Excess(which, ends)
         # Of the moments of the group, the last one that has to leave the window, oldest first.
         codes = pairs.codes[over]
         before = (np.cumsum(self.totals) - self.totals)[self.groups[codes]]
@@ -80,32 +87,51 @@ class BudgetSpending:
     """Budgets against the victims of one matrix; what policies count alike is computed once."""
 
     def __init__(self, rules: PolicyRules, matrix: VictimMatrix) -> None:
-        self._now = rules.now
+        self._rules = rules
         self._matrix = matrix
-        self._counted = rules.inputs.ledger.victim_arrays()
         self._ordered: dict[BudgetScope, tuple[Int, Int]] = {}
         self._spent: dict[tuple[bytes, BudgetScope, Seconds], _Spent] = {}
         self._counts: dict[tuple[BudgetScope, str | None], Int] = {}
-        self._excess: dict[tuple[bytes, Budget, str | None], Excess] = {}
+        self._excess: dict[tuple[bytes, Budget, str | None], Excess | None] = {}
 
-    def excess(self, policy: str, budget: Budget, counted: Bool, whose: str | None) -> Excess:
-        """Return the candidates whose victims exceed a budget.
+    def excess(
+        self, applied: AppliedPolicy, budget: Budget, counted: Bool, whose: str | None
+    ) -> Excess | None:
+        """Return the candidates whose victims exceed a budget; `None` if there are none.
 
         Args:
-            policy: The name of the policy.
+            applied: The policy.
             budget: One of its budgets.
             counted: (M,) the victims that it counts.
             whose: `None` where it counts all; else equal for policies that count the same.
         """
-        sets = self._counted.members.get(policy)
+        counts = self._count(budget.scope, counted, whose)
+        if len(self._matrix) <= _FEW:
+            return self._looked_up(applied, budget, counts)
+        sets = self._counted.members.get(applied.policy.name)
         members = b"" if sets is None else sets.tobytes()
         key = (members, budget, whose)
-        excess = self._excess.get(key)
-        if excess is None:
-            pairs, size = self._matrix.pairs(budget.scope), len(self._matrix)
-            counts = self._count(budget.scope, counted, whose)
-            spent = self._spent_for(members, sets, budget)
-            excess = self._excess[key] = spent.excess(budget, pairs, counts, size)
+        if key not in self._excess:
+            pairs, spent = self._matrix.pairs(budget.scope), self._spent_for(members, sets, budget)
+            self._excess[key] = spent.excess(budget, pairs, counts, len(self._matrix))
+        return self._excess[key]
+
+    @cached_property
+    def _counted(self) -> LedgerArrays:
+        return self._rules.inputs.ledger.victim_arrays()
+
+    def _looked_up(self, applied: AppliedPolicy, budget: Budget, counts: Int) -> Excess | None:
+        """Return the candidates, of a few, whose victims exceed a budget."""
+        pairs, names = self._matrix.pairs(budget.scope), self._matrix.names(budget.scope)
+        excess: Excess | None = None
+        for pair in np.flatnonzero(counts).tolist():
+            name, count = names[int(pairs.codes[pair])], int(counts[pair])
+            for refusal in self._rules.overspent(applied, budget, name, count):
+                size, column = len(self._matrix), pairs.columns[pair]
+                excess = excess or Excess(np.zeros(size, dtype=np.int64), np.full(size, NEVER))
+                excess.which[column] = 1
+                if refusal.until is not None:
+                    excess.ends[column] = min(excess.ends[column], refusal.until)
         return excess
 
     def _count(self, scope: BudgetScope, counted: Bool, whose: str | None) -> Int:
@@ -126,7 +152,7 @@ class BudgetSpending:
         spent = self._spent.get(key)
         if spent is None:
             counted = self._counted
-            wanted: Bool = counted.at > self._now - budget.window
+            wanted: Bool = counted.at > self._rules.now - budget.window
             wanted &= False if sets is None else sets[counted.sets]
             spent = self._spent[key] = self._sum_up(budget.scope, wanted)
         return spent
