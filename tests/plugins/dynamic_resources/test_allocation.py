@@ -8,8 +8,8 @@ from scheduler.model.api.devices import Capacity, CapacityRange, ConfigOfClass, 
 from scheduler.model.api.objects import NodeSelector
 from scheduler.model.decisions import Failed, Placed, Unschedulable
 from scheduler.model.releases import V1_36, V1_37
-from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ToAllocate
-from scheduler.plugins.dynamic_resources.allocation_results import allocations
+from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
+from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
 from tests.support.builders import node, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -384,10 +384,10 @@ def test_configurations_come_once_from_the_class_and_once_from_the_claim(rules, 
     cluster = Cluster(node("n1"), made, gpus("n1", "a", "b"))
     devices = cluster.machine.cluster.devices
     (n1,) = cluster.nodes.values()
-    claims = [ToAllocate.made("default/c", "u", wanted)]
-    demands, found = AllocationCache(devices, 10).find(claims, n1)
+    claims = [ClaimToAllocate.in_memory("default/c", "u", wanted)]
+    compiled, result = AllocationCache(devices, 10).allocate(claims, n1)
 
-    (allocation,) = allocations(demands, found, ["u"], "n1", rules)
+    (allocation,) = allocation_results(compiled, result, ["u"], "n1", rules)
 
     assert [(each.source, each.requests) for each in allocation.devices.config] == [
         ("FromClass", named), ("FromClaim", named), ("FromClaim", ["s"]),

@@ -40,7 +40,9 @@ def test_devices_of_an_allocation_in_flight_are_taken():
     cluster.hold()
 
     assert isinstance(second, Unschedulable)
-    assert cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a")) is False
+    assert (
+        cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a")) is False
+    )
     assert [type(each) for each in cluster.asked(Bind)] == []
 
 

@@ -319,12 +319,12 @@ def test_the_claim_of_an_attempt_that_failed_is_deleted():
 
 def test_a_taken_device_of_a_deleted_claim_is_free():
     cluster = cluster_of(allocated("c", "n1/a", on="n1"))
-    taken = cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a"))
+    taken = cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
 
     cluster.delete_claim("c")
 
     assert taken
-    assert not cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a"))
+    assert not cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
 
 
 def test_an_older_state_of_a_claim_changes_nothing():

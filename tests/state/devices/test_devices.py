@@ -20,7 +20,7 @@ from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.devices.claim_users import ClaimUsers
 from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
-from scheduler.state.devices.pools import PoolError
+from scheduler.state.devices.pools import GatherPoolsError
 from tests.support.builders import at, node, requirement, term
 from tests.support.devices import (
     DRIVER,
@@ -54,9 +54,9 @@ def seen(devices: Devices, on=N1) -> list[str]:
     """Return the pools of a node: name, and its devices or what is wrong with it."""
     return [
         f"{pool.id[1]}: incomplete"
-        if pool.incomplete
+        if pool.is_incomplete
         else f"{pool.id[1]}: invalid"
-        if pool.invalid
+        if pool.is_invalid
         else f"{pool.id[1]}: {' '.join(entry.device.name for entry in pool.devices)}"
         for pool in devices.pools(on)
     ]
@@ -141,7 +141,7 @@ def test_an_invalid_node_selector_is_an_error_of_the_node():
     invalid = NodeSelector([term(requirement("rack", "Sideways", "a"))])
     devices = devices_with(gpus("", "a", name="x", node_selector=invalid))
 
-    with pytest.raises(PoolError, match="failed to perform node selection for slice x"):
+    with pytest.raises(GatherPoolsError, match="failed to perform node selection for slice x"):
         devices.pools(N1)
 
 
@@ -180,7 +180,7 @@ def test_an_allocation_counts_once_in_flight_and_when_it_is_known():
     ):
         step()
         devices.check()
-        taken.append(devices.usage.is_taken((DRIVER, "n1", "a")))
+        taken.append(devices.allocated_state.is_allocated((DRIVER, "n1", "a")))
 
     assert taken == [False, True, True, True, False]
 
@@ -198,7 +198,7 @@ def test_the_answer_to_the_creation_of_a_claim_that_is_gone_does_not_bring_it_ba
 
     assert is_new
     assert not matters
-    assert devices.claims.made_for("uid-p") is None
+    assert devices.claims.extended_resource_claim_of("uid-p") is None
     devices.check()
 
 
@@ -220,7 +220,7 @@ def test_a_claim_that_was_made_again_replaces_the_old_one():
 
     devices.write(replace(again, metadata=replace(again.metadata, uid="another")))
 
-    assert not devices.usage.is_taken((DRIVER, "n1", "a"))
+    assert not devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
     devices.check()
 
 

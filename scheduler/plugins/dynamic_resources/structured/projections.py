@@ -1,4 +1,4 @@
-"""The part of a device that a selector reads, and what stands for it in a table of results.
+"""The values that a selector reads of a device, and the key of its result.
 
 Drivers publish a serial number for each device, so no two devices are equal. Selectors read a few
 attributes, in which most devices are.
@@ -32,7 +32,7 @@ class _Entry(NamedTuple):
 
 
 class Projection:
-    """What a selector reads of devices."""
+    """The values that a selector reads of devices."""
 
     __slots__ = ("_driver", "_entries", "_shared", "size")
 
@@ -49,11 +49,11 @@ class Projection:
             )
             for each in reads.entries
         )
-        #: How many things are read.
+        #: How many values are read.
         self.size: Final = len(self._entries) + reads.driver + reads.shared
 
     def key(self, kind: DeviceKind) -> Hashable | None:
-        """Return what is equal for devices that are equal in what is read; None if all is read.
+        """Return a key, equal for devices with equal values; `None` if any value can be read.
 
         Devices that have a name twice, with and without the domain, are taken as a whole.
         """
@@ -82,7 +82,7 @@ class Projection:
         return parts[0] if len(parts) == 1 and parts[0] is not None else tuple(parts)
 
     def device(self, kind: DeviceKind) -> CelDevice:
-        """Return a device of a kind, which has no name twice, with nothing but what is read."""
+        """Return a device of a kind, which has no name twice, with the values that are read."""
         attributes: dict[str, Attribute] = {}
         capacity: dict[str, str] = {}
         for of_attributes, full, domain, own in self._entries:

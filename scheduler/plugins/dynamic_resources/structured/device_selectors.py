@@ -1,12 +1,12 @@
-"""Evaluates the selectors of classes and requests, once for what they read of devices.
+"""Evaluates the selectors of classes and requests, once for equal values that they read of devices.
 
-Devices that are equal in what an expression reads share its result; `projections` finds them. A
-result is kept with the expression. An error is a result as well: it must not be raised before the
-search reaches a device of the kind.
+Devices that are equal in the values that a selector reads share its result; `projections` finds
+them. A result is kept with the selector. An error is a result as well: it must not be raised before
+the allocator reaches a device of the kind.
 
-An attempt does only so much of this work; what it has done is done for the next attempt.
+The work of an attempt is limited; the next attempt continues from its results.
 
-Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.selectorsMatch.
+Source: dynamic-resource-allocation v0.36.3 cel.Cache, cel.CompilationResult.DeviceMatches.
 """
 
 from collections import OrderedDict
@@ -17,10 +17,10 @@ from weakref import WeakSet
 from scheduler.cel.errors import CompileError, EvaluationError, hint
 from scheduler.cel.selector import Selector, compile_selector
 from scheduler.model.releases import Reference
-from scheduler.plugins.dynamic_resources.projections import Projection
+from scheduler.plugins.dynamic_resources.structured.projections import Projection
 from scheduler.state.devices.device_kinds import DeviceKind
 
-__all__ = ["EvaluationsExhaustedError", "Expression", "Expressions", "explained"]
+__all__ = ["CelCache", "CompiledSelector", "EvaluationsExhaustedError", "explained"]
 
 #: Bytes of expressions that are found by their text; each has at most 10 KiB.
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -53,7 +53,7 @@ class EvaluationsExhaustedError(Exception):
 
 
 class _Work:
-    """What the expressions of a profile have done in an attempt, and the results that they keep."""
+    """The work of the selectors of a profile in an attempt, and the results that they keep."""
 
     def __init__(self, *, bounded: bool) -> None:
         self._bounded = bounded
@@ -65,13 +65,13 @@ class _Work:
         #: Bytes of the expressions that are compiled, with the same exception.
         self.compiled = 0
 
-    def begin(self) -> None:
+    def begin_attempt(self) -> None:
         """Begin an attempt."""
         self.attempt += 1
         self.done = self.lookups = 0
 
     def check(self) -> None:
-        """Make sure that the attempt may go on.
+        """Raise if the attempt has done too much work.
 
         Raises:
             EvaluationsExhaustedError: It has done too much.
@@ -81,22 +81,22 @@ class _Work:
             raise EvaluationsExhaustedError
 
 
-class Expression:
+class CompiledSelector:
     """One selector and its results."""
 
     __slots__ = (
         "__weakref__",
         "_compiled",
-        "_is_known",
-        "_of_kinds",
         "_projection",
         "_reference",
         "_results",
+        "_results_by_kind",
         "_text",
         "_texts",
+        "_was_compiled",
         "_work",
+        "compile_error",
         "kept",
-        "refusal",
         "used",
     )
 
@@ -105,13 +105,13 @@ class Expression:
         self._reference = reference
         self._work = work
         self._compiled: Selector | None = None
-        #: Whether it has been compiled, and is what the projection says.
-        self._is_known = False
+        #: Whether it has been compiled, so that the projection is known.
+        self._was_compiled = False
         self._projection: Projection | None = None
-        #: By what is read of a device.
+        #: By the values that are read of a device.
         self._results: dict[Hashable, bool | str] = {}
-        #: By serial number of the kind, where anything of a device can be read.
-        self._of_kinds: dict[int, bool | str] = {}
+        #: By serial number of the kind, where any value of a device can be read.
+        self._results_by_kind: dict[int, bool | str] = {}
         #: The errors among the results, each once.
         self._texts: dict[str, str] = {}
         #: Bytes of the results, about.
@@ -119,63 +119,62 @@ class Expression:
         #: The last attempt that has added a result.
         self.used = 0
         #: Why it does not compile; empty if it does, and before its first result.
-        self.refusal = ""
+        self.compile_error = ""
 
     def forget(self) -> None:
         """Forget all results."""
-        self._results, self._of_kinds, self._texts, self.kept = {}, {}, {}, 0
+        self._results, self._results_by_kind, self._texts, self.kept = {}, {}, {}, 0
 
-    def result(self, kind: DeviceKind) -> bool | str:
-        """Return whether devices of a kind are selected, or the text of the error.
+    def device_matches(self, kind: DeviceKind) -> bool | str:
+        """Return whether devices of a kind match, or the text of the error.
 
         Raises:
-            EvaluationsExhaustedError: The result is not known, and may not be found out now.
+            EvaluationsExhaustedError: The result is not known, and the attempt has no work left.
         """
         self._work.lookups += 1
-        if not self._is_known and self._compile() is None:
-            return self.refusal
-        refused = kind.refusal
-        if refused is not None:
-            return refused
+        if not self._was_compiled and self._compile() is None:
+            return self.compile_error
+        if kind.error is not None:
+            return kind.error
         projection = self._projection
         key = None if projection is None else projection.key(kind)
         if key is None:
-            known = self._of_kinds.get(kind.serial)
-            if known is None:
-                known = self._of_kinds[kind.serial] = self._evaluated(kind, None)
-            return known
-        known = self._results.get(key)
-        if known is None:
-            known = self._results[key] = self._evaluated(kind, projection)
-        return known
+            result = self._results_by_kind.get(kind.serial)
+            if result is None:
+                result = self._results_by_kind[kind.serial] = self._evaluate(kind, None)
+            return result
+        result = self._results.get(key)
+        if result is None:
+            result = self._results[key] = self._evaluate(kind, projection)
+        return result
 
     @property
     def compiled(self) -> int:
-        """Bytes of the expression if it is kept compiled."""
+        """Bytes of the text if it is kept compiled."""
         return 0 if self._compiled is None else len(self._text)
 
     def drop(self) -> None:
-        """Compile the expression again when it is needed; results are kept."""
+        """Forget the compiled form until the next evaluation; results are kept."""
         self._compiled = None
 
     def _compile(self) -> Selector | None:
-        """Return the expression as it is evaluated; None if it is refused."""
-        if self.refusal:
+        """Return the selector compiled; `None` if it does not compile."""
+        if self.compile_error:
             return None
         self._work.check()
         self._work.done += _COMPILE_WORK * len(self._text)
         try:
             compiled = self._compiled = compile_selector(self._text, self._reference)
         except CompileError as error:
-            self.refusal = str(error)
+            self.compile_error = str(error)
             return None
         self._work.compiled += len(self._text)
-        self._is_known = True
+        self._was_compiled = True
         self._projection = None if compiled.reads is None else Projection(compiled.reads)
         return compiled
 
-    def _evaluated(self, kind: DeviceKind, projection: Projection | None) -> bool | str:
-        """Return the result for a kind, and count it."""
+    def _evaluate(self, kind: DeviceKind, projection: Projection | None) -> bool | str:
+        """Evaluate the selector for a kind, and count the work."""
         work, compiled = self._work, self._compiled or self._compile()
         work.check()
         assert compiled is not None
@@ -198,32 +197,32 @@ class Expression:
             work.done += compiled.work
 
 
-class Expressions:
-    """The expressions in use, by text."""
+class CelCache:
+    """The selectors in use, by text."""
 
     def __init__(self, reference: Reference, *, bounded: bool = True) -> None:
-        """Start without expressions.
+        """Start without selectors.
 
         Args:
             reference: The release.
-            bounded: Whether the work of an attempt is, so that `EvaluationsExhaustedError` may be
-                raised.
+            bounded: Whether the work of an attempt is limited, so that `EvaluationsExhaustedError`
+                may be raised.
         """
         self._reference = reference
-        self._by_text: OrderedDict[str, Expression] = OrderedDict()
+        self._by_text: OrderedDict[str, CompiledSelector] = OrderedDict()
         self._bytes = 0
         self._work: Final = _Work(bounded=bounded)
-        #: Those in use elsewhere are among them even if they are too many to be found by text.
-        self._alive: WeakSet[Expression] = WeakSet()
+        #: With those that callers hold, but that are no longer found by their text.
+        self._alive: WeakSet[CompiledSelector] = WeakSet()
 
     @property
     def kept(self) -> int:
         """About how many bytes all results take."""
         return sum(each.kept for each in self._alive)
 
-    def begin(self) -> None:
+    def begin_attempt(self) -> None:
         """Begin an attempt."""
-        self._work.begin()
+        self._work.begin_attempt()
         if self._work.kept > _MAX_RESULT_BYTES:
             self._forget_oldest()
         if self._work.compiled > _MAX_COMPILED:
@@ -231,44 +230,44 @@ class Expressions:
 
     def _drop_oldest(self) -> None:
         compiled = sum(each.compiled for each in self._alive)
-        for expression in sorted(self._alive, key=lambda each: each.used):
+        for selector in sorted(self._alive, key=lambda each: each.used):
             if compiled <= _MAX_COMPILED // 2:
                 break
-            compiled -= expression.compiled
-            expression.drop()
+            compiled -= selector.compiled
+            selector.drop()
         self._work.compiled = compiled
 
     def _forget_oldest(self) -> None:
         # Those of expressions that are gone have left by themselves.
         kept = self.kept
-        for expression in sorted(self._alive, key=lambda each: each.used):
+        for selector in sorted(self._alive, key=lambda each: each.used):
             if kept <= _MAX_RESULT_BYTES * 3 // 4:
                 break
-            kept -= expression.kept
-            expression.forget()
+            kept -= selector.kept
+            selector.forget()
         self._work.kept = kept
 
-    def get(self, text: str) -> Expression:
-        """Return an expression, compiled when it is first needed."""
-        known = self._by_text.get(text)
-        if known is not None:
+    def get(self, text: str) -> CompiledSelector:
+        """Return a selector, compiled at its first evaluation."""
+        cached = self._by_text.get(text)
+        if cached is not None:
             self._by_text.move_to_end(text)
-            return known
-        made = self._by_text[text] = Expression(text, self._reference, self._work)
-        self._alive.add(made)
+            return cached
+        cached = self._by_text[text] = CompiledSelector(text, self._reference, self._work)
+        self._alive.add(cached)
         self._bytes += len(text)
         while self._bytes > _MAX_BYTES and len(self._by_text) > 1:
             oldest, _ = self._by_text.popitem(last=False)
             self._bytes -= len(oldest)
-        return made
+        return cached
 
 
 def explained(error: str, device: str, *, named: bool) -> tuple[str, str]:
-    """Return what stands before and after the error of an evaluation.
+    """Return the texts before and after the error of an evaluation.
 
     Args:
         error: Its text.
         device: Driver, pool and name of the device, joined by slashes.
-        named: Whether the release names the device, and hints at a cure.
+        named: Whether the release names the device, and adds a hint.
     """
     return (f" on device {device}", hint(error)) if named else ("", "")
