@@ -16,8 +16,8 @@ from scheduler.plugins.dynamic_resources.allocation_cache import (
     ClaimToAllocate,
 )
 from scheduler.plugins.dynamic_resources.structured.allocator import AllocationError, Allocator
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import compile_claim
-from scheduler.plugins.dynamic_resources.structured.device_selectors import CelCache
+from scheduler.plugins.dynamic_resources.structured.claims import compile_claim
+from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
 from tests.support.builders import node
 from tests.support.cluster import Cluster
 from tests.support.devices import (

@@ -15,8 +15,8 @@ from scheduler.cel.planning.planner import plan
 from scheduler.cel.selector import typed_tree
 from scheduler.model.api.devices import AttributeValue, Capacity, Device
 from scheduler.model.releases import REFERENCES, Reference
-from scheduler.plugins.dynamic_resources.structured import device_selectors
-from scheduler.plugins.dynamic_resources.structured.projections import Projection
+from scheduler.plugins.dynamic_resources.structured import selectors
+from scheduler.plugins.dynamic_resources.structured.selectors import Projection
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support import cel_expressions
 from tests.support.cel_expressions import DRIVER, OTHER
@@ -74,7 +74,7 @@ def devices(draw, made: cel_expressions.Expressions) -> list[tuple[CelDevice, di
 @settings(deadline=None, max_examples=share(100))
 def test_a_shared_result_is_the_result_of_each_device(data, seed, reference):
     made = cel_expressions.Expressions(seed, reference)
-    known, kinds = device_selectors.CelCache(reference, bounded=False), DeviceKinds(reference)
+    known, kinds = selectors.CelCache(reference, bounded=False), DeviceKinds(reference)
     drawn = [kind_of(kinds, *each) for each in data.draw(devices(made))]
     for _ in range(8):
         expression = made.selector()

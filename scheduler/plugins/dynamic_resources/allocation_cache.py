@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from scheduler.framework.plugin import PluginError
-from scheduler.model.api.device_claims import DeviceRequests
+from scheduler.model.api.device_claims import MAX_SUB_REQUESTS, DeviceRequests
 from scheduler.model.api.objects import Node
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources.structured.allocator import (
@@ -24,25 +24,19 @@ from scheduler.plugins.dynamic_resources.structured.allocator import (
     Allocator,
     InternalAllocationResult,
 )
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import (
+from scheduler.plugins.dynamic_resources.structured.claims import (
     CompiledClaim,
     compile_claim,
 )
-from scheduler.plugins.dynamic_resources.structured.device_selectors import (
+from scheduler.plugins.dynamic_resources.structured.selectors import (
     CelCache,
-    EvaluationsExhaustedError,
+    EvaluationLimitError,
 )
 from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import GatherPoolsError
 
-__all__ = [
-    "MAX_SUB_REQUESTS",
-    "AllocationCache",
-    "AllocationStatus",
-    "ClaimToAllocate",
-    "timed_out",
-]
+__all__ = ["AllocationCache", "AllocationStatus", "ClaimToAllocate", "timed_out"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -61,9 +55,6 @@ _FEW_STEPS: Final = 2_000
 _MAX_STEPS_OF_ATTEMPT: Final = 100_000
 _SHORT: Final = 500
 _PART: Final = 4
-#: The score of the first subrequest, and one less for each further one.
-#: Source: api v0.36.3 resource/v1.FirstAvailableDeviceRequestMaxSize.
-MAX_SUB_REQUESTS: Final = 8
 
 
 class AllocationStatus(IntEnum):
@@ -125,11 +116,8 @@ class AllocationCache:
             filter_timeout_seconds: How long the allocator may take on one node; 0 for no limit.
         """
         self._devices: Final = devices
-        self._max_steps: Final = (
-            min(_MAX_STEPS, max(1, int(filter_timeout_seconds * _STEPS_PER_SECOND)))
-            if filter_timeout_seconds
-            else _MAX_STEPS
-        )
+        limited = max(1, int(filter_timeout_seconds * _STEPS_PER_SECOND))
+        self._max_steps: Final = min(_MAX_STEPS, limited) if filter_timeout_seconds else _MAX_STEPS
         self._cel_cache: Final = CelCache(devices.reference)
         self._results: OrderedDict[tuple[bytes, ...], _Results] = OrderedDict()
         self._spec_bytes = 0
@@ -206,7 +194,7 @@ class AllocationCache:
         results = self._results_of(claims)
         try:
             result = self._allocator(results, claims, node).allocate(self._max_steps)
-        except EvaluationsExhaustedError as error:
+        except EvaluationLimitError as error:
             raise PluginError(f"claim allocation failed on {_timed_out(node)}") from error
         except (AllocationError, AllocationTimeoutError, GatherPoolsError) as error:
             raise PluginError(
@@ -289,7 +277,7 @@ class AllocationCache:
             return True
         try:
             result = allocator.allocate(max_steps)
-        except EvaluationsExhaustedError as error:
+        except EvaluationLimitError as error:
             # This is not a result: the next attempt continues from what was evaluated.
             raise PluginError(timed_out(node)) from error
         except AllocationError:
@@ -318,7 +306,7 @@ class AllocationCache:
             self._allocator(results, claims, node).allocate(self._max_steps)
         except (AllocationError, GatherPoolsError) as error:
             return _filter_error(str(error))
-        except (AllocationTimeoutError, EvaluationsExhaustedError):
+        except (AllocationTimeoutError, EvaluationLimitError):
             return timed_out(node)
         raise AssertionError("the allocator has met an error before")
 

@@ -41,7 +41,7 @@ def is_ready_for_binding(claim: ResourceClaim) -> bool | str:
 
 
 def is_timed_out(claim: ResourceClaim, now: Seconds, timeout_seconds: Seconds) -> bool:
-    """Return whether the devices have exceeded the time to become ready.
+    """Return whether the devices of a claim that is not ready had enough time to become ready.
 
     Args:
         claim: The claim.
@@ -49,17 +49,10 @@ def is_timed_out(claim: ResourceClaim, now: Seconds, timeout_seconds: Seconds) -
         timeout_seconds: How long they may take.
     """
     allocation = claim.status.allocation
-    if allocation is None or not _has_binding_conditions(claim):
+    if allocation is None:
         return False
     since = times.parse(allocation.allocation_timestamp)
     return since is not None and since + timeout_seconds < now
-
-
-def _has_binding_conditions(claim: ResourceClaim) -> bool:
-    """Return whether some device of a claim has to be made ready first."""
-    allocation = claim.status.allocation
-    results = () if allocation is None else allocation.devices.results
-    return any(result.binding_conditions for result in results)
 
 
 def _condition(device: AllocatedDevice, kind: str) -> Condition | None:

@@ -114,8 +114,7 @@ class DynamicResources:
         data, target = get_state_data(state), cluster.columns.node(node)
         if data is None or target is None:
             return None
-        allocator = self._allocator_of(cluster)
-        return reserve(data, target, allocator, self._binding_timeout_seconds)
+        return reserve(data, target, self._allocator_of(cluster))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         changed = Action.ADD | Action.UPDATE

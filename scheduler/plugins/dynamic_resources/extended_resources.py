@@ -5,7 +5,6 @@ createRequestsAndMappings.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler.model.api import quantity, resources
@@ -32,12 +31,8 @@ class RequestsAndMappings(NamedTuple):
     mappings: tuple[RequestMapping, ...]
 
 
-@dataclass(slots=True)
-class _CountedRequest:
-    """A request of one container for one resource."""
-
-    name: str
-    count: int
+#: The name of a request of one container for one resource, and its number of devices.
+_CountedRequest = tuple[str, int]
 
 
 def requested_resources(pod: Pod) -> dict[str, int]:
@@ -70,17 +65,9 @@ def create_requests_and_mappings(pod: Pod, class_names: Mapping[str, str]) -> Re
     for resource in sorted(class_names):
         of_resource, its_mappings = _requests_for_resource(resource, containers, short_lived)
         mappings += its_mappings
-        requests += [
-            Request(
-                request.name,
-                ExactRequest(
-                    device_class_name=class_names[resource],
-                    allocation_mode=EXACT_COUNT,
-                    count=request.count,
-                ),
-            )
-            for request in of_resource
-        ]
+        for name, count in of_resource:
+            exactly = ExactRequest(class_names[resource], allocation_mode=EXACT_COUNT, count=count)
+            requests.append(Request(name, exactly))
     requests.sort(key=lambda request: request.name)
     return RequestsAndMappings(DeviceRequests(requests), tuple(mappings))
 
@@ -112,13 +99,13 @@ def _requests_for_resource(
         request, its_mappings = _request_and_mappings(number, container, resource, reusable)
         short_lived_mappings += its_mappings
         if request is not None:
-            short_lived_names.add(request.name)
-            if largest is None or largest.count < request.count:
+            short_lived_names.add(request[0])
+            if largest is None or largest[1] < request[1]:
                 largest = request
     if largest is None:
         return [*long_lived.values()], mappings + short_lived_mappings
     mappings += [
-        RequestMapping(mapping.container_name, mapping.resource_name, largest.name)
+        RequestMapping(mapping.container_name, mapping.resource_name, largest[0])
         if mapping.request_name in short_lived_names
         else mapping
         for mapping in short_lived_mappings
@@ -137,15 +124,15 @@ def _request_and_mappings(
     mappings: list[RequestMapping] = []
     if not count:
         return None, mappings
-    for other in reusable:
-        total += other.count
-        mappings.append(RequestMapping(container.name, resource, other.name))
+    for name, reusable_count in reusable:
+        total += reusable_count
+        mappings.append(RequestMapping(container.name, resource, name))
         if total >= count:
             return None, mappings
     position = sorted(container.resources.requests).index(resource)
-    request = _CountedRequest(f"container-{number}-request-{position}", count - total)
-    mappings.append(RequestMapping(container.name, resource, request.name))
-    return request, mappings
+    name = f"container-{number}-request-{position}"
+    mappings.append(RequestMapping(container.name, resource, name))
+    return (name, count - total), mappings
 
 
 def _count(container: Container, resource: str) -> int:

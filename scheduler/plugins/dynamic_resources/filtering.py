@@ -22,8 +22,11 @@ from scheduler.framework.plugin import (
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources import binding_conditions
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationStatus, timed_out
+from scheduler.plugins.dynamic_resources.binding_conditions import (
+    is_ready_for_binding,
+    is_timed_out,
+)
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.dynamic_resources.state_data import NAME, StateData
@@ -55,7 +58,7 @@ class DeviceFilter(PreFilter):
         """Write the `StateData` of the attempt."""
         state.data.pop(NAME, None)
         try:
-            data = self._allocator.begin_attempt(state.pod)
+            data = self._allocator.pre_filter(state.pod)
         except UnusableClaimError as error:
             return Rejected(_verdict(str(error)))
         if data is None:
@@ -92,15 +95,14 @@ class _ClaimFilter(CompiledFilter):
             claim: The claim.
             now: The time by the API server's clock.
         """
-        ready, allocator = binding_conditions.is_ready_for_binding(claim), self._allocator
-        timeout = binding_conditions.is_timed_out(claim, now, allocator.binding_timeout_seconds)
-        if isinstance(ready, str) or (not ready and timeout):
+        ready, timeout = is_ready_for_binding(claim), self._allocator.binding_timeout_seconds
+        if isinstance(ready, str) or (not ready and is_timed_out(claim, now, timeout)):
             return False
         allocation = claim.status.allocation
         if allocation is None or allocation.node_selector is None:
             return True
         terms = allocation.node_selector.node_selector_terms
-        return NodeTerms(terms, allocator.cluster.columns.labels)
+        return NodeTerms(terms, self._allocator.cluster.columns.labels)
 
     def codes(self, nodes: NodeView) -> Codes:
         """Return, (n,), verdict codes; see `codes_where`."""
@@ -112,9 +114,9 @@ class _ClaimFilter(CompiledFilter):
         Raises:
             PluginError: The allocator met an error; in a hypothetical view this rejects one node.
         """
-        data = self._data
+        data, former = self._data, self._data.extended_resource_claim
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        if data.must_delete_claim_first:
+        if former is not None and former.spec.devices.requests:
             codes[passing] = self._code(EXTENDED_RESOURCE_CLAIM)
             return codes
         for name in data.unmapped if data.class_names else ():
@@ -169,8 +171,6 @@ class _ClaimFilter(CompiledFilter):
             PluginError: The allocator met an error.
         """
         cache, data, known = self._allocator.cache, self._data, nodes.columns.nodes
-        if not data.class_names and data.to_allocate:
-            return cache.statuses(data.to_allocate, nodes.rows, known)
         statuses: Int = np.full(len(nodes), AllocationStatus.ALLOCATABLE, dtype=np.int64)
         for positions, claims in self._allocator.claims_by_node(data, nodes):
             statuses[positions] = cache.statuses(claims, nodes.rows[positions], known)

@@ -20,13 +20,10 @@ from scheduler.model.effects import (
     Effect,
     ReleaseClaims,
 )
-from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import binding_conditions
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.state_data import StateData
 from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
-from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Int
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ClaimReservation", "claim_ref", "reserve"]
@@ -38,18 +35,14 @@ def claim_ref(claim: ResourceClaim) -> ClaimRef:
     return ClaimRef(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
 
 
-def reserve(
-    data: StateData, node: Node, allocator: ClaimAllocator, timeout_seconds: Seconds
-) -> Reservation | None:
+def reserve(data: StateData, node: Node, allocator: ClaimAllocator) -> Reservation | None:
     """Return the reservation of the claims of a pod on a node; `None` if nothing has to be written.
 
     Raises:
         PluginError: The claims cannot be allocated on the node.
     """
     writes = _writes(data, node, allocator)
-    if not writes:
-        return None
-    return ClaimReservation(data, node.metadata.name, writes, allocator.cluster, timeout_seconds)
+    return ClaimReservation(data, node.metadata.name, writes, allocator) if writes else None
 
 
 def _writes(data: StateData, node: Node, allocator: ClaimAllocator) -> list[ClaimWrite]:
@@ -61,7 +54,9 @@ def _writes(data: StateData, node: Node, allocator: ClaimAllocator) -> list[Clai
     resources: tuple[str, ...] = ()
     if data.class_names:
         row = allocator.cluster.columns.row(node.metadata.name)
-        nodes = NodeView(allocator.cluster.columns).take(_only(row))
+        if row is None:
+            raise PluginError("the node is gone")
+        nodes = NodeView(allocator.cluster.columns).take(np.array([row]))
         resources = tuple(name for name in data.class_names if allocator.lacks(nodes, name)[0])
     claims = data.claims_to_allocate(resources)
     allocations: dict[str, Allocation] = {}
@@ -86,12 +81,6 @@ def _claim_write(claim: ResourceClaim, allocation: Allocation | None) -> ClaimWr
     )
 
 
-def _only(row: int | None) -> Int:
-    if row is None:
-        raise PluginError("the node is gone")
-    return np.array([row], dtype=np.int64)
-
-
 def _watched(keys: Iterable[str]) -> frozenset[tuple[str, str]]:
     return frozenset((ResourceClaim.__name__, key) for key in keys)
 
@@ -114,15 +103,10 @@ class ClaimReservation(Reservation):
     """The claims of one pod on one node."""
 
     def __init__(
-        self,
-        data: StateData,
-        node: str,
-        writes: Sequence[ClaimWrite],
-        cluster: Cluster,
-        timeout_seconds: Seconds,
+        self, data: StateData, node: str, writes: Sequence[ClaimWrite], allocator: ClaimAllocator
     ) -> None:
         self._pod: Pod = data.pod
-        self._claims = cluster.devices.claims
+        self._claims = allocator.cluster.devices.claims
         self._keys = tuple(claim.key for claim in data.user_claims)
         self._devices = _conditional_devices(data, writes)
         self.effect = BindClaims(self._pod.ref, node, tuple(writes))
@@ -130,7 +114,7 @@ class ClaimReservation(Reservation):
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {node}",
         )
-        self.timeout_seconds = timeout_seconds
+        self.timeout_seconds = allocator.binding_timeout_seconds
         self.timed_out = ReservationFailed("device binding timeout", "timeout")
         #: The claims whose devices have to be ready.
         self._awaited_keys = self._keys

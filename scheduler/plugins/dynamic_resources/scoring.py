@@ -15,8 +15,8 @@ from scheduler.framework.plugin import (
     Reads,
     normalise_to_max,
 )
+from scheduler.model.api.device_claims import MAX_SUB_REQUESTS
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.plugins.dynamic_resources.allocation_cache import MAX_SUB_REQUESTS
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.state_data import StateData, get_state_data
 from scheduler.state.columns.arrays import Scores

@@ -1,22 +1,21 @@
-"""The claims of a pod in one scheduling attempt: PreFilter's result for the later extension points.
+"""The claims of a pod in one scheduling attempt.
 
-Source: kube-scheduler v1.36.3 dynamicresources.stateData, PreFilter.
+PreFilter writes them into `AttemptState.data`, and Filter, Score, PostFilter and Reserve read them.
+
+Source: kube-scheduler v1.36.3 dynamicresources.stateData.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from scheduler.framework.cycle_state import AttemptState
-from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.allocation_cache import ClaimToAllocate
-from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, pod_resource_claims
-from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
 
-__all__ = ["NAME", "StateData", "get_state_data", "pre_filter"]
+__all__ = ["NAME", "StateData", "get_state_data"]
 
 #: The name of the plugin, and the key of its state in `AttemptState.data`.
 NAME: Final = "DynamicResources"
@@ -54,12 +53,6 @@ class StateData:
         #: Filter adds them, PostFilter deallocates one of them.
         self.unavailable_claims: Final[set[int]] = set()
 
-    @property
-    def must_delete_claim_first(self) -> bool:
-        """Whether an earlier claim for extended resources rejects all nodes until it is deleted."""
-        claim = self.extended_resource_claim
-        return claim is not None and bool(claim.spec.devices.requests)
-
     def requests_and_mappings(
         self, resources: tuple[str, ...]
     ) -> extended_resources.RequestsAndMappings:
@@ -90,40 +83,3 @@ def get_state_data(state: AttemptState) -> StateData | None:
     """Return the state that PreFilter has written; `None` if the pod needs no devices."""
     data = state.data.get(NAME)
     return data if isinstance(data, StateData) else None
-
-
-def pre_filter(pod: Pod, devices: Devices) -> StateData | None:
-    """Return the claims of a pod; `None` if it needs no devices.
-
-    Raises:
-        UnusableClaimError: A claim rejects the pod on all nodes.
-    """
-    claims = pod_resource_claims(pod, devices.claims) if pod.spec.resource_claims else []
-    requested = extended_resources.requested_resources(pod)
-    classes = {name: devices.classes.of_resource(name) for name in requested}
-    names = {name: item.metadata.name for name, item in classes.items() if item is not None}
-    if not claims and not names:
-        return None
-    for claim in claims:
-        if claim.status.allocation is None:
-            if devices.claims.is_in_flight(claim.uid):
-                text = f"resource claim {claim.key} is in the process of being allocated"
-                raise UnusableClaimError(text)
-            for request in claim.spec.devices.requests:
-                _validate_device_classes(claim, request, devices.classes)
-    unmapped = tuple(name for name in requested if name not in names)
-    return StateData(pod, claims, devices, names, unmapped)
-
-
-def _validate_device_classes(
-    claim: ResourceClaim, request: Request, classes: DeviceClasses
-) -> None:
-    if request.exactly is None and not request.first_available:
-        text = f"resource claim {claim.key}, request {request.name}: unknown request type"
-        raise UnusableClaimError(text)
-    exact = [(request.name, request.exactly)] if request.exactly is not None else []
-    subs = [(f"{request.name}/{sub.name}", sub) for sub in request.first_available]
-    for name, alternative in exact or subs:
-        if classes.get(alternative.device_class_name) is None:
-            missing = f"device class {alternative.device_class_name} does not exist"
-            raise UnusableClaimError(f"request {name}: {missing}")

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.model.api import resources
 from scheduler.model.api.devices import DeviceClass
 from scheduler.model.api.objects import Node
-from scheduler.plugins.dynamic_resources.structured.device_selectors import CelCache
+from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int, grown
 from scheduler.state.columns.row_cursor import RowCursor

@@ -6,6 +6,7 @@ dynamic-resource-allocation v0.36.3 structured.AllocatedState.
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.model.api import quantity
@@ -19,16 +20,16 @@ DeviceId = tuple[str, str, str]
 _NOTHING: Final[dict[str, int]] = {}
 
 
+@dataclass(slots=True)
 class AllocatedState:
     """The allocated devices and capacities, counted over all allocations."""
 
-    def __init__(self) -> None:
-        #: How many claims have a device alone; more than one only after two schedulers collided.
-        self._devices: Counter[DeviceId] = Counter()
-        #: How many shares of a device are allocated.
-        self._shares: Counter[DeviceId] = Counter()
-        #: The consumed capacity of shared devices by name, in billionths.
-        self._consumed: dict[DeviceId, Counter[str]] = {}
+    #: How many claims have a device alone; more than one only after two schedulers collided.
+    _devices: Counter[DeviceId] = field(default_factory=Counter)
+    #: How many shares of a device are allocated.
+    _shares: Counter[DeviceId] = field(default_factory=Counter)
+    #: The consumed capacity of shared devices by name, in billionths.
+    _consumed: dict[DeviceId, Counter[str]] = field(default_factory=dict)
 
     def is_allocated(self, device: DeviceId) -> bool:
         """Return whether a claim has the device alone."""
@@ -71,11 +72,3 @@ class AllocatedState:
                 del consumed[name]
         if not consumed:
             del self._consumed[result.id]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AllocatedState):
-            return NotImplemented
-        mine = (self._devices, self._shares, self._consumed)
-        return mine == (other._devices, other._shares, other._consumed)
-
-    __hash__ = None  # type: ignore[assignment]

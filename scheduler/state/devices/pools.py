@@ -10,6 +10,7 @@ Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.Gathe
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -76,16 +77,15 @@ class Pool:
         return available
 
 
-def _node_matches(
-    target: tuple[str | None, bool | None, NodeSelector | None],
-    name: str,
-    labels: Mapping[str, str],
-) -> bool:
+#: A node name, whether all nodes are meant, and a node selector.
+_Target = tuple[str | None, bool | None, NodeSelector | None]
+
+
+def _node_matches(target: _Target, name: str, labels: Mapping[str, str]) -> bool:
     """Return whether a slice or a device targets a node.
 
     Args:
-        target: A node name, whether all nodes are meant, and a node selector; the first one set
-            counts.
+        target: The first part that is set counts.
         name: Of the node.
         labels: Of the node.
 
@@ -154,7 +154,7 @@ class PoolGatherer:
         for pool in elsewhere:
             by_pool.setdefault(pool, [])
         pools += [self._pool(pool, targeting, name, labels) for pool, targeting in by_pool.items()]
-        return tuple(sorted(filter(None, pools), key=_rank))
+        return tuple(sorted(filter(None, pools), key=attrgetter("rank")))
 
     def devices_of(self, name: str, labels: Mapping[str, str]) -> Iterator[DeviceWithId]:
         """Yield the devices on all slices that target a node, whatever state their pools are in.
@@ -214,10 +214,6 @@ def _not_targeting_node(
                 target = (device.node_name, device.all_nodes, device.node_selector)
                 if not _node_matches(target, name, labels):
                     yield device_with_id.id
-
-
-def _rank(pool: Pool) -> tuple[bool, bytes, bytes]:
-    return pool.rank
 
 
 class _SharedSlices:

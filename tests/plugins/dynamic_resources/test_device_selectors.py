@@ -8,10 +8,10 @@ from scheduler.cel import Device as CelDevice
 from scheduler.cel import compile_selector
 from scheduler.model.api.devices import AttributeValue, Device
 from scheduler.model.releases import V1_36, V1_37, Reference
-from scheduler.plugins.dynamic_resources.structured import device_selectors
-from scheduler.plugins.dynamic_resources.structured.device_selectors import (
+from scheduler.plugins.dynamic_resources.structured import selectors
+from scheduler.plugins.dynamic_resources.structured.selectors import (
     CelCache,
-    EvaluationsExhaustedError,
+    EvaluationLimitError,
 )
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support.devices import DRIVER
@@ -68,7 +68,7 @@ def different(count: int) -> list[DeviceKind]:
         pytest.param(f'{OWN}.exists(name, name == "model")', 50, id="anything"),
     ],
 )
-def test_devices_share_results_as_far_as_they_are_read(expression: str, results: int):
+def test_devices_with_equal_values_share_results(expression: str, results: int):
     cel_cache = CelCache(V1_37)
     one, kinds = cel_cache.get(expression), different(50)
 
@@ -128,7 +128,7 @@ def test_the_compiler_itself_has_the_limit_of_kubernetes_alone():
     assert CelCache(V1_37).get(expression).device_matches(kind) == CANCELLED
 
 
-def test_an_attempt_evaluates_so_much_and_the_next_one_goes_on():
+def test_the_evaluations_of_an_attempt_are_limited_and_the_next_attempt_continues():
     cel_cache, kinds = CelCache(V1_37), different(30_000)
     one = cel_cache.get(f'{OWN}.uuid != "b"')
 
@@ -136,15 +136,15 @@ def test_an_attempt_evaluates_so_much_and_the_next_one_goes_on():
         cel_cache.begin_attempt()
         try:
             return all(one.device_matches(kind) is True for kind in kinds)
-        except EvaluationsExhaustedError:
+        except EvaluationLimitError:
             return False
 
     assert not is_done()
     assert any(is_done() for _ in range(10))
 
 
-def test_results_that_were_looked_up_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(device_selectors, "_MAX_RESULT_BYTES", 40_000)
+def test_the_least_recently_used_results_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(selectors, "_MAX_RESULT_BYTES", 40_000)
     cel_cache, kinds = CelCache(V1_37), different(100)
     held = [cel_cache.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
     for one in held:
@@ -157,8 +157,8 @@ def test_results_that_were_looked_up_long_ago_are_forgotten(monkeypatch: pytest.
     assert held[0].kept == 0
 
 
-def test_few_expressions_are_kept_compiled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(device_selectors, "_MAX_COMPILED", 200)
+def test_only_recently_used_selectors_stay_compiled(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(selectors, "_MAX_COMPILED", 200)
     cel_cache, kinds = CelCache(V1_37), different(2)
     held = [cel_cache.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
     for one in held:

@@ -12,9 +12,10 @@ from operator import or_
 from typing import Final, NamedTuple
 
 from scheduler.model.releases import Reference
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import (
+from scheduler.plugins.dynamic_resources.structured.claims import (
     CompiledClaim,
     RequestAccessor,
+    RequestIndices,
 )
 from scheduler.plugins.dynamic_resources.structured.constraints import AttributeConstraint
 from scheduler.plugins.dynamic_resources.structured.consumable_capacity import (
@@ -26,12 +27,7 @@ from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.pools import Pool
 from scheduler.state.devices.slices import DeviceWithId, PoolId
 
-__all__ = [
-    "AllocatingDevices",
-    "ConstraintViolatedError",
-    "DeviceRollback",
-    "InternalDeviceResult",
-]
+__all__ = ["AllocatingDevices", "ConstraintViolatedError", "InternalDeviceResult"]
 
 
 class ConstraintViolatedError(Exception):
@@ -86,7 +82,7 @@ class AllocatingDevices:
         self.results: Final[list[list[InternalDeviceResult]]] = [[] for _ in claims]
         #: The constraints of each claim.
         self.constraints: Final = [
-            [AttributeConstraint(constraint) for constraint in claim.constraints]
+            [AttributeConstraint(constraint) for constraint in claim.spec.constraints]
             for claim in claims
         ]
         #: The set of whole devices that are being allocated for each claim, and that for any claim.
@@ -103,91 +99,77 @@ class AllocatingDevices:
         ends = accumulate(len(pool.devices) for pool in self._pools)
         return self._pools[bisect_right(tuple(ends), at)]
 
-    def in_use(self, index: int, request: RequestAccessor) -> int:
-        """Return the set of devices being allocated that a request of a claim cannot get.
+    def in_use(self, r: RequestIndices) -> int:
+        """Return the set of devices being allocated that a request cannot get.
 
         With admin access these are only devices of the same claim.
         """
-        return self.for_claim[index] if request.admin_access else self.for_any_claim
+        return self.for_claim[r.claim] if r.request.admin_access else self.for_any_claim
 
-    def is_allocatable(self, index: int, request: RequestAccessor, at: int) -> bool:
+    def is_allocatable(self, r: RequestIndices, at: int) -> bool:
         """Return whether a selected device can be allocated for a request as the first one.
 
         Raises:
             CapacityError: The capacity cannot be computed.
         """
-        device = self.devices[at]
-        shares = (
-            (self.allocated_state.consumed_capacity(device.id),)
-            if device.allow_multiple_allocations
-            else ()
-        )
-        if self._consumed_capacity(request, device, shares) is None:
+        device, shares = self.devices[at], tuple[Mapping[str, int], ...]()
+        if device.allow_multiple_allocations:
+            shares = (self.allocated_state.consumed_capacity(device.id),)
+        if self.consumed_capacity(r.request, device, shares) is None:
             return False
-        if device.taints and not all(map(request.tolerates, device.taints)):
+        if device.taints and not all(map(r.request.tolerates, device.taints)):
             return False
         return not any(
             constraint.lookup_attribute(device) is None
-            for constraint in self.constraints[index]
-            if constraint.matches(request)
+            for constraint in self.constraints[r.claim]
+            if constraint.matches(r.request)
         )
 
-    def has_static_capacity(self, request: RequestAccessor, device: DeviceWithId) -> bool:
-        """Return whether a device has the requested capacity while it is not allocated.
-
-        Raises:
-            CapacityError: The capacity cannot be computed.
-        """
-        return self._consumed_capacity(request, device, ()) is not None
-
-    def allocate(
-        self, index: int, request: RequestAccessor, at: int, *, must: bool
-    ) -> DeviceRollback | None:
-        """Allocate a device for a request of a claim; `None` if that is not possible.
+    def allocate(self, r: RequestIndices, at: int) -> DeviceRollback | None:
+        """Allocate a device for a request; `None` if that is not possible.
 
         Args:
-            index: Of the claim.
-            request: The request.
-            at: The position of the device. Without `must` it is not in use and allocatable.
-            must: Whether the request needs this device. Constraints are checked before the
-                capacity then, because their violation is an error.
+            r: The request. If it wants all devices, constraints are checked before the capacity,
+                because their violation is an error.
+            at: The position of the device. If the request wants only some devices, the device is
+                allocatable and not in use.
 
         Raises:
-            ConstraintViolatedError: The request needs this device, and a constraint forbids it.
+            ConstraintViolatedError: The request wants all devices, and a constraint forbids one.
             CapacityError: The capacity cannot be computed.
         """
-        device = self.devices[at]
-        if must and self._is_in_use(index, request, at):
+        device, must = self.devices[at], r.request.wants_all_devices
+        if must and self._is_in_use(r, at):
             return None
         consumed: ConsumedCapacity | None = {}
         if device.allow_multiple_allocations and not must:
-            consumed = self._consumed_capacity(request, device, self._shares(at))
+            consumed = self.consumed_capacity(r.request, device, self._shares(at))
         if consumed is None:
             return None
         reserves = bool(device.consumes_counters) and not self._is_capacity_in_use(at)
         if reserves and not self._reserve_counters(at):
             return None
-        added = self._add_to_constraints(index, request, device, must=must)
+        added = self._add_to_constraints(r, device)
         if added is not None and must:
-            consumed = self._consumed_capacity(request, device, self._shares(at))
+            consumed = self.consumed_capacity(r.request, device, self._shares(at))
         if added is None or consumed is None:
             self._undo(DeviceRollback(at, added or (), reserves))
             return None
         if device.allow_multiple_allocations:
             self.allocating_capacity.setdefault(at, []).append(consumed)
-            self.results[index].append(InternalDeviceResult(request, device, consumed))
         else:
-            self.for_claim[index] |= 1 << at
+            self.for_claim[r.claim] |= 1 << at
             self.for_any_claim |= 1 << at
-            self.results[index].append(InternalDeviceResult(request, device, None))
+        share = consumed if device.allow_multiple_allocations else None
+        self.results[r.claim].append(InternalDeviceResult(r.request, device, share))
         return DeviceRollback(at, added, reserves)
 
-    def _is_in_use(self, index: int, request: RequestAccessor, at: int) -> bool:
-        """Return whether a device is allocated, or being allocated, for a request it excludes."""
+    def _is_in_use(self, r: RequestIndices, at: int) -> bool:
+        """Return whether a device is allocated, or being allocated, out of reach of a request."""
         device = self.devices[at]
-        if not device.allow_multiple_allocations and self.in_use(index, request) >> at & 1:
+        if not device.allow_multiple_allocations and self.in_use(r) >> at & 1:
             return True
-        return not request.admin_access and self.allocated_state.is_allocated(device.id)
+        return not r.request.admin_access and self.allocated_state.is_allocated(device.id)
 
     def rollback(self, index: int, rollback: DeviceRollback) -> None:
         """Deallocate the device that was allocated last for a claim."""
@@ -227,23 +209,28 @@ class AllocatingDevices:
             at in self.allocating_capacity or self.allocated_state.is_shared(device.id)
         )
 
-    def _consumed_capacity(
+    def consumed_capacity(
         self, request: RequestAccessor, device: DeviceWithId, shares: tuple[Mapping[str, int], ...]
     ) -> ConsumedCapacity | None:
-        """Return what a request consumes of a device; `None` if the device does not have it."""
+        """Return what a request consumes of a device beside shares; `None` if that is too much.
+
+        Raises:
+            CapacityError: The capacity cannot be computed.
+        """
         if not request.capacities and has_capacity_by_default(device):
             return {}
         return consumed_capacity(device, request.capacities, shares, self._reference)
 
     def _add_to_constraints(
-        self, index: int, request: RequestAccessor, device: DeviceWithId, *, must: bool
+        self, r: RequestIndices, device: DeviceWithId
     ) -> tuple[AttributeConstraint, ...] | None:
         """Add a device to the constraints that match; `None` if one, or a taint, forbids it."""
-        if must and not all(map(request.tolerates, device.taints)):
+        must = r.request.wants_all_devices
+        if must and not all(map(r.request.tolerates, device.taints)):
             return None
         added: list[AttributeConstraint] = []
-        for constraint in self.constraints[index]:
-            allowed = constraint.add(request, device)
+        for constraint in self.constraints[r.claim]:
+            allowed = constraint.add(r.request, device)
             if allowed:
                 added.append(constraint)
             elif allowed is not None:

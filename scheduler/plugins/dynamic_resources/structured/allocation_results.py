@@ -16,7 +16,7 @@ from scheduler.model.api.selectors import NAME_FIELD
 from scheduler.model.releases import Reference
 from scheduler.plugins.dynamic_resources.structured.allocating_devices import InternalDeviceResult
 from scheduler.plugins.dynamic_resources.structured.allocator import InternalAllocationResult
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import (
+from scheduler.plugins.dynamic_resources.structured.claims import (
     CompiledClaim,
     RequestAccessor,
 )

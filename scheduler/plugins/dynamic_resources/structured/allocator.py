@@ -19,12 +19,13 @@ from scheduler.model.releases import Reference
 from scheduler.plugins.dynamic_resources.structured.allocating_devices import (
     AllocatingDevices,
     ConstraintViolatedError,
-    DeviceRollback,
     InternalDeviceResult,
 )
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import (
+from scheduler.plugins.dynamic_resources.structured.claims import (
     CompiledClaim,
     RequestAccessor,
+    RequestIndices,
+    request_indices,
 )
 from scheduler.plugins.dynamic_resources.structured.consumable_capacity import CapacityError
 from scheduler.plugins.dynamic_resources.structured.pruning import MAX_DEVICES, Pruning
@@ -36,21 +37,16 @@ from scheduler.plugins.dynamic_resources.structured.request_data import (
 from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.pools import Pool
 
-__all__ = [
-    "PRUNE_AFTER",
-    "AllocationError",
-    "AllocationTimeoutError",
-    "Allocator",
-    "InternalAllocationResult",
-]
+__all__ = ["AllocationError", "AllocationTimeoutError", "Allocator", "InternalAllocationResult"]
 
-#: The allocator calls itself four times for each device; pods that need more are rejected.
+#: So many nested calls, counted as four for each device and request; pods that need more are
+#: rejected.
 _MAX_DEPTH: Final = 720
 #: So many steps are always allowed, by the number of devices of the node.
 _STEPS_PER_DEVICE: Final = 4
 #: Branches are pruned after so many devices that led to no solution: before, pruning costs more
 #: than it saves.
-PRUNE_AFTER: Final = 32
+_PRUNE_AFTER: Final = 32
 
 
 class AllocationTimeoutError(Exception):
@@ -73,15 +69,6 @@ class InternalAllocationResult(NamedTuple):
     selected_sub_requests: Mapping[tuple[int, int], int]
 
 
-class _RequestIndices(NamedTuple):
-    """One request or subrequest."""
-
-    claim: int
-    request: int
-    #: `None` if the request has no subrequests.
-    sub_request: int | None
-
-
 class Allocator:
     """Allocates devices of one node for some claims, once."""
 
@@ -92,7 +79,7 @@ class Allocator:
         pools: Sequence[Pool],
         allocated_state: AllocatedState,
         reference: Reference,
-        prune_after: int = PRUNE_AFTER,
+        prune_after: int = _PRUNE_AFTER,
     ) -> None:
         """Prepare the allocation.
 
@@ -143,7 +130,7 @@ class Allocator:
             raise AllocationError(
                 "the claims of the pod ask for more devices than preemptive-scheduler searches for"
             )
-        if self._allocate_request(0, 0, None) is not _Outcome.ALLOCATED:
+        if self._allocate_request(0, 0) is not _Outcome.ALLOCATED:
             return None
         results = tuple(map(tuple, self._allocating.results))
         return InternalAllocationResult(results, dict(self._selected_sub_requests))
@@ -172,7 +159,7 @@ class Allocator:
                 f"claim {name}: number of requested devices {total} exceeds the claim limit of "
                 f"{MAX_RESULTS}"
             )
-        for position, constraint in enumerate(claim.constraints):
+        for position, constraint in enumerate(claim.spec.constraints):
             if constraint.match_attribute is None and constraint.distinct_attribute is None:
                 raise AllocationError(
                     f"claim {name}, constraint #{position}: empty constraint (unsupported "
@@ -213,138 +200,126 @@ class Allocator:
         self._matcher.request_data[request] = data
         return data.num_devices
 
-    # The search, upstream's allocateOne ---------------------------------------------------------
+    # The search, upstream's allocateOne -------------------------------------------------------
 
-    def _allocate_request(self, index: int, position: int, sub_request: int | None) -> _Outcome:
-        """Allocate a request and all that follow.
-
-        Args:
-            index: Of the claim.
-            position: Of the request in the claim.
-            sub_request: The subrequest that is tried, if the request has subrequests.
-        """
+    def _allocate_request(self, index: int, position: int) -> _Outcome:
+        """Allocate a request of a claim, by its position, and all that follow."""
         self._count_steps()
         if index >= len(self._claims):
             return _Outcome.ALLOCATED
         requests = self._claims[index].requests
         if position >= len(requests):
-            outcome = self._allocate_request(index + 1, 0, None)
+            outcome = self._allocate_request(index + 1, 0)
             return _Outcome.FAILED if outcome is _Outcome.MAX_SIZE_EXCEEDED else outcome
-        if sub_request is not None:
-            return self._allocate_one(_RequestIndices(index, position, sub_request), 0, 0, 0)
-        pruning, state = self._pruning, None
+        pruning, state, alternatives = self._pruning, None, requests[position].alternatives
         if pruning is not None:
             state = pruning.state(index, position)
             if state in pruning.failed:
                 return _Outcome.FAILED
         if requests[position].has_sub_requests:
-            outcome = self._allocate_sub_requests(index, position)
+            outcome = self._allocate_first_available(index, position, alternatives)
         else:
-            outcome = self._allocate_one(_RequestIndices(index, position, None), 0, 0, 0)
+            outcome = self._allocate_one(RequestIndices(index, position, alternatives[0]), 0, 0, 0)
         # Not after MAX_SIZE_EXCEEDED: the devices tried until then depend on their order.
         if pruning is not None and outcome is _Outcome.FAILED:
             pruning.failed.add(state)
         return outcome
 
-    def _allocate_sub_requests(self, index: int, position: int) -> _Outcome:
+    def _allocate_first_available(
+        self, index: int, position: int, sub_requests: Sequence[RequestAccessor]
+    ) -> _Outcome:
         """Try the subrequests of a request in the order of preference."""
         all_exceeded = True
-        for sub_request in range(len(self._claims[index].requests[position].alternatives)):
-            outcome = self._allocate_request(index, position, sub_request)
+        for sub_index, sub_request in enumerate(sub_requests):
+            self._count_steps()
+            outcome = self._allocate_one(RequestIndices(index, position, sub_request), 0, 0, 0)
             if outcome is _Outcome.ALLOCATED:
-                self._selected_sub_requests[index, position] = sub_request
+                self._selected_sub_requests[index, position] = sub_index
                 return outcome
             all_exceeded = all_exceeded and outcome is _Outcome.MAX_SIZE_EXCEEDED
         return _Outcome.MAX_SIZE_EXCEEDED if all_exceeded else _Outcome.FAILED
 
-    def _allocate_one(
-        self, indices: _RequestIndices, number: int, start: int, excluded: int
-    ) -> _Outcome:
+    def _allocate_one(self, r: RequestIndices, number: int, start: int, excluded: int) -> _Outcome:
         """Allocate the next device of a request, or the requests after it.
 
         Args:
-            indices: The request.
+            r: The request.
             number: How many devices it has already.
             start: The position to continue from, so that only combinations are tried.
             excluded: The set of devices that lead to no solution, as equivalent ones have shown.
         """
-        index, position, sub_request = indices
-        request = self._claims[index].requests[position].alternatives[sub_request or 0]
-        data = self._matcher.request_data[request]
-        num_devices, all_devices = data.num_devices, data.all_devices
-        if request.wants_all_devices and not all_devices:
+        data, wants_all = self._matcher.request_data[r.request], r.request.wants_all_devices
+        missing = data.num_devices - number
+        if wants_all and not data.all_devices:
             return _Outcome.FAILED
-        if number >= num_devices:
-            return self._allocate_request(index, position + 1, None)
-        if len(self._allocating.results[index]) + num_devices - number > MAX_RESULTS:
+        if missing <= 0:
+            return self._allocate_request(r.claim, r.position + 1)
+        if len(self._allocating.results[r.claim]) + missing > MAX_RESULTS:
             return _Outcome.MAX_SIZE_EXCEEDED
         self._count_steps()
-        if not request.wants_all_devices:
-            return self._allocate_candidates(indices, request, number, start, excluded)
-        rollback = self._allocate_device(index, request, all_devices[number], must=True)
-        if rollback is None:
-            return _Outcome.FAILED
-        return self._allocate_next(indices, rollback, number, 0)
-
-    def _allocate_next(
-        self, indices: _RequestIndices, rollback: DeviceRollback, number: int, excluded: int
-    ) -> _Outcome:
-        """Continue after a device that was allocated; deallocate it if that fails."""
-        outcome = self._allocate_one(indices, number + 1, rollback.at + 1, excluded)
-        if outcome is not _Outcome.ALLOCATED:
-            self._allocating.rollback(indices.claim, rollback)
-        return outcome
+        if wants_all:
+            return self._allocate_device(r, data.all_devices[number], number, 0)
+        return self._allocate_candidates(r, number, start, excluded)
 
     def _allocate_candidates(
-        self,
-        indices: _RequestIndices,
-        request: RequestAccessor,
-        number: int,
-        start: int,
-        excluded: int,
+        self, r: RequestIndices, number: int, start: int, excluded: int
     ) -> _Outcome:
         """Try the devices from a position on; for the arguments see `_allocate_one`."""
-        index = indices.claim
-        missing = self._matcher.request_data[request].num_devices - number
-        if self._pruning is not None and self._pruning.cannot_succeed(
-            index, indices.request, request, missing, -1 << start & ~excluded
-        ):
+        missing, pruning = self._matcher.request_data[r.request].num_devices - number, self._pruning
+        if pruning is not None and pruning.cannot_succeed(r, missing, -1 << start & ~excluded):
             return _Outcome.FAILED
         # Enough devices for the device before are enough for the first one tried here.
         enough = number > 0 or missing == 1
-        while enough or self._matcher.has_enough(index, request, missing, start, excluded):
-            at = self._matcher.next(index, request, start, excluded)
+        while enough or self._matcher.has_enough(r, missing, start, excluded):
+            at = self._matcher.next(r, start, excluded)
             if at is None:
                 break
             self._count_steps()
-            rollback = self._allocate_device(index, request, at, must=False)
-            if rollback is not None:
-                outcome = self._allocate_next(indices, rollback, number, excluded)
-                if outcome is not _Outcome.FAILED:
-                    return outcome
-            excluded |= self._equivalent_devices(index, indices.request, request, at)
+            outcome = self._allocate_device(r, at, number, excluded)
+            if outcome is not _Outcome.FAILED:
+                return outcome
+            excluded |= self._equivalent_devices(r, at)
             start, enough = at + 1, missing == 1
         return _Outcome.FAILED
 
-    def _equivalent_devices(
-        self, index: int, position: int, request: RequestAccessor, at: int
-    ) -> int:
+    def _allocate_device(self, r: RequestIndices, at: int, number: int, excluded: int) -> _Outcome:
+        """Allocate a device and all that follows; roll back if that fails.
+
+        Raises:
+            AllocationError: A request for all devices cannot have it, or its capacity is invalid.
+        """
+        try:
+            rollback = self._allocating.allocate(r, at)
+        except ConstraintViolatedError as error:
+            name = "/".join(self._allocating.devices[at].id)
+            raise AllocationError(
+                f"claim {self._claim_names[r.claim]}, request {r.request.name}: cannot add device "
+                f"{name} because a claim constraint would not be satisfied"
+            ) from error
+        except CapacityError as error:
+            raise self._matcher.capacity_error(r, at, error) from error
+        if rollback is None:
+            return _Outcome.FAILED
+        outcome = self._allocate_one(r, number + 1, at + 1, excluded)
+        if outcome is not _Outcome.ALLOCATED:
+            self._allocating.rollback(r.claim, rollback)
+        return outcome
+
+    def _equivalent_devices(self, r: RequestIndices, at: int) -> int:
         """Return the set of devices that lead to no solution, as one of them did not."""
         if self._prune_after > 0:
             self._prune_after -= 1
             return 0
-        count = len(self._allocating.devices)
+        matcher, count = self._matcher, len(self._allocating.devices)
         if count > MAX_DEVICES:
-            return self._devices_of_equal_key(request, at)
+            return self._devices_of_equal_key(r.request, at)
         if self._pruning is None:
-            for of, claim in enumerate(self._claims):
-                for each in (each for one in claim.requests for each in one.alternatives):
-                    while not each.wants_all_devices and self._matcher.match(of, each, count):
-                        pass
-            self._pruning = Pruning(
-                self._claims, self._matcher.request_data, self._allocating, self._count_steps
-            )
-        return self._pruning.equivalent_devices(index, position, request, at)
+            for other in request_indices(self._claims):
+                while not other.request.wants_all_devices and matcher.match(other, count):
+                    pass
+            data, count_steps = matcher.request_data, self._count_steps
+            self._pruning = Pruning(self._claims, data, self._allocating, count_steps)
+        return self._pruning.equivalent_devices(r, at)
 
     def _devices_of_equal_key(self, request: RequestAccessor, at: int) -> int:
         """Return the set of devices with the key of one; none for a device usable twice."""
@@ -356,21 +331,6 @@ class Allocator:
             bits = ["01"[device.equivalence_key == key] for device in reversed(devices)]
             equivalent = self._equivalent[key] = int("".join(bits), 2)
         return equivalent
-
-    def _allocate_device(
-        self, index: int, request: RequestAccessor, at: int, *, must: bool
-    ) -> DeviceRollback | None:
-        try:
-            return self._allocating.allocate(index, request, at, must=must)
-        except ConstraintViolatedError as error:
-            name = "/".join(self._allocating.devices[at].id)
-            raise AllocationError(
-                f"claim {self._claim_names[index]}, request {request.name}: cannot add device "
-                f"{name} because a claim constraint would not be satisfied"
-            ) from error
-        except CapacityError as error:
-            device = self._allocating.devices[at]
-            raise self._matcher.capacity_error(index, request, device, error) from error
 
     def _count_steps(self, number: int = 1) -> None:
         self.steps += number

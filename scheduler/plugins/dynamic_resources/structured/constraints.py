@@ -8,7 +8,7 @@ distinctAttributeConstraint. Differs from v0.36.3, which remembers one value of 
 from typing import Final
 
 from scheduler.model.api.devices import AttributeValue, Constraint
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import RequestAccessor
+from scheduler.plugins.dynamic_resources.structured.claims import RequestAccessor
 from scheduler.state.devices.slices import DeviceWithId
 
 __all__ = ["LIST", "AttributeConstraint", "TypedValue"]

@@ -17,16 +17,18 @@ Sets of devices are integers with a bit for each position, see `allocating_devic
 longer than others because the three rules work on the same sets.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from operator import or_
 from typing import Final, NamedTuple
 
 from scheduler.plugins.dynamic_resources.structured.allocating_devices import AllocatingDevices
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import (
+from scheduler.plugins.dynamic_resources.structured.claims import (
     CompiledClaim,
     RequestAccessor,
+    RequestIndices,
+    request_indices,
 )
 from scheduler.plugins.dynamic_resources.structured.constraints import (
     LIST,
@@ -52,16 +54,6 @@ _STEPS_OF_NEED: Final = 1
 _SUMS_PER_STEP: Final = 8
 
 
-class _PendingRequest(NamedTuple):
-    """A request that is still to be allocated."""
-
-    alternatives: tuple[RequestAccessor, ...]
-    #: How many devices it needs at least.
-    num_devices: int
-    #: The constraints that match each of the alternatives.
-    constraints: tuple[AttributeConstraint, ...]
-
-
 class _Need(NamedTuple):
     """How many devices of a set a request still needs at least."""
 
@@ -80,8 +72,8 @@ class _Stage(NamedTuple):
     kind_of: Mapping[int, int]
     #: The constraints of the claim on this request and on later ones.
     constraints: tuple[AttributeConstraint, ...]
-    #: The requests after this one, in all claims.
-    later: tuple[_PendingRequest, ...]
+    #: The needs of the requests after this one, in all claims, of the devices that match.
+    later: tuple[_Need, ...]
     has_admin_access: bool
     consumes_counters: bool
 
@@ -129,8 +121,8 @@ class Pruning:
         self._values: Final[dict[AttributeConstraint, dict[TypedValue, int]]] = {}
         #: Devices before and after these are kinds of their own.
         self._special = 0
-        for _, _, request in _requests(claims, (0, 0)):
-            self._special |= request_data[request].failing
+        for r in request_indices(claims):
+            self._special |= request_data[r.request].failing
         #: Whether an error can be met, so that no branch must be skipped for its needs.
         self._may_fail = bool(self._special)
         for index in range(len(claims)):
@@ -177,13 +169,11 @@ class Pruning:
         return stage
 
     def _new_stage(self, index: int, position: int) -> _Stage:
-        allocating, requests = self._allocating, [*_requests(self._claims, (index, position))]
-        masks = [self._request_data[request].matching for _, _, request in requests]
+        allocating = self._allocating
+        requests = [*request_indices(self._claims, (index, position))]
+        masks = [self._request_data[r.request].matching for r in requests]
         constraints = dict.fromkeys(
-            constraint
-            for of, _, request in requests
-            for constraint in allocating.constraints[of]
-            if constraint in self._values and constraint.matches(request)
+            constraint for r in requests for constraint in self._constraints(r.claim, (r.request,))
         )
         matching, part = reduce(or_, masks, 0), 0
         numbers: dict[str, int] = {}
@@ -212,8 +202,8 @@ class Pruning:
             constraints=tuple(
                 each for each in allocating.constraints[index] if each in constraints
             ),
-            later=tuple(self._pending(index, position)[1:]),
-            has_admin_access=any(request.admin_access for _, _, request in requests),
+            later=tuple(self._needs(index, position + 1)),
+            has_admin_access=any(r.request.admin_access for r in requests),
             consumes_counters=any(
                 allocating.devices[at].consumes_counters for at in _positions(matching)
             ),
@@ -232,13 +222,11 @@ class Pruning:
         consumed = sorted(allocated_state.consumed_capacity(device.id).items())
         return counters, capacity, consumed, allocated_state.is_shared(device.id)
 
-    def equivalent_devices(
-        self, index: int, position: int, request: RequestAccessor, at: int
-    ) -> int:
+    def equivalent_devices(self, r: RequestIndices, at: int) -> int:
         """Return the set of devices equivalent to one, for a request and all that follow."""
-        stage, allocating = self._stage(index, position), self._allocating
+        stage, allocating = self._stage(r.claim, r.position), self._allocating
         equivalent = stage.kinds[stage.kind_of[at]]
-        if request.admin_access:
+        if r.request.admin_access:
             in_use = allocating.for_any_claim
             equivalent &= in_use if in_use >> at & 1 else ~in_use
         if not allocating.devices[at].allow_multiple_allocations:
@@ -290,47 +278,43 @@ class Pruning:
 
     # Bounds -----------------------------------------------------------------------------------
 
-    def _pending(self, index: int, position: int) -> list[_PendingRequest]:
-        pending = []
+    def _constraints(
+        self, index: int, requests: Iterable[RequestAccessor]
+    ) -> Iterator[AttributeConstraint]:
+        """Yield the constraints of a claim that match all requests and can forbid something."""
+        for constraint in self._allocating.constraints[index]:
+            if constraint in self._values and all(map(constraint.matches, requests)):
+                yield constraint
+
+    def _needs(self, index: int, position: int) -> Iterator[_Need]:
+        """Yield the needs of the requests from one of a claim on."""
         for of, claim in enumerate(self._claims[index:], index):
             for _, alternatives, _ in claim.requests[position if of == index else 0 :]:
-                constraints = tuple(
-                    constraint
-                    for constraint in self._allocating.constraints[of]
-                    if constraint in self._values and all(map(constraint.matches, alternatives))
-                )
-                counts = (self._request_data[request].num_devices for request in alternatives)
-                pending.append(_PendingRequest(alternatives, min(counts, default=0), constraints))
-        return pending
+                # With admin access a request can get devices that others have.
+                if any(request.admin_access for request in alternatives):
+                    continue
+                data = [self._request_data[request] for request in alternatives]
+                matching = reduce(or_, (each.matching for each in data), 0)
+                number = min((each.num_devices for each in data), default=0)
+                yield _Need(matching, number, tuple(self._constraints(of, alternatives)))
 
-    def cannot_succeed(
-        self, index: int, position: int, request: RequestAccessor, missing: int, candidates: int
-    ) -> bool:
+    def cannot_succeed(self, r: RequestIndices, missing: int, candidates: int) -> bool:
         """Return whether a request and those that follow need more devices than there are.
 
         Args:
-            index: Of the claim.
-            position: Of the request.
-            request: The request, or a subrequest of it.
+            r: The request.
             missing: How many devices it still needs.
             candidates: The set of the devices that are still to be tried for it.
         """
         if self._may_fail:
             return False
-        stage, allocating = self._stage(index, position), self._allocating
-        own = tuple(
-            constraint
-            for constraint in allocating.constraints[index]
-            if constraint in self._values and constraint.matches(request)
-        )
-        available = self._request_data[request].matching & ~allocating.in_use(index, request)
-        needs = [] if request.admin_access else [_Need(available & candidates, missing, own)]
-        for alternatives, num_devices, constraints in stage.later:
-            # With admin access a request can get devices that others have.
-            if not any(each.admin_access for each in alternatives):
-                masks = (self._request_data[each].matching for each in alternatives)
-                available = reduce(or_, masks, 0) & ~allocating.for_any_claim
-                needs.append(_Need(available, num_devices, constraints))
+        stage, allocating = self._stage(r.claim, r.position), self._allocating
+        needs = []
+        if not r.request.admin_access:
+            free = self._request_data[r.request].matching & ~allocating.in_use(r) & candidates
+            needs.append(_Need(free, missing, tuple(self._constraints(r.claim, (r.request,)))))
+        others = ~allocating.for_any_claim
+        needs += [need._replace(devices=need.devices & others) for need in stage.later]
         self._count_steps(_STEPS_OF_NEED * len(needs))
         limited = [self._limited(need) for need in needs]
         constrained = dict.fromkeys(each for need in limited for each in need.constraints)
@@ -400,16 +384,6 @@ class Pruning:
                 left -= amount * number
             most = min(most, allowed)
         return most
-
-
-def _requests(
-    claims: Sequence[CompiledClaim], start: tuple[int, int]
-) -> Iterator[tuple[int, int, RequestAccessor]]:
-    """Yield the requests and subrequests from one on, with the positions of claim and request."""
-    for index, claim in enumerate(claims):
-        for position, compiled in enumerate(claim.requests):
-            if (index, position) >= start:
-                yield from ((index, position, request) for request in compiled.alternatives)
 
 
 def _with(needs: Sequence[_Need], constraint: AttributeConstraint, same: int) -> list[_Need]:

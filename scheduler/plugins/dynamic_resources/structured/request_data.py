@@ -13,13 +13,16 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
 from typing import Final
 
+from scheduler.cel.errors import hint
 from scheduler.model.releases import Reference
 from scheduler.plugins.dynamic_resources.structured.allocating_devices import AllocatingDevices
-from scheduler.plugins.dynamic_resources.structured.compiled_claims import RequestAccessor
+from scheduler.plugins.dynamic_resources.structured.claims import (
+    RequestAccessor,
+    RequestIndices,
+)
 from scheduler.plugins.dynamic_resources.structured.consumable_capacity import CapacityError
-from scheduler.plugins.dynamic_resources.structured.device_selectors import (
+from scheduler.plugins.dynamic_resources.structured.selectors import (
     CompiledSelector,
-    explained,
 )
 from scheduler.state.devices.pools import Pool
 from scheduler.state.devices.slices import DeviceWithId
@@ -111,7 +114,7 @@ class DeviceMatcher:
                 if not self._is_selectable(request, device, claim_name):
                     continue
                 try:
-                    if self._allocating.has_static_capacity(request, device):
+                    if self._allocating.consumed_capacity(request, device, ()) is not None:
                         all_devices.append(at)
                 except CapacityError as error:
                     name = device.device.name
@@ -120,14 +123,11 @@ class DeviceMatcher:
             first += len(pool.devices)
         return tuple(all_devices)
 
-    def has_enough(
-        self, index: int, request: RequestAccessor, count: int, start: int, excluded: int
-    ) -> bool:
+    def has_enough(self, r: RequestIndices, count: int, start: int, excluded: int) -> bool:
         """Return whether enough available devices match a request, from a position on.
 
         Args:
-            index: Of the claim.
-            request: The request.
+            r: The request.
             count: How many devices it needs.
             start: The position.
             excluded: The set of devices that do not count.
@@ -136,8 +136,8 @@ class DeviceMatcher:
             AllocationError: Matching fails on a device before there are enough, so that the
                 allocator would come to it.
         """
-        data = self.request_data[request]
-        candidates = -1 << start & ~self._allocating.in_use(index, request) & ~excluded
+        data = self.request_data[r.request]
+        candidates = -1 << start & ~self._allocating.in_use(r) & ~excluded
         while True:
             matching = data.matching & candidates
             failing = matching & data.failing
@@ -147,10 +147,10 @@ class DeviceMatcher:
                 return True
             if failing:
                 raise data.errors[before.bit_length()]
-            if not self.match(index, request, missing):
+            if not self.match(r, missing):
                 return False
 
-    def next(self, index: int, request: RequestAccessor, start: int, excluded: int) -> int | None:
+    def next(self, r: RequestIndices, start: int, excluded: int) -> int | None:
         """Return the position of the next available device that matches; `None` for none.
 
         For the arguments see `has_enough`.
@@ -158,8 +158,8 @@ class DeviceMatcher:
         Raises:
             AllocationError: Matching fails on that device.
         """
-        data = self.request_data[request]
-        candidates = -1 << start & ~self._allocating.in_use(index, request) & ~excluded
+        data = self.request_data[r.request]
+        candidates = -1 << start & ~self._allocating.in_use(r) & ~excluded
         while True:
             matching = data.matching & candidates
             if matching:
@@ -167,25 +167,24 @@ class DeviceMatcher:
                 if data.failing >> at & 1:
                     raise data.errors[at]
                 return at
-            if not self.match(index, request, 1):
+            if not self.match(r, 1):
                 return None
 
-    def match(self, index: int, request: RequestAccessor, count: int) -> bool:
+    def match(self, r: RequestIndices, count: int) -> bool:
         """Determine which devices match a request, among those not determined before.
 
         Args:
-            index: Of the claim.
-            request: The request.
+            r: The request.
             count: After so many matching devices the rest is left; one that fails is the last.
 
         Returns:
             Whether any device matches or fails.
         """
-        data, allocating = self.request_data[request], self._allocating
+        data, allocating = self.request_data[r.request], self._allocating
         allocated_state, matched, last = allocating.allocated_state, 0, data.last
         first = at = data.position
         for device in islice(allocating.devices, first, None):
-            if request.admin_access or not allocated_state.is_allocated(device.id):
+            if r.request.admin_access or not allocated_state.is_allocated(device.id):
                 # A device that is equivalent to the last one need not be matched.
                 if (
                     last is None
@@ -193,7 +192,7 @@ class DeviceMatcher:
                     or device.allow_multiple_allocations
                     or allocating.not_targeting_node
                 ):
-                    last = device.equivalence_key, self._matches(index, request, at)
+                    last = device.equivalence_key, self._matches(r, at)
                 if last[1]:
                     data.matching |= 1 << at
                     matched += 1
@@ -206,24 +205,22 @@ class DeviceMatcher:
         self._count_steps(at - first)
         return matched > 0
 
-    def _matches(self, index: int, request: RequestAccessor, at: int) -> bool:
+    def _matches(self, r: RequestIndices, at: int) -> bool:
         """Return whether a device matches a request while none is allocated, or fails to."""
-        device, data = self._allocating.devices[at], self.request_data[request]
+        device, data = self._allocating.devices[at], self.request_data[r.request]
         try:
-            selectable = self._is_selectable(request, device, self._claim_names[index])
-            return selectable and self._allocating.is_allocatable(index, request, at)
+            selectable = self._is_selectable(r.request, device, self._claim_names[r.claim])
+            return selectable and self._allocating.is_allocatable(r, at)
         except AllocationError as error:
             data.add_error(at, error)
         except CapacityError as error:
-            data.add_error(at, self.capacity_error(index, request, device, error))
+            data.add_error(at, self.capacity_error(r, at, error))
         return True
 
-    def capacity_error(
-        self, index: int, request: RequestAccessor, device: DeviceWithId, error: CapacityError
-    ) -> AllocationError:
+    def capacity_error(self, r: RequestIndices, at: int, error: CapacityError) -> AllocationError:
         """Return the error of a device whose capacity cannot be computed."""
-        where = f"claim {self._claim_names[index]}, request {request.name}"
-        name = "/".join(device.id)
+        where = f"claim {self._claim_names[r.claim]}, request {r.request.name}"
+        name = "/".join(self._allocating.devices[at].id)
         return AllocationError(f"{where}: checking capacity for device {name}: {error}")
 
     def _is_selectable(
@@ -246,9 +243,9 @@ class DeviceMatcher:
                 at = f"{where}: selector #{position}"
                 if selector.compile_error:
                     raise AllocationError(f"{at}: CEL compile error: {selector.compile_error}")
-                named = self._reference.selector_errors_name_devices
-                on, advice = explained(result, "/".join(device.id), named=named)
-                raise AllocationError(f"{at}{on}: CEL runtime error: {result}{advice}")
+                if self._reference.selector_errors_name_devices:
+                    at, result = f"{at} on device {'/'.join(device.id)}", result + hint(result)
+                raise AllocationError(f"{at}: CEL runtime error: {result}")
             if not result:
                 return False
         return True

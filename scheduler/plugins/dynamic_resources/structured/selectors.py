@@ -1,8 +1,9 @@
 """Evaluates the selectors of classes and requests, once for equal values that they read of devices.
 
-Devices that are equal in the values that a selector reads share its result; `projections` finds
-them. A result is kept with the selector. An error is a result as well: it must not be raised before
-the allocator reaches a device of the kind.
+Drivers publish a serial number for each device, so no two devices are equal. Selectors read a few
+attributes, in which most devices are equal: such devices share the result, which is kept with the
+selector. An error is a result as well: it must not be raised before the allocator reaches a device
+of the kind.
 
 The work of an attempt is limited; the next attempt continues from its results.
 
@@ -10,17 +11,24 @@ Source: dynamic-resource-allocation v0.36.3 cel.Cache, cel.CompilationResult.Dev
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Final
+from collections.abc import Hashable, Mapping
+from typing import Final, NamedTuple
 from weakref import WeakSet
 
-from scheduler.cel.errors import CompileError, EvaluationError, hint
-from scheduler.cel.selector import Selector, compile_selector
-from scheduler.model.releases import Reference
-from scheduler.plugins.dynamic_resources.structured.projections import Projection
-from scheduler.state.devices.device_kinds import DeviceKind
+import msgspec
 
-__all__ = ["CelCache", "CompiledSelector", "EvaluationsExhaustedError", "explained"]
+from scheduler.cel.device import Attribute
+from scheduler.cel.device import Device as CelDevice
+from scheduler.cel.errors import CompileError, EvaluationError
+from scheduler.cel.planning.reads import Reads
+from scheduler.cel.selector import Selector, compile_selector
+from scheduler.model.api.devices import AttributeValue
+from scheduler.model.releases import Reference
+from scheduler.state.devices.device_kinds import DeviceKind, attribute_of
+
+__all__ = ["CelCache", "CompiledSelector", "EvaluationLimitError", "Projection"]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 #: Bytes of expressions that are found by their text; each has at most 10 KiB.
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -48,7 +56,84 @@ _LOOKUPS_PER_UNIT: Final = 2
 _LEAST_OF_ATTEMPT: Final = 20_000
 
 
-class EvaluationsExhaustedError(Exception):
+class _Entry(NamedTuple):
+    """An attribute or capacity that is read, and how devices can name it."""
+
+    of_attributes: bool
+    #: The name with its domain; "" if no such name has that domain.
+    full: str
+    domain: str
+    #: The name without its domain, which devices of the driver of that name can use.
+    own: str
+
+
+class Projection:
+    """The values that a selector reads of devices."""
+
+    __slots__ = ("_driver", "_entries", "_shared", "size")
+
+    def __init__(self, reads: Reads) -> None:
+        self._driver: Final = reads.driver
+        self._shared: Final = reads.shared
+        self._entries: Final = tuple(
+            _Entry(
+                each.kind == "attributes",
+                # A domain ends at the first slash.
+                "" if "/" in each.domain else f"{each.domain}/{each.name}",
+                each.domain,
+                each.name,
+            )
+            for each in reads.entries
+        )
+        #: How many values are read.
+        self.size: Final = len(self._entries) + reads.driver + reads.shared
+
+    def key(self, kind: DeviceKind) -> Hashable | None:
+        """Return a key, equal for devices with equal values; `None` if any value can be read.
+
+        Devices that have a name twice, with and without the domain, are taken as a whole.
+        """
+        device, driver = kind.device, kind.driver
+        parts: list[Hashable] = []
+        for of_attributes, full, domain, own in self._entries:
+            known: Mapping[str, object] = device.attributes if of_attributes else device.capacity
+            value = known.get(full)
+            if domain == driver and own in known and "/" not in own:
+                if value is not None:
+                    return None
+                value = known[own]
+            if value is None:
+                parts.append(None)
+            elif of_attributes:
+                text = value.string if kind.is_plain else None  # type: ignore[attr-defined]
+                # Strings and bytes are never equal, so the types of values do not mix.
+                parts.append(_encode(value) if text is None else text)
+            else:
+                parts.append(str(value.value))  # type: ignore[attr-defined]
+        if self._driver:
+            parts.append(driver)
+        if self._shared:
+            parts.append(bool(device.allow_multiple_allocations))
+        # The table of a selector has keys of one form: these alone are never tuples.
+        return parts[0] if len(parts) == 1 and parts[0] is not None else tuple(parts)
+
+    def device(self, kind: DeviceKind) -> CelDevice:
+        """Return a device of a kind, which has no name twice, with the values that are read."""
+        attributes: dict[str, Attribute] = {}
+        capacity: dict[str, str] = {}
+        for of_attributes, full, domain, own in self._entries:
+            names = [full, own] if domain == kind.driver and "/" not in own else [full]
+            for name in names:
+                value: AttributeValue | None = kind.device.attributes.get(name)
+                if of_attributes and value is not None:
+                    attributes[name] = attribute_of(value)
+                elif not of_attributes and name in kind.device.capacity:
+                    capacity[name] = str(kind.device.capacity[name].value)
+        shared = bool(kind.device.allow_multiple_allocations)
+        return CelDevice(kind.driver, attributes, capacity, shared)
+
+
+class EvaluationLimitError(Exception):
     """The attempt has evaluated as much as it may."""
 
 
@@ -74,11 +159,11 @@ class _Work:
         """Raise if the attempt has done too much work.
 
         Raises:
-            EvaluationsExhaustedError: It has done too much.
+            EvaluationLimitError: It has done too much.
         """
         left = _MOST_OF_ATTEMPT - self.lookups // _LOOKUPS_PER_UNIT
         if self._bounded and self.done >= max(left, _LEAST_OF_ATTEMPT):
-            raise EvaluationsExhaustedError
+            raise EvaluationLimitError
 
 
 class CompiledSelector:
@@ -129,7 +214,7 @@ class CompiledSelector:
         """Return whether devices of a kind match, or the text of the error.
 
         Raises:
-            EvaluationsExhaustedError: The result is not known, and the attempt has no work left.
+            EvaluationLimitError: The result is not known, and the attempt has no work left.
         """
         self._work.lookups += 1
         if not self._was_compiled and self._compile() is None:
@@ -205,7 +290,7 @@ class CelCache:
 
         Args:
             reference: The release.
-            bounded: Whether the work of an attempt is limited, so that `EvaluationsExhaustedError`
+            bounded: Whether the work of an attempt is limited, so that `EvaluationLimitError`
                 may be raised.
         """
         self._reference = reference
@@ -260,14 +345,3 @@ class CelCache:
             oldest, _ = self._by_text.popitem(last=False)
             self._bytes -= len(oldest)
         return cached
-
-
-def explained(error: str, device: str, *, named: bool) -> tuple[str, str]:
-    """Return the texts before and after the error of an evaluation.
-
-    Args:
-        error: Its text.
-        device: Driver, pool and name of the device, joined by slashes.
-        named: Whether the release names the device, and adds a hint.
-    """
-    return (f" on device {device}", hint(error)) if named else ("", "")

@@ -6,12 +6,11 @@ with equal claims share it.
 Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.requestAccessor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.model.api.devices import (
     ALL_DEVICES,
-    Constraint,
     DeviceClass,
     DeviceRequests,
     DeviceTaint,
@@ -21,30 +20,17 @@ from scheduler.model.api.devices import (
     SubRequest,
 )
 from scheduler.model.api.objects import Quantities
-from scheduler.plugins.dynamic_resources.structured.device_selectors import (
+from scheduler.plugins.dynamic_resources.structured.selectors import (
     CelCache,
     CompiledSelector,
 )
 from scheduler.state.devices.device_classes import DeviceClasses
 
-__all__ = ["CompiledClaim", "CompiledRequest", "RequestAccessor", "compile_claim"]
+__all__ = ["CompiledClaim", "RequestAccessor", "RequestIndices", "compile_claim", "request_indices"]
 
 
 class RequestAccessor:
     """A request without subrequests, or a subrequest."""
-
-    __slots__ = (
-        "admin_access",
-        "api",
-        "base_name",
-        "capacities",
-        "class_selectors",
-        "device_class",
-        "name",
-        "request_name",
-        "selectors",
-        "wants_all_devices",
-    )
 
     def __init__(
         self, base_name: str, api: ExactRequest, classes: DeviceClasses, cel_cache: CelCache
@@ -85,10 +71,25 @@ class CompiledClaim(NamedTuple):
     spec: DeviceRequests
     requests: tuple[CompiledRequest, ...]
 
-    @property
-    def constraints(self) -> Sequence[Constraint]:
-        """The constraints on the devices of the claim."""
-        return self.spec.constraints
+
+class RequestIndices(NamedTuple):
+    """A request or subrequest, by its claim and its position."""
+
+    claim: int
+    #: Of the request, or of its parent, in the claim.
+    position: int
+    request: RequestAccessor
+
+
+def request_indices(
+    claims: Sequence[CompiledClaim], start: tuple[int, int] = (0, 0)
+) -> Iterator[RequestIndices]:
+    """Yield the requests and subrequests, from one of a claim and a position on."""
+    for index, claim in enumerate(claims):
+        for position, compiled in enumerate(claim.requests):
+            if (index, position) >= start:
+                for request in compiled.alternatives:
+                    yield RequestIndices(index, position, request)
 
 
 def compile_claim(
@@ -101,8 +102,7 @@ def compile_claim(
         if not apis and request.exactly is not None:
             apis = [request.exactly]
         alternatives = tuple(RequestAccessor(request.name, api, classes, cel_cache) for api in apis)
-        compiled = CompiledRequest(request.name, alternatives, bool(request.first_available))
-        requests.append(compiled)
+        requests.append(CompiledRequest(request.name, alternatives, bool(request.first_available)))
     return CompiledClaim(spec, tuple(requests))
 
 
