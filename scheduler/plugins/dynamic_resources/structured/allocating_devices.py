@@ -112,9 +112,9 @@ class AllocatingDevices:
         Raises:
             CapacityError: The capacity cannot be computed.
         """
-        device, shares = self.devices[at], tuple[Mapping[str, int], ...]()
-        if device.allow_multiple_allocations:
-            shares = (self.allocated_state.consumed_capacity(device.id),)
+        device = self.devices[at]
+        consumed = self.allocated_state.consumed_capacity(device.id)
+        shares = (consumed,) if device.allow_multiple_allocations else ()
         if self.consumed_capacity(r.request, device, shares) is None:
             return False
         if device.taints and not all(map(r.request.tolerates, device.taints)):
