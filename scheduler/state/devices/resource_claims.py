@@ -211,7 +211,7 @@ class ClaimTracker:
             self._of_extended.setdefault(owner, {})[now.key] = None
 
     def check(self) -> None:
-        """Assert the invariants: what counts is what is known or in flight."""
+        """Assert the invariants: the allocations that count are known or in flight."""
         known = {claim.uid: claim.status.allocation for claim in self._claims.values()}
         for uid in {*known, *self._in_flight, *self._counting}:
             assert self._counting.get(uid) == (known.get(uid) or self._in_flight.get(uid))

@@ -71,7 +71,7 @@ class Signatures:
         """Return, (N,), the signature of each row; not to be written to.
 
         Args:
-            version: Another one than before if all rows have to be looked at.
+            version: Another one than before if all rows have changed.
             pools: Returns the pools of a node, or raises `GatherPoolsError`.
         """
         while self.advance(version, pools):
@@ -82,7 +82,7 @@ class Signatures:
         """Look at some of the rows that have changed; return whether more are left.
 
         Args:
-            version: Another one than before if all rows have to be looked at.
+            version: Another one than before if all rows have changed.
             pools: Returns the pools of a node, or raises `GatherPoolsError`.
         """
         self._collect(version)

@@ -212,7 +212,7 @@ class AllocatingDevices:
     def consumed_capacity(
         self, request: RequestAccessor, device: DeviceWithId, shares: tuple[Mapping[str, int], ...]
     ) -> ConsumedCapacity | None:
-        """Return what a request consumes of a device beside shares; `None` if that is too much.
+        """Return the capacity that a request consumes beside shares; `None` if it is too much.
 
         Raises:
             CapacityError: The capacity cannot be computed.

@@ -59,7 +59,7 @@ def consumed_capacity(
     consumed_before: tuple[Mapping[str, int], ...],
     reference: Reference,
 ) -> ConsumedCapacity | None:
-    """Return what a request consumes of a device; `None` if the device does not have that much.
+    """Return the capacity that a request consumes; `None` if the device does not have that much.
 
     Args:
         device: The device.

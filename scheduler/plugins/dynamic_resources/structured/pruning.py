@@ -210,7 +210,7 @@ class Pruning:
         )
 
     def _consumption(self, at: int) -> Hashable:
-        """Return what a device consumes of counters, and what is left of a shared one."""
+        """Return the counters that a device consumes, and the shares of a shared one."""
         allocating = self._allocating
         device = allocating.devices[at]
         counters = None
@@ -423,7 +423,7 @@ def _counter_consumers(allocating: AllocatingDevices, devices: int) -> Iterator[
 
 
 def _sums(counters: Sequence[tuple[tuple[str, str], int]]) -> dict[tuple[str, str], int]:
-    """Return what a device consumes of each counter, which it may name several times."""
+    """Return the amount that a device consumes of each counter; it may name one several times."""
     sums: dict[tuple[str, str], int] = {}
     for counter, amount in counters:
         sums[counter] = sums.get(counter, 0) + amount
