@@ -88,7 +88,7 @@ def test_resource_fit_skips_a_class_resource_on_nodes_that_do_not_offer_it():
     }
 
 
-def test_a_request_for_none_is_none():
+def test_a_request_of_zero_is_ignored():
     cluster = Cluster(device_class(), node("n1"))
 
     assert cluster.schedule(pod("p").requests({GPU: "0"})) == Placed("n1")

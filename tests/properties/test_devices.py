@@ -12,12 +12,12 @@ from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.plugins.dynamic_resources.allocation_cache import (
     AllocationCache,
-    Outcome,
-    ToAllocate,
+    AllocationStatus,
+    ClaimToAllocate,
 )
-from scheduler.plugins.dynamic_resources.allocator import Allocator, SearchError
-from scheduler.plugins.dynamic_resources.claim_demand import demand_of
-from scheduler.plugins.dynamic_resources.device_selectors import Expressions
+from scheduler.plugins.dynamic_resources.structured.allocator import AllocationError, Allocator
+from scheduler.plugins.dynamic_resources.structured.claims import compile_claim
+from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
 from tests.support.builders import node
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -100,38 +100,39 @@ def clusters(draw) -> tuple[Cluster, list[ResourceClaim]]:
     return cluster, [draw(claims(f"c{number}")) for number in range(draw(st.integers(1, 6)))]
 
 
-def slow(cluster: Cluster, allocator: AllocationCache, wanted: ToAllocate, where: str) -> int:
-    """Return the outcome of a search on one node, without anything that nodes share."""
+def status_on(cluster: Cluster, asked: ResourceClaim, where: str) -> AllocationStatus:
+    """Return the status of one claim on one node, without the results of other nodes."""
     devices = cluster.machine.cluster.devices
-    found = cluster.machine.cluster.columns.node(where)
-    assert found is not None
-    form = allocator._form([wanted])
-    pools = devices.pools(found)
-    search = Allocator(form.claims, [wanted.label], pools, devices, 1_000_000)
+    known = cluster.machine.cluster.columns.node(where)
+    assert known is not None
+    compiled = compile_claim(asked.spec.devices, devices.classes, CelCache(devices.reference))
+    pools, state = devices.pools(known), devices.allocated_state
+    allocator = Allocator([compiled], [asked.key], pools, state, devices.reference)
     try:
-        if search.run() is not None:
-            return Outcome.FITS
-    except SearchError:
-        return Outcome.ERROR
-    return Outcome.INVALID_POOLS if search.has_invalid_pool else Outcome.CANNOT
+        if allocator.allocate(1_000_000) is not None:
+            return AllocationStatus.ALLOCATABLE
+    except AllocationError:
+        return AllocationStatus.ERROR
+    invalid, status = allocator.has_invalid_pool, AllocationStatus.NOT_ALLOCATABLE
+    return AllocationStatus.INVALID_POOLS if invalid else status
 
 
 @given(clusters())
 @settings(deadline=None)
-def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
+def test_nodes_share_results_and_each_result_is_that_of_its_own_devices(drawn):
     cluster, asked = drawn
     state = cluster.machine.cluster
-    kept, alone = AllocationCache(state.devices, 10), AllocationCache(state.devices, 10)
+    cache = AllocationCache(state.devices, 10)
     for number, each in enumerate(asked):
         cluster.add(each)
-        wanted = ToAllocate(each.key, each.uid, each.spec.devices, state.devices.claims.form(each))
+        to_allocate = ClaimToAllocate.in_memory(each.key, each.uid, each.spec.devices)
         for where in NODES:
             row = state.columns.row(where)
             try:
-                (found,) = kept.outcomes([wanted], np.array([row]), state.columns.nodes)
+                (status,) = cache.statuses([to_allocate], np.array([row]), state.columns.nodes)
             except PluginError:
-                found = Outcome.ERROR
-            assert found == slow(cluster, alone, wanted, where)
+                status = AllocationStatus.ERROR
+            assert status == status_on(cluster, each, where)
         cluster.schedule(claiming(f"p{number}", each.metadata.name))
 
 
@@ -181,25 +182,27 @@ def large_pools(draw) -> tuple[Cluster, list[ResourceClaim]]:
 
 @given(large_pools())
 @settings(deadline=None)
-def test_leaving_out_what_cannot_succeed_changes_neither_the_devices_nor_the_error(drawn):
+def test_pruning_changes_neither_the_devices_nor_the_error(drawn):
     cluster, asked = drawn
     devices = cluster.machine.cluster.devices
     (n1,) = cluster.nodes.values()
-    expressions = Expressions(devices.reference)
-    demands = [demand_of(each.spec.devices, devices.classes, expressions) for each in asked]
+    cel_cache = CelCache(devices.reference)
+    compiled = [compile_claim(each.spec.devices, devices.classes, cel_cache) for each in asked]
     outcomes = []
-    for patience in (0, 10**9):
-        labels = [each.key for each in asked]
-        pools = devices.pools(n1)
-        search = Allocator(demands, labels, pools, devices, 1_000_000, patience)
+    for prune_after in (0, 10**9):
+        names, pools = [each.key for each in asked], devices.pools(n1)
+        state, reference = devices.allocated_state, devices.reference
+        allocator = Allocator(compiled, names, pools, state, reference, prune_after)
         try:
-            found = search.run()
-        except SearchError as error:
+            result = allocator.allocate(1_000_000)
+        except AllocationError as error:
             outcomes.append(str(error))
         else:
-            taken = () if found is None else found.devices
-            names = [[(each.entry.id, each.want.name) for each in claim] for claim in taken]
-            outcomes.append(str(names))
+            claims = () if result is None else result.devices
+            by_claim = [
+                [(one.device.id, one.request.request_name) for one in each] for each in claims
+            ]
+            outcomes.append(str(by_claim))
 
     assert outcomes[0] == outcomes[1]
 
@@ -241,4 +244,5 @@ def test_no_device_is_allocated_twice(drawn):
     for where in map(cluster.machine.cluster.columns.node, NODES):
         assert where is not None
         for pool in devices.pools(where):
-            assert all(amount >= 0 for amount in devices.available(pool).values())
+            available = pool.available_counters(devices.allocated_state)
+            assert all(amount >= 0 for amount in available.values())

@@ -1,4 +1,4 @@
-"""A result that devices share is the one that each would have got itself."""
+"""Devices share results of selectors, and each result is that of its own evaluation."""
 
 import contextlib
 from typing import Any
@@ -15,8 +15,8 @@ from scheduler.cel.planning.planner import plan
 from scheduler.cel.selector import typed_tree
 from scheduler.model.api.devices import AttributeValue, Capacity, Device
 from scheduler.model.releases import REFERENCES, Reference
-from scheduler.plugins.dynamic_resources import device_selectors
-from scheduler.plugins.dynamic_resources.projections import Projection
+from scheduler.plugins.dynamic_resources.structured import selectors
+from scheduler.plugins.dynamic_resources.structured.selectors import Projection
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support import cel_expressions
 from tests.support.cel_expressions import DRIVER, OTHER
@@ -72,22 +72,22 @@ def devices(draw, made: cel_expressions.Expressions) -> list[tuple[CelDevice, di
 
 @given(st.data(), st.integers(0, 10**9), st.sampled_from(list(REFERENCES.values())))
 @settings(deadline=None, max_examples=share(100))
-def test_devices_share_results_that_each_would_have_got_itself(data, seed, reference):
+def test_a_shared_result_is_the_result_of_each_device(data, seed, reference):
     made = cel_expressions.Expressions(seed, reference)
-    known, kinds = device_selectors.Expressions(reference, bounded=False), DeviceKinds(reference)
+    known, kinds = selectors.CelCache(reference, bounded=False), DeviceKinds(reference)
     drawn = [kind_of(kinds, *each) for each in data.draw(devices(made))]
     for _ in range(8):
         expression = made.selector()
         shared = known.get(expression)
         for kind in drawn:
-            result = shared.result(kind)
+            result = shared.device_matches(kind)
             alone = direct(expression, reference, kind.complete())
             assert result == alone or cost(expression, reference, kind.complete()) > 10_000
 
 
 @given(st.data(), st.integers(0, 10**9), st.sampled_from(list(REFERENCES.values())))
 @settings(deadline=None, max_examples=share(100))
-def test_what_is_read_also_decides_about_the_cost(data, seed, reference):
+def test_the_values_that_are_read_determine_the_cost(data, seed, reference):
     made, kinds = cel_expressions.Expressions(seed, reference), DeviceKinds(reference)
     drawn = [kind_of(kinds, *each) for each in data.draw(devices(made))]
     for _ in range(8):
@@ -96,7 +96,7 @@ def test_what_is_read_also_decides_about_the_cost(data, seed, reference):
             read = compile_selector(expression, reference).reads
             for kind in drawn if read is not None else ():
                 projection = Projection(read)
-                if kind.refusal is None and projection.key(kind) is not None:
+                if kind.error is None and projection.key(kind) is not None:
                     part = cost(expression, reference, projection.device(kind))
                     whole = cost(expression, reference, kind.complete())
                     assert part == whole or min(part, whole) > COST_LIMIT

@@ -34,9 +34,9 @@ from scheduler.model.api.devices import (
     DeviceClass,
     DeviceClassSpec,
     DeviceTaint,
-    Pool,
     ResourceClaim,
     ResourceClaimSpec,
+    ResourcePool,
     ResourceSlice,
     ResourceSliceSpec,
 )
@@ -95,7 +95,8 @@ def consuming(name: str, of: str = "set", **counters: str) -> Device:
 def gpus(node: str, *devices: Device | str, **more: Any) -> ResourceSlice:
     """Return the slice of a node; `more` are fields of the spec, and name, driver, pool, count."""
     name, driver = more.pop("name", f"{node}-slice"), more.pop("driver", DRIVER)
-    pool = Pool(more.pop("pool", node or name), more.pop("generation", 1), more.pop("count", 1))
+    generation, count = more.pop("generation", 1), more.pop("count", 1)
+    pool = ResourcePool(more.pop("pool", node or name), generation, count)
     made = [device(each) if isinstance(each, str) else each for each in devices]
     spec = ResourceSliceSpec(driver, pool, node or None, devices=made, **more)
     return ResourceSlice(ObjectMeta(name=name), spec)

@@ -14,6 +14,7 @@ __all__ = [
     "ALL_DEVICES",
     "EXACT_COUNT",
     "MAX_RESULTS",
+    "MAX_SUB_REQUESTS",
     "Allocation",
     "AllocationConfig",
     "CapacityRequests",
@@ -37,6 +38,8 @@ EXACT_COUNT: Final = "ExactCount"
 ALL_DEVICES: Final = "All"
 #: The number of devices that one claim may have.
 MAX_RESULTS: Final = 32
+#: The number of subrequests that one request may have.
+MAX_SUB_REQUESTS: Final = 8
 
 
 class CelSelector(Value, frozen=True):

@@ -70,11 +70,11 @@ __all__ = [
     "DeviceToleration",
     "ExactRequest",
     "OpaqueConfig",
-    "Pool",
     "Request",
     "RequestPolicy",
     "ResourceClaim",
     "ResourceClaimSpec",
+    "ResourcePool",
     "ResourceSlice",
     "ResourceSliceSpec",
     "Results",
@@ -268,7 +268,7 @@ class Device(Value, frozen=True):
     allow_multiple_allocations: bool | None = None
 
 
-class Pool(Value, frozen=True):
+class ResourcePool(Value, frozen=True):
     """The pool of a slice; its identity is the driver and the name."""
 
     name: str = ""
@@ -280,7 +280,7 @@ class ResourceSliceSpec(Value, frozen=True):
     """Devices of a driver, or the counters that they share, and where they are."""
 
     driver: str = ""
-    pool: Pool = Pool()
+    pool: ResourcePool = ResourcePool()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None

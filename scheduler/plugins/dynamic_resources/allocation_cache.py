@@ -1,7 +1,7 @@
-"""Whether the claims of a pod can be allocated, for many nodes at once; `allocator` does it.
+"""Whether claims can be allocated, for many nodes at once: the results of the allocator, cached.
 
-Pods with equal requests share the results, whatever their claims are called. A search runs once for
-each state of devices that some node is in; see `state/devices/signatures`.
+Pods with equal requests share the results, whatever the names of their claims. The allocator runs
+once for each state of devices that some node is in; see `state/devices/signatures`.
 
 Axes: n rows of a view, S signatures.
 """
@@ -15,91 +15,93 @@ import msgspec
 import numpy as np
 
 from scheduler.framework.plugin import PluginError
-from scheduler.model.api.device_claims import DeviceRequests
+from scheduler.model.api.device_claims import MAX_SUB_REQUESTS, DeviceRequests
 from scheduler.model.api.objects import Node
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources.allocator import (
+from scheduler.plugins.dynamic_resources.structured.allocator import (
+    AllocationError,
+    AllocationTimeoutError,
     Allocator,
-    Found,
-    SearchError,
-    SearchTimeoutError,
+    InternalAllocationResult,
 )
-from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, demand_of
-from scheduler.plugins.dynamic_resources.device_selectors import (
-    EvaluationsExhaustedError,
-    Expressions,
+from scheduler.plugins.dynamic_resources.structured.claims import (
+    CompiledClaim,
+    compile_claim,
+)
+from scheduler.plugins.dynamic_resources.structured.selectors import (
+    CelCache,
+    EvaluationLimitError,
 )
 from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.devices import Devices
-from scheduler.state.devices.pools import PoolError
+from scheduler.state.devices.pools import GatherPoolsError
 
-__all__ = ["AllocationCache", "Outcome", "ToAllocate", "timed_out"]
+__all__ = ["AllocationCache", "AllocationStatus", "ClaimToAllocate", "timed_out"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 #: Sets of claims whose results are kept.
-_MAX_FORMS: Final = 512
-#: Bytes of what they ask for; one claim may have more than a megabyte.
-_MAX_FORM_BYTES: Final = 16 * 1024 * 1024
-#: About how many steps of a search Python makes in a second.
+_MAX_CLAIM_SETS: Final = 512
+#: Bytes of their specs; one claim may have more than a megabyte.
+_MAX_SPEC_BYTES: Final = 16 * 1024 * 1024
+#: About how many steps of the allocator Python makes in a second.
 _STEPS_PER_SECOND: Final = 200_000
-#: No search makes more, whatever the configured limit is; large pools may take longer.
+#: No run makes more, whatever the configured limit is; large pools may take longer.
 _MAX_STEPS: Final = 50_000
-_STEPS_PER_DEVICE: Final = 4
-#: A search that needs more is made after those on the other nodes.
+#: A run that needs more is made after those on the other nodes.
 _FEW_STEPS: Final = 2_000
-#: All searches of an attempt together make no more, beside the one that exceeds it. Short ones
-#: count a part only: every node of a large cluster may need one.
+#: All runs of an attempt together make no more, beside the one that exceeds it. Short ones count
+#: only in part: every node of a large cluster may need one.
 _MAX_STEPS_OF_ATTEMPT: Final = 100_000
 _SHORT: Final = 500
 _PART: Final = 4
 
 
-class Outcome(IntEnum):
-    """What came of a search."""
+class AllocationStatus(IntEnum):
+    """The result of the allocator on a node."""
 
     UNKNOWN = -1
-    FITS = 0
-    CANNOT = 1
+    ALLOCATABLE = 0
+    NOT_ALLOCATABLE = 1
     INVALID_POOLS = 2
     #: It ends the attempt.
     ERROR = 3
-    #: It took too many steps, and ends the attempt if no other node fits.
-    GIVEN_UP = 4
+    #: The allocator took too many steps; the attempt ends if no other node fits.
+    TIMED_OUT = 4
 
 
-class ToAllocate(NamedTuple):
+class ClaimToAllocate(NamedTuple):
     """A claim that has to be allocated."""
 
     #: Namespace and name, joined by a slash.
-    label: str
+    key: str
     uid: str
-    devices: DeviceRequests
-    #: Equal for claims that ask for the same.
-    form: bytes
+    spec: DeviceRequests
+    #: The spec encoded; equal for claims that request the same.
+    encoded_spec: bytes
 
     @classmethod
-    def made(cls, label: str, uid: str, devices: DeviceRequests) -> "ToAllocate":
+    def in_memory(cls, key: str, uid: str, spec: DeviceRequests) -> "ClaimToAllocate":
         """Return a claim that exists in memory only."""
-        return cls(label, uid, devices, _encode(devices))
+        return cls(key, uid, spec, _encode(spec))
 
 
-class _Form:
+class _Results:
     """The results for one set of claims, by signature; (S,) each."""
 
-    __slots__ = ("claims", "outcomes", "scores")
+    __slots__ = ("claims", "scores", "statuses")
 
-    def __init__(self, claims: tuple[ClaimDemand, ...]) -> None:
+    def __init__(self, claims: tuple[CompiledClaim, ...]) -> None:
         self.claims = claims
-        self.outcomes: Int = np.zeros(0, dtype=np.int64)
+        self.statuses: Int = np.zeros(0, dtype=np.int64)
         self.scores: Int = np.zeros(0, dtype=np.int64)
 
     def grow(self, size: int) -> None:
-        missing = size - self.outcomes.shape[0]
+        missing = size - self.statuses.shape[0]
         if missing > 0:
             room = missing + size // 2
-            unknown = np.full(room, Outcome.UNKNOWN, dtype=np.int64)
-            self.outcomes = np.concatenate((self.outcomes, unknown))
+            unknown = np.full(room, AllocationStatus.UNKNOWN, dtype=np.int64)
+            self.statuses = np.concatenate((self.statuses, unknown))
             self.scores = np.concatenate((self.scores, np.zeros(room, dtype=np.int64)))
 
 
@@ -110,30 +112,27 @@ class AllocationCache:
         """Start without results.
 
         Args:
-            devices: What is known of devices.
-            filter_timeout_seconds: How long a search on one node may take; 0 for no limit.
+            devices: The devices and their allocated state.
+            filter_timeout_seconds: How long the allocator may take on one node; 0 for no limit.
         """
         self._devices: Final = devices
-        self._steps: Final = (
-            min(_MAX_STEPS, max(1, int(filter_timeout_seconds * _STEPS_PER_SECOND)))
-            if filter_timeout_seconds
-            else _MAX_STEPS
-        )
-        self._expressions: Final = Expressions(devices.reference)
-        self._forms: OrderedDict[tuple[bytes, ...], _Form] = OrderedDict()
-        self._form_bytes = 0
-        self._state: tuple[int, int] | None = None
+        limited = max(1, int(filter_timeout_seconds * _STEPS_PER_SECOND))
+        self._max_steps: Final = min(_MAX_STEPS, limited) if filter_timeout_seconds else _MAX_STEPS
+        self._cel_cache: Final = CelCache(devices.reference)
+        self._results: OrderedDict[tuple[bytes, ...], _Results] = OrderedDict()
+        self._spec_bytes = 0
+        self._version: tuple[int, int] | None = None
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
 
-    def begin(self) -> None:
+    def begin_attempt(self) -> None:
         """Begin an attempt, which has steps of its own."""
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
-        self._expressions.begin()
+        self._cel_cache.begin_attempt()
 
-    def outcomes(
-        self, claims: Sequence[ToAllocate], rows: Rows, nodes: Sequence[Node | None]
+    def statuses(
+        self, claims: Sequence[ClaimToAllocate], rows: Rows, nodes: Sequence[Node | None]
     ) -> Int:
-        """Return, (n,), values of `Outcome`, never an error or an unknown one.
+        """Return, (n,), an `AllocationStatus` per row, never an error or an unknown one.
 
         Args:
             claims: The claims, in their order.
@@ -141,30 +140,33 @@ class AllocationCache:
             nodes: The node of each row of the cluster.
 
         Raises:
-            PluginError: A search on one of the rows met an error.
+            PluginError: The allocator met an error on one of the rows.
         """
         signatures = self._devices.signatures()[rows]
-        form = self._form(claims)
-        form.grow(self._devices.signature_space[1])
-        outcomes: Int = form.outcomes[signatures]
-        unknown = (outcomes == Outcome.UNKNOWN).nonzero()[0]
+        results = self._results_of(claims)
+        results.grow(self._devices.signature_space[1])
+        statuses: Int = results.statuses[signatures]
+        unknown = (statuses == AllocationStatus.UNKNOWN).nonzero()[0]
         if unknown.shape[0]:
             missing = signatures[unknown]
             different, first = np.unique(missing, return_index=True)
-            rows_of = rows[unknown[first]].tolist()
-            at = [nodes[row] for row in rows_of]
-            self._search_all(form, claims, zip(different.tolist(), at, strict=True))
-            found = form.outcomes[missing]
-            outcomes[unknown] = np.where(found == Outcome.UNKNOWN, Outcome.GIVEN_UP, found)
-        failed = (outcomes == Outcome.ERROR).nonzero()[0]
+            first_nodes = [nodes[row] for row in rows[unknown[first]].tolist()]
+            self._allocate_all(results, claims, zip(different.tolist(), first_nodes, strict=True))
+            known = results.statuses[missing]
+            statuses[unknown] = np.where(
+                known == AllocationStatus.UNKNOWN, AllocationStatus.TIMED_OUT, known
+            )
+        failed = (statuses == AllocationStatus.ERROR).nonzero()[0]
         if failed.shape[0]:
             node = nodes[int(rows[int(failed[0])])]
             if node is not None:
-                raise PluginError(self._error(claims, form, node))
-        return outcomes
+                raise PluginError(self._error(claims, results, node))
+        return statuses
 
-    def scores(self, claims: Sequence[ToAllocate], rows: Rows, nodes: Sequence[Node | None]) -> Int:
-        """Return, (n,), the sums over the choices that are taken: the earlier a choice, the more.
+    def scores(
+        self, claims: Sequence[ClaimToAllocate], rows: Rows, nodes: Sequence[Node | None]
+    ) -> Int:
+        """Return, (n,), the sums over the selected subrequests: the earlier one is, the more.
 
         Args:
             claims: The claims, in their order.
@@ -172,149 +174,149 @@ class AllocationCache:
             nodes: The node of each row of the cluster.
 
         Raises:
-            PluginError: A search on one of the rows met an error.
+            PluginError: The allocator met an error on one of the rows.
         """
-        self.outcomes(claims, rows, nodes)  # makes all of them known
-        scores: Int = self._form(claims).scores[self._devices.signatures()[rows]]
+        self.statuses(claims, rows, nodes)  # makes all of them known
+        scores: Int = self._results_of(claims).scores[self._devices.signatures()[rows]]
         return scores
 
-    def find(
-        self, claims: Sequence[ToAllocate], node: Node
-    ) -> tuple[tuple[ClaimDemand, ...], Found]:
-        """Return the devices for the claims on one node, with what was asked for.
+    def allocate(
+        self, claims: Sequence[ClaimToAllocate], node: Node
+    ) -> tuple[tuple[CompiledClaim, ...], InternalAllocationResult]:
+        """Return the devices for the claims on one node, with the compiled claims.
 
-        It has evaluations of its own, whatever the attempt has needed.
+        It has evaluations of its own, however many the attempt has made.
 
         Raises:
-            PluginError: There are none.
+            PluginError: The claims cannot be allocated.
         """
-        self._expressions.begin()
-        form = self._form(claims)
+        self._cel_cache.begin_attempt()
+        results = self._results_of(claims)
         try:
-            found = self._made(form, claims, node, self._steps).run()
-        except EvaluationsExhaustedError as error:
-            raise PluginError(f"claim allocation failed on {_too_late(node)}") from error
-        except (SearchError, SearchTimeoutError, PoolError) as error:
+            result = self._allocator(results, claims, node).allocate(self._max_steps)
+        except EvaluationLimitError as error:
+            raise PluginError(f"claim allocation failed on {_timed_out(node)}") from error
+        except (AllocationError, AllocationTimeoutError, GatherPoolsError) as error:
             raise PluginError(
                 f"claim allocation failed on node {node.metadata.name}: {error}"
             ) from error
-        if found is None:
+        if result is None:
             raise PluginError(f"claim allocation not found for node {node.metadata.name}")
-        return form.claims, found
+        return results.claims, result
 
-    def _form(self, claims: Sequence[ToAllocate]) -> _Form:
-        state = (self._devices.signature_space[0], self._devices.classes_version)
-        if state != self._state:
-            self._forms.clear()
-            self._form_bytes = 0
-            self._state = state
-        key = tuple(claim.form for claim in claims)
-        form = self._forms.get(key)
-        if form is None:
-            classes, expressions = self._devices.classes, self._expressions
-            demands = (demand_of(claim.devices, classes, expressions) for claim in claims)
-            form = self._forms[key] = _Form(tuple(demands))
-            self._form_bytes += sum(map(len, key))
+    def _results_of(self, claims: Sequence[ClaimToAllocate]) -> _Results:
+        version = (self._devices.signature_space[0], self._devices.classes_version)
+        if version != self._version:
+            self._results.clear()
+            self._spec_bytes = 0
+            self._version = version
+        key = tuple(claim.encoded_spec for claim in claims)
+        results = self._results.get(key)
+        if results is None:
+            classes, cel_cache = self._devices.classes, self._cel_cache
+            compiled = (compile_claim(claim.spec, classes, cel_cache) for claim in claims)
+            results = self._results[key] = _Results(tuple(compiled))
+            self._spec_bytes += sum(map(len, key))
             self._forget_oldest()
         else:
-            self._forms.move_to_end(key)
-        return form
+            self._results.move_to_end(key)
+        return results
 
     def _forget_oldest(self) -> None:
-        while len(self._forms) > 1 and (
-            len(self._forms) > _MAX_FORMS or self._form_bytes > _MAX_FORM_BYTES
+        while len(self._results) > 1 and (
+            len(self._results) > _MAX_CLAIM_SETS or self._spec_bytes > _MAX_SPEC_BYTES
         ):
-            oldest, _ = self._forms.popitem(last=False)
-            self._form_bytes -= sum(map(len, oldest))
+            oldest, _ = self._results.popitem(last=False)
+            self._spec_bytes -= sum(map(len, oldest))
 
-    def _made(
-        self, form: _Form, claims: Sequence[ToAllocate], node: Node, most_steps: int
+    def _allocator(
+        self, results: _Results, claims: Sequence[ClaimToAllocate], node: Node
     ) -> Allocator:
-        pools = self._devices.pools(node)
-        in_pools = sum(len(pool.devices) for pool in pools)
-        most_steps = max(most_steps, _STEPS_PER_DEVICE * in_pools)
-        labels = [claim.label for claim in claims]
-        return Allocator(form.claims, labels, pools, self._devices, most_steps)
+        """Return an allocator for a node.
 
-    def _search_all(
+        Raises:
+            GatherPoolsError: The pools of the node cannot be determined.
+        """
+        devices, names = self._devices, [claim.key for claim in claims]
+        state, reference = devices.allocated_state, devices.reference
+        return Allocator(results.claims, names, devices.pools(node), state, reference)
+
+    def _allocate_all(
         self,
-        form: _Form,
-        claims: Sequence[ToAllocate],
+        results: _Results,
+        claims: Sequence[ClaimToAllocate],
         missing: Iterable[tuple[int, Node | None]],
     ) -> None:
-        """Store the results for signatures, those that are soon known first.
+        """Store the results for signatures, those that take few steps first.
 
-        Those that the attempt has no steps left for stay unknown.
+        Those for which the attempt has no steps left stay unknown.
         """
-        for most_steps in (min(_FEW_STEPS, self._steps), self._steps):
-            left = []
-            for signature, node in missing:
-                if node is not None and not self._search(form, claims, signature, node, most_steps):
-                    left.append((signature, node))
-            missing = left
+        for max_steps in (min(_FEW_STEPS, self._max_steps), self._max_steps):
+            missing = [
+                (signature, node)
+                for signature, node in missing
+                if node is not None
+                and not self._allocate_signature(results, claims, signature, node, max_steps)
+            ]
 
-    def _search(
+    def _allocate_signature(
         self,
-        form: _Form,
-        claims: Sequence[ToAllocate],
+        results: _Results,
+        claims: Sequence[ClaimToAllocate],
         signature: int,
         node: Node,
-        most_steps: int,
+        max_steps: int,
     ) -> bool:
-        """Store the result of a search for one signature; return whether it is known."""
+        """Store the result for one signature; return whether it is known."""
         if self._steps_left <= 0:
             return False
         try:
-            search = self._made(form, claims, node, most_steps)
-        except PoolError:
-            form.outcomes[signature] = Outcome.ERROR
+            allocator = self._allocator(results, claims, node)
+        except GatherPoolsError:
+            results.statuses[signature] = AllocationStatus.ERROR
             return True
         try:
-            found = search.run()
-        except EvaluationsExhaustedError as error:
+            result = allocator.allocate(max_steps)
+        except EvaluationLimitError as error:
             # This is not a result: the next attempt continues from what was evaluated.
             raise PluginError(timed_out(node)) from error
-        except SearchError:
-            form.outcomes[signature] = Outcome.ERROR
+        except AllocationError:
+            results.statuses[signature] = AllocationStatus.ERROR
             return True
-        except SearchTimeoutError:
-            if most_steps < self._steps:
+        except AllocationTimeoutError:
+            if max_steps < self._max_steps:
                 return False
-            # Each search for this signature would end here: it is another one if devices change.
-            form.outcomes[signature] = Outcome.GIVEN_UP
+            # Each run for this signature would end here; other devices have another signature.
+            results.statuses[signature] = AllocationStatus.TIMED_OUT
             return True
         finally:
-            self._steps_left -= search.steps // (_PART if search.steps <= _SHORT else 1)
-        if found is not None:
-            form.outcomes[signature] = Outcome.FITS
-            form.scores[signature] = sum(_PRIORITY - choice for choice in found.chosen.values())
+            self._steps_left -= allocator.steps // (_PART if allocator.steps <= _SHORT else 1)
+        if result is None:
+            invalid, status = allocator.has_invalid_pool, AllocationStatus.NOT_ALLOCATABLE
+            results.statuses[signature] = AllocationStatus.INVALID_POOLS if invalid else status
         else:
-            invalid = search.has_invalid_pool
-            form.outcomes[signature] = Outcome.INVALID_POOLS if invalid else Outcome.CANNOT
+            results.statuses[signature] = AllocationStatus.ALLOCATABLE
+            selected = result.selected_sub_requests.values()
+            results.scores[signature] = sum(MAX_SUB_REQUESTS - index for index in selected)
         return True
 
-    def _error(self, claims: Sequence[ToAllocate], form: _Form, node: Node) -> str:
-        """Return the text of the error that the search on a node meets; it has names in it."""
+    def _error(self, claims: Sequence[ClaimToAllocate], results: _Results, node: Node) -> str:
+        """Return the text of the error that the allocator meets on a node; it contains names."""
         try:
-            self._made(form, claims, node, self._steps).run()
-        except (SearchError, PoolError) as error:
+            self._allocator(results, claims, node).allocate(self._max_steps)
+        except (AllocationError, GatherPoolsError) as error:
             return _filter_error(str(error))
-        except (SearchTimeoutError, EvaluationsExhaustedError):
+        except (AllocationTimeoutError, EvaluationLimitError):
             return timed_out(node)
-        raise AssertionError("the search has met an error before")
-
-
-#: The score of the first choice of a request.
-#: Source: api v0.36.3 resource/v1.FirstAvailableDeviceRequestMaxSize.
-_PRIORITY: Final = 8
+        raise AssertionError("the allocator has met an error before")
 
 
 def timed_out(node: Node) -> str:
-    """Return the text for a node that took too many steps."""
-    return _filter_error(_too_late(node))
+    """Return the text for a node on which the allocator took too many steps."""
+    return _filter_error(_timed_out(node))
 
 
-def _too_late(node: Node) -> str:
+def _timed_out(node: Node) -> str:
     return f"node {node.metadata.name}: timed out trying to allocate devices"
 
 

@@ -10,13 +10,13 @@ from scheduler.model.api.devices import AllocatedDevice, ResourceClaim
 from scheduler.model.api.objects import Condition
 from scheduler.model.times import Seconds
 
-__all__ = ["has_binding_conditions", "is_late", "is_ready"]
+__all__ = ["is_ready_for_binding", "is_timed_out"]
 
 
-def is_ready(claim: ResourceClaim) -> bool | str:
+def is_ready_for_binding(claim: ResourceClaim) -> bool | str:
     """Return whether all devices are ready, or why one of them failed.
 
-    The first device that is not ready yet ends the look: failures behind it are not seen.
+    Failures of devices behind the first one that is not ready yet are not seen.
     """
     allocation = claim.status.allocation
     if allocation is None:
@@ -34,14 +34,14 @@ def is_ready(claim: ResourceClaim) -> bool | str:
                 message = json.dumps(failed.message, ensure_ascii=False)
                 name, reason = claim.metadata.name, failed.reason
                 return f"device binding failed: claim={name}, reason={reason}, message={message}"
-        found = (_condition(device, kind) for kind in result.binding_conditions)
-        if not all(each is not None and each.status == "True" for each in found):
+        conditions = (_condition(device, kind) for kind in result.binding_conditions)
+        if not all(item is not None and item.status == "True" for item in conditions):
             return False
     return True
 
 
-def is_late(claim: ResourceClaim, now: Seconds, timeout_seconds: Seconds) -> bool:
-    """Return whether the devices had time enough to become ready.
+def is_timed_out(claim: ResourceClaim, now: Seconds, timeout_seconds: Seconds) -> bool:
+    """Return whether the devices of a claim that is not ready had enough time to become ready.
 
     Args:
         claim: The claim.
@@ -49,18 +49,11 @@ def is_late(claim: ResourceClaim, now: Seconds, timeout_seconds: Seconds) -> boo
         timeout_seconds: How long they may take.
     """
     allocation = claim.status.allocation
-    if allocation is None or not has_binding_conditions(claim):
+    if allocation is None:
         return False
     since = times.parse(allocation.allocation_timestamp)
     return since is not None and since + timeout_seconds < now
 
 
-def has_binding_conditions(claim: ResourceClaim) -> bool:
-    """Return whether some device of a claim has to be made ready first."""
-    allocation = claim.status.allocation
-    results = () if allocation is None else allocation.devices.results
-    return any(result.binding_conditions for result in results)
-
-
 def _condition(device: AllocatedDevice, kind: str) -> Condition | None:
-    return next((each for each in device.conditions if each.type == kind), None)
+    return next((item for item in device.conditions if item.type == kind), None)

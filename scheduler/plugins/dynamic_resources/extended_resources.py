@@ -5,7 +5,6 @@ createRequestsAndMappings.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler.model.api import quantity, resources
@@ -13,25 +12,27 @@ from scheduler.model.api.devices import EXACT_COUNT, DeviceRequests, ExactReques
 from scheduler.model.api.objects import Container, Pod
 from scheduler.model.effects import RequestMapping
 
-__all__ = ["IN_MEMORY_NAME", "DeviceBacked", "requested_resources", "requests_for"]
+__all__ = [
+    "SPECIAL_CLAIM_IN_MEMORY_NAME",
+    "RequestsAndMappings",
+    "create_requests_and_mappings",
+    "requested_resources",
+]
 
 #: The name of the claim as long as it exists in memory only; no claim can have it.
-IN_MEMORY_NAME: Final = "<extended-resources>"
+SPECIAL_CLAIM_IN_MEMORY_NAME: Final = "<extended-resources>"
 
 
-class DeviceBacked(NamedTuple):
-    """The requests for the extended resources that one node takes from devices."""
+class RequestsAndMappings(NamedTuple):
+    """The claim spec for the extended resources that one node provides by devices."""
 
-    devices: DeviceRequests
+    spec: DeviceRequests
+    #: The request for each container and resource.
     mappings: tuple[RequestMapping, ...]
 
 
-@dataclass(slots=True)
-class _Needed:
-    """A request of one container for one resource."""
-
-    name: str
-    count: int
+#: The name of a request of one container for one resource, and its number of devices.
+_CountedRequest = tuple[str, int]
 
 
 def requested_resources(pod: Pod) -> dict[str, int]:
@@ -46,103 +47,94 @@ def requested_resources(pod: Pod) -> dict[str, int]:
     }
 
 
-def requests_for(pod: Pod, classes: Mapping[str, str]) -> DeviceBacked:
-    """Return the requests of the claim for extended resources.
+def create_requests_and_mappings(pod: Pod, class_names: Mapping[str, str]) -> RequestsAndMappings:
+    """Return the requests of the claim for extended resources, and their containers.
 
     Args:
         pod: The pod.
-        classes: The class by resource, for the resources that the node takes from devices.
+        class_names: The class by resource, for the resources that the node provides by devices.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    short = {
+    short_lived = {
         number
         for number, container in enumerate(pod.spec.init_containers)
         if container.restart_policy != "Always"
     }
     requests: list[Request] = []
     mappings: list[RequestMapping] = []
-    for resource in sorted(classes):
-        needed, mapped = _of_resource(resource, containers, short)
-        mappings += mapped
-        requests += [
-            Request(
-                each.name,
-                ExactRequest(
-                    device_class_name=classes[resource],
-                    allocation_mode=EXACT_COUNT,
-                    count=each.count,
-                ),
-            )
-            for each in needed
-        ]
+    for resource in sorted(class_names):
+        of_resource, its_mappings = _requests_for_resource(resource, containers, short_lived)
+        mappings += its_mappings
+        for name, count in of_resource:
+            exactly = ExactRequest(class_names[resource], allocation_mode=EXACT_COUNT, count=count)
+            requests.append(Request(name, exactly))
     requests.sort(key=lambda request: request.name)
-    return DeviceBacked(DeviceRequests(requests), tuple(mappings))
+    return RequestsAndMappings(DeviceRequests(requests), tuple(mappings))
 
 
-def _of_resource(
-    resource: str, containers: Sequence[Container], short: set[int]
-) -> tuple[list[_Needed], list[RequestMapping]]:
+def _requests_for_resource(
+    resource: str, containers: Sequence[Container], short_lived: set[int]
+) -> tuple[list[_CountedRequest], list[RequestMapping]]:
     """Return the requests for one resource, and which container uses which of them.
 
     Args:
         resource: Its name.
         containers: Init containers, then containers.
-        short: The numbers of those that end before the next one starts.
+        short_lived: The numbers of containers that end before the next one starts.
     """
-    lasting: dict[int, _Needed] = {}
+    long_lived: dict[int, _CountedRequest] = {}
     mappings: list[RequestMapping] = []
     for number, container in enumerate(containers):
-        count = 0 if number in short else _count(container, resource)
-        if count:
-            needed = lasting[number] = _Needed(_name(number, container, resource), count)
-            mappings.append(RequestMapping(container.name, resource, needed.name))
-    largest: _Needed | None = None
-    own: set[str] = set()
-    of_short: list[RequestMapping] = []
-    for number in sorted(short):
+        if number not in short_lived:
+            request, its_mappings = _request_and_mappings(number, container, resource, ())
+            mappings += its_mappings
+            if request is not None:
+                long_lived[number] = request
+    largest: _CountedRequest | None = None
+    short_lived_names: set[str] = set()
+    short_lived_mappings: list[RequestMapping] = []
+    for number in sorted(short_lived):
+        reusable = [long_lived[later] for later in sorted(long_lived) if later >= number]
         container = containers[number]
-        reusable = [lasting[later] for later in sorted(lasting) if later >= number]
-        more, used = _reusing(number, container, resource, reusable)
-        of_short += used
-        if more is not None:
-            own.add(more.name)
-            if largest is None or largest.count < more.count:
-                largest = more
-    if largest is not None:
-        of_short = [
-            RequestMapping(each.container_name, each.resource_name, largest.name)
-            if each.request_name in own
-            else each
-            for each in of_short
-        ]
-    every = [*lasting.values()] if largest is None else [largest, *lasting.values()]
-    return every, [*mappings, *of_short]
+        request, its_mappings = _request_and_mappings(number, container, resource, reusable)
+        short_lived_mappings += its_mappings
+        if request is not None:
+            short_lived_names.add(request[0])
+            if largest is None or largest[1] < request[1]:
+                largest = request
+    if largest is None:
+        return [*long_lived.values()], mappings + short_lived_mappings
+    mappings += [
+        RequestMapping(mapping.container_name, mapping.resource_name, largest[0])
+        if mapping.request_name in short_lived_names
+        else mapping
+        for mapping in short_lived_mappings
+    ]
+    return [largest, *long_lived.values()], mappings
 
 
-def _reusing(
-    number: int, container: Container, resource: str, reusable: Sequence[_Needed]
-) -> tuple[_Needed | None, list[RequestMapping]]:
-    """Return what a container needs besides requests of containers that start later."""
-    count = _count(container, resource)
+def _request_and_mappings(
+    number: int, container: Container, resource: str, reusable: Sequence[_CountedRequest]
+) -> tuple[_CountedRequest | None, list[RequestMapping]]:
+    """Return the request of a container, and the mappings to it and to the requests it reuses.
+
+    Source: createResourceRequestAndMappings.
+    """
+    count, total = _count(container, resource), 0
     mappings: list[RequestMapping] = []
     if not count:
         return None, mappings
-    have = 0
-    for other in reusable:
-        have += other.count
-        mappings.append(RequestMapping(container.name, resource, other.name))
-        if have >= count:
+    for name, reusable_count in reusable:
+        total += reusable_count
+        mappings.append(RequestMapping(container.name, resource, name))
+        if total >= count:
             return None, mappings
-    needed = _Needed(_name(number, container, resource), count - have)
-    mappings.append(RequestMapping(container.name, resource, needed.name))
-    return needed, mappings
+    position = sorted(container.resources.requests).index(resource)
+    name = f"container-{number}-request-{position}"
+    mappings.append(RequestMapping(container.name, resource, name))
+    return (name, count - total), mappings
 
 
 def _count(container: Container, resource: str) -> int:
     amount = container.resources.requests.get(resource)
     return 0 if amount is None else quantity.value(amount)
-
-
-def _name(number: int, container: Container, resource: str) -> str:
-    position = sorted(container.resources.requests).index(resource)
-    return f"container-{number}-request-{position}"

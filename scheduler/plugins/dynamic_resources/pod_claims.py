@@ -1,4 +1,4 @@
-"""Which claims a pod uses, and whether they can be used at all.
+"""The resource claims of a pod, and whether they can be used at all.
 
 Source: kube-scheduler v1.36.3 dynamicresources.foreachPodResourceClaim;
 dynamic-resource-allocation v0.36.3 resourceclaim.Name, IsForPod.
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
-from scheduler.state.devices.resource_claims import ClaimTable
+from scheduler.state.devices.resource_claims import ClaimTracker
 
-__all__ = ["UnusableClaimError", "claims_of", "names_of", "problem_with"]
+__all__ = ["UnusableClaimError", "pod_resource_claims"]
 
 
 class UnusableClaimError(Exception):
     """A claim of a pod is missing, or cannot be used."""
 
 
-def names_of(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """Yield the name of each claim of a pod, and whether it is the pod's own, of a template.
+def _claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each claim of a pod, and whether it was generated from a template.
 
     Raises:
         UnusableClaimError: A claim does not exist yet.
@@ -33,14 +33,14 @@ def names_of(pod: Pod) -> Iterator[tuple[str, bool]]:
             )
         else:
             statuses = pod.status.resource_claim_statuses
-            status = next((each for each in statuses if each.name == entry.name), None)
+            status = next((item for item in statuses if item.name == entry.name), None)
             if status is None:
                 raise UnusableClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
             if status.resource_claim_name is not None:
                 yield status.resource_claim_name, True
 
 
-def claims_of(pod: Pod, table: ClaimTable) -> list[ResourceClaim]:
+def pod_resource_claims(pod: Pod, tracker: ClaimTracker) -> list[ResourceClaim]:
     """Return the claims of a pod in their order.
 
     Raises:
@@ -48,13 +48,13 @@ def claims_of(pod: Pod, table: ClaimTable) -> list[ResourceClaim]:
     """
     claims = []
     namespace = pod.metadata.namespace
-    for name, own in names_of(pod):
-        claim = table.get(f"{namespace}/{name}")
+    for name, generated in _claim_names(pod):
+        claim = tracker.get(f"{namespace}/{name}")
         if claim is None:
             raise UnusableClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
         if claim.metadata.deletion_timestamp is not None:
             raise UnusableClaimError(f'resourceclaim "{name}" is being deleted')
-        if own and not _is_owned(claim, pod):
+        if generated and not _is_for_pod(claim, pod):
             raise UnusableClaimError(
                 f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)"
             )
@@ -62,15 +62,6 @@ def claims_of(pod: Pod, table: ClaimTable) -> list[ResourceClaim]:
     return claims
 
 
-def problem_with(pod: Pod, table: ClaimTable) -> str | None:
-    """Return why the claims of a pod cannot be used; `None` if they can."""
-    try:
-        claims_of(pod, table)
-    except UnusableClaimError as error:
-        return str(error)
-    return None
-
-
-def _is_owned(claim: ResourceClaim, pod: Pod) -> bool:
+def _is_for_pod(claim: ResourceClaim, pod: Pod) -> bool:
     owners = claim.metadata.owner_references
     return any(owner.controller and owner.uid == pod.uid for owner in owners)

@@ -20,13 +20,10 @@ from scheduler.model.effects import (
     Effect,
     ReleaseClaims,
 )
-from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import binding_conditions
-from scheduler.plugins.dynamic_resources.allocation_results import allocations
-from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod
-from scheduler.plugins.dynamic_resources.filtering import ClaimAllocator
-from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Int
+from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
+from scheduler.plugins.dynamic_resources.state_data import StateData
+from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ClaimReservation", "claim_ref", "reserve"]
@@ -38,45 +35,41 @@ def claim_ref(claim: ResourceClaim) -> ClaimRef:
     return ClaimRef(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
 
 
-def reserve(
-    claims: ClaimsOfPod, node: Node, allocator: ClaimAllocator, timeout_seconds: Seconds
-) -> Reservation | None:
-    """Return the reservation of the claims of a pod on a node; `None` if nothing is to be done.
+def reserve(data: StateData, node: Node, allocator: ClaimAllocator) -> Reservation | None:
+    """Return the reservation of the claims of a pod on a node; `None` if nothing has to be written.
 
     Raises:
         PluginError: The claims cannot be allocated on the node.
     """
-    writes = _writes(claims, node, allocator)
-    if not writes:
-        return None
-    return ClaimReservation(claims, node.metadata.name, writes, allocator.cluster, timeout_seconds)
+    writes = _writes(data, node, allocator)
+    return ClaimReservation(data, node.metadata.name, writes, allocator) if writes else None
 
 
-def _writes(claims: ClaimsOfPod, node: Node, allocator: ClaimAllocator) -> list[ClaimWrite]:
-    """Return what has to be written.
+def _writes(data: StateData, node: Node, allocator: ClaimAllocator) -> list[ClaimWrite]:
+    """Return the writes of the claims.
 
     A claim that is reserved for the pod is reserved again: an earlier attempt has failed, here or
     in another process, and its release of the claim may not have been seen yet.
     """
-    wanted, extended = list(claims.to_allocate), None
-    if claims.resources:
+    resources: tuple[str, ...] = ()
+    if data.class_names:
         row = allocator.cluster.columns.row(node.metadata.name)
-        nodes = NodeView(allocator.cluster.columns).take(_only(row))
-        names = tuple(name for name in claims.resources if allocator.lacks(nodes, name)[0])
-        wanted += allocator.extended(claims, names)
-        extended = claims.backed_by(names) if len(wanted) > len(claims.to_allocate) else None
-    made: dict[str, Allocation] = {}
-    if wanted:
-        demands, found = allocator.allocation_cache.find(wanted, node)
-        uids = [claim.uid for claim in wanted]
-        reference = allocator.cluster.devices.reference
-        each = allocations(demands, found, uids, node.metadata.name, reference)
-        made = dict(zip(uids, each, strict=True))
-    writes = [_claim_write(claim, made.get(claim.uid)) for claim in claims.claims]
-    if extended is not None:
-        last = wanted[-1]
-        at = ClaimRef(claims.pod.metadata.namespace, "", last.uid)
-        writes.append(ClaimWrite(at, made[last.uid], extended.devices, extended.mappings))
+        if row is None:
+            raise PluginError("the node is gone")
+        nodes = NodeView(allocator.cluster.columns).take(np.array([row]))
+        resources = tuple(name for name in data.class_names if allocator.lacks(nodes, name)[0])
+    claims = data.claims_to_allocate(resources)
+    allocations: dict[str, Allocation] = {}
+    if claims:
+        compiled, result = allocator.cache.allocate(claims, node)
+        uids, reference = [claim.uid for claim in claims], allocator.cluster.devices.reference
+        in_order = allocation_results(compiled, result, uids, node.metadata.name, reference)
+        allocations = dict(zip(uids, in_order, strict=True))
+    writes = [_claim_write(claim, allocations.get(claim.uid)) for claim in data.user_claims]
+    if resources:
+        uid, requests = claims[-1].uid, data.requests_and_mappings(resources)
+        ref = ClaimRef(data.pod.metadata.namespace, "", uid)
+        writes.append(ClaimWrite(ref, allocations[uid], requests.spec, requests.mappings))
     return writes
 
 
@@ -88,61 +81,50 @@ def _claim_write(claim: ResourceClaim, allocation: Allocation | None) -> ClaimWr
     )
 
 
-def _only(row: int | None) -> Int:
-    if row is None:
-        raise PluginError("the node is gone")
-    return np.array([row], dtype=np.int64)
-
-
 def _watched(keys: Iterable[str]) -> frozenset[tuple[str, str]]:
     return frozenset((ResourceClaim.__name__, key) for key in keys)
 
 
 def _conditional_devices(
-    claims: ClaimsOfPod, writes: Sequence[ClaimWrite]
+    data: StateData, writes: Sequence[ClaimWrite]
 ) -> tuple[tuple[str, bool], ...]:
     """Return the devices of a pod as `Reservation.devices` does."""
-    kept = [claim.status.allocation for claim in claims.claims]
+    former = [claim.status.allocation for claim in data.user_claims]
     written = [write.allocation for write in writes]
-    found = tuple(
+    devices = tuple(
         (result.driver, bool(result.binding_conditions))
-        for allocation in filter(None, [*kept, *written])
+        for allocation in filter(None, [*former, *written])
         for result in allocation.devices.results
     )
-    return found if any(conditional for _, conditional in found) else ()
+    return devices if any(conditional for _, conditional in devices) else ()
 
 
 class ClaimReservation(Reservation):
     """The claims of one pod on one node."""
 
     def __init__(
-        self,
-        claims: ClaimsOfPod,
-        node: str,
-        writes: Sequence[ClaimWrite],
-        cluster: Cluster,
-        timeout_seconds: Seconds,
+        self, data: StateData, node: str, writes: Sequence[ClaimWrite], allocator: ClaimAllocator
     ) -> None:
-        self._pod: Pod = claims.pod
-        self._claims = cluster.devices.claims
-        self._keys = tuple(claim.key for claim in claims.claims)
-        self._devices = _conditional_devices(claims, writes)
+        self._pod: Pod = data.pod
+        self._claims = allocator.cluster.devices.claims
+        self._keys = tuple(claim.key for claim in data.user_claims)
+        self._devices = _conditional_devices(data, writes)
         self.effect = BindClaims(self._pod.ref, node, tuple(writes))
         self.waiting_event = (
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {node}",
         )
-        self.timeout_seconds = timeout_seconds
+        self.timeout_seconds = allocator.binding_timeout_seconds
         self.timed_out = ReservationFailed("device binding timeout", "timeout")
         #: The claims whose devices have to be ready.
         self._awaited_keys = self._keys
         self.watched_objects = _watched(self._keys)
 
     def written(self) -> None:
-        made = self._claims.made_for(self._pod.uid)
-        if made is not None:
+        created = self._claims.extended_resource_claim_of(self._pod.uid)
+        if created is not None:
             # The claim for extended resources exists only now.
-            self._awaited_keys = (*self._keys, made.key)
+            self._awaited_keys = (*self._keys, created.key)
             self.watched_objects = _watched(self._awaited_keys)
 
     def undo(self) -> Sequence[Effect]:
@@ -156,9 +138,9 @@ class ClaimReservation(Reservation):
         )
         if reserved:
             effects.append(ReleaseClaims(pod.ref, reserved))
-        made = self._claims.made_for(pod.uid)
-        if made is not None:
-            effects.append(DeleteClaim(pod.ref, claim_ref(made)))
+        created = self._claims.extended_resource_claim_of(pod.uid)
+        if created is not None:
+            effects.append(DeleteClaim(pod.ref, claim_ref(created)))
         return effects
 
     def devices(self) -> tuple[tuple[str, bool], ...]:
@@ -169,7 +151,7 @@ class ClaimReservation(Reservation):
             claim = self._claims.get(key)
             if claim is None:
                 return ReservationFailed(f'resourceclaim "{key.partition("/")[2]}" not found')
-            ready = binding_conditions.is_ready(claim)
+            ready = binding_conditions.is_ready_for_binding(claim)
             if isinstance(ready, str):
                 return ReservationFailed(ready, "failure")
             if not ready:

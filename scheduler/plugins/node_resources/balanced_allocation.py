@@ -13,7 +13,7 @@ from scheduler.framework.plugin import MAX_SCORE, CompiledScore, Reads
 from scheduler.model.api import resources
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
-from scheduler.plugins.dynamic_resources.device_totals import DeviceTotals
+from scheduler.plugins.node_resources.device_totals import DeviceTotals
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Float, Int, Scores
 from scheduler.state.columns.resource_axis import Coded

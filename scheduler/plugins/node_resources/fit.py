@@ -30,7 +30,7 @@ from scheduler.model.api.devices import DeviceClass
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.resources import CPU, MAX_RESOURCES, MEMORY, PODS, device_class_resource
 from scheduler.model.releases import OLDEST, Reference
-from scheduler.plugins.dynamic_resources.device_totals import DeviceTotals
+from scheduler.plugins.node_resources.device_totals import DeviceTotals
 from scheduler.plugins.node_resources.scoring_strategies import LEAST_ALLOCATED, Strategy
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores

@@ -1,1 +1,1 @@
-"""What is known of devices: claims, classes, slices and pools, and what is taken of them."""
+"""Devices: claims, classes, slices and pools, and the allocated state."""

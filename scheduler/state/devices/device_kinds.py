@@ -1,4 +1,4 @@
-"""What selectors read of a device, shared by devices that are equal in it.
+"""The parts of devices that selectors read, shared by equal devices.
 
 Source: dynamic-resource-allocation v0.36.3 cel.DeviceMatches.
 """
@@ -21,9 +21,9 @@ _encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class DeviceKind:
-    """What selectors read of a device; equal devices share one."""
+    """The parts of a device that selectors read; equal devices share one."""
 
-    __slots__ = ("__weakref__", "device", "driver", "is_plain", "refusal", "serial")
+    __slots__ = ("__weakref__", "device", "driver", "error", "is_plain", "serial")
 
     def __init__(self, driver: str, device: Device, serial: int, reference: Reference) -> None:
         self.driver: Final = driver
@@ -33,8 +33,8 @@ class DeviceKind:
         self.serial: Final = serial
         #: Whether each attribute has one value of one type, as most have.
         self.is_plain: Final = all(map(_is_plain, device.attributes.values()))
-        #: The error of every selector; None for most.
-        self.refusal: Final = (
+        #: The error of every selector; `None` for most.
+        self.error: Final = (
             None
             if self.is_plain and _is_readable(device)
             else refusal(self.complete(), knows_lists=reference.selectors_know_list_attributes)
@@ -71,7 +71,7 @@ class DeviceKinds:
 
 
 def attribute_of(attribute: AttributeValue) -> Attribute:
-    """Return the value of an attribute; None, which no selector accepts, if it has none."""
+    """Return the value of an attribute; `None`, which no selector accepts, if it has none."""
     versions = attribute.versions
     if versions is not None:
         return [Version(each) for each in versions]

@@ -1,8 +1,10 @@
-"""Devices as the scheduler knows them: claims, slices and pools, and what is taken.
+"""Devices as the scheduler knows them: claims, slices and pools, and the allocated state.
 
-Readers that keep something by row learn from `changes` which rows have other devices or other
-usage, and from `version` when anything that concerns all rows has changed. What concerns one node
-is a pool all of whose slices name nodes; all others concern every row.
+Readers that cache values by row learn from `changes` on which rows devices or allocations changed,
+and from `version` that something changed for all rows. A pool whose slices all name nodes changes
+single rows; every other pool changes all of them.
+
+Source: kube-scheduler v1.36.3 dynamicresources.DefaultDRAManager.
 """
 
 from collections.abc import Iterator
@@ -23,13 +25,13 @@ from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Int
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.claim_users import ClaimUsers
 from scheduler.state.devices.device_classes import DeviceClasses
-from scheduler.state.devices.pools import NodePool, PoolError, PoolGatherer
-from scheduler.state.devices.resource_claims import ClaimTable
+from scheduler.state.devices.pools import GatherPoolsError, Pool, PoolGatherer
+from scheduler.state.devices.resource_claims import ClaimTracker
 from scheduler.state.devices.signatures import Signatures
-from scheduler.state.devices.slices import DeviceEntry, PoolId, SliceTable
-from scheduler.state.devices.usage import Usage
+from scheduler.state.devices.slices import DeviceWithId, PoolId, ResourceSliceTracker
 
 __all__ = ["Devices"]
 
@@ -44,43 +46,48 @@ class Devices:
         self._columns: Final = columns
         self.reference: Final = reference
         self.classes: Final = DeviceClasses()
-        self.usage: Final = Usage()
-        self.claims: Final = ClaimTable(self._counted)
-        self.slices: Final = SliceTable(reference)
+        self.allocated_state: Final = AllocatedState()
+        self.claims: Final = ClaimTracker(self._allocation_changed)
+        self.slices: Final = ResourceSliceTracker(reference)
         self.users: Final = ClaimUsers()
-        #: Rows whose devices or whose usage changed.
+        #: Rows whose devices or allocations changed.
         self.changes: Final = ChangeLog()
-        #: Grows with each change that concerns all rows.
+        #: Grows with each change of all rows.
         self.version = 0
         #: Grows with each change of a device class.
         self.classes_version = 0
-        self._signatures: Final = Signatures(columns, self.usage, self.changes)
+        self._signatures: Final = Signatures(columns, self.allocated_state, self.changes)
         self._gatherer: Final = PoolGatherer(self.slices, reference)
-        self._pools: dict[str, tuple[dict[str, str], tuple[NodePool, ...] | PoolError]] = {}
+        self._pools: dict[str, tuple[dict[str, str], tuple[Pool, ...] | GatherPoolsError]] = {}
         #: Pools with counters that are incomplete or invalid for nodes without devices of them.
-        self._bad_elsewhere: dict[PoolId, None] = {}
+        self._unusable_elsewhere: dict[PoolId, None] = {}
 
-    def pools(self, node: Node) -> tuple[NodePool, ...]:
+    def pools(self, node: Node) -> tuple[Pool, ...]:
         """Return the pools of a node, in the order of the search.
 
         Raises:
-            PoolError: They cannot be determined.
+            GatherPoolsError: They cannot be determined.
         """
         name, labels = node.metadata.name, node.metadata.labels
-        known = self._pools.get(name)
-        if known is None or known[0] != labels:
-            known = self._pools[name] = (labels, self._gathered(name, labels))
-        if isinstance(known[1], PoolError):
-            raise known[1]
-        return known[1]
+        cached = self._pools.get(name)
+        if cached is None or cached[0] != labels:
+            pools: tuple[Pool, ...] | GatherPoolsError
+            try:
+                pools = self._gatherer.gather_pools(name, labels, self._unusable_elsewhere)
+            except GatherPoolsError as error:
+                pools = error
+            cached = self._pools[name] = (labels, pools)
+        if isinstance(cached[1], GatherPoolsError):
+            raise cached[1]
+        return cached[1]
 
-    def entries(self, node: Node) -> Iterator[DeviceEntry]:
+    def devices_of(self, node: Node) -> Iterator[DeviceWithId]:
         """Yield the devices of a node, whatever state their pools are in.
 
         Raises:
-            PoolError: They cannot be determined.
+            GatherPoolsError: They cannot be determined.
         """
-        return self._gatherer.entries(node.metadata.name, node.metadata.labels)
+        return self._gatherer.devices_of(node.metadata.name, node.metadata.labels)
 
     def signatures(self) -> Int:
         """Return, (N,), the signature of each row: equal ones give the same result."""
@@ -98,19 +105,9 @@ class Devices:
         """The generation of the signatures, and how many there are."""
         return self._signatures.generation, len(self._signatures)
 
-    def available(self, pool: NodePool) -> dict[tuple[str, str], int]:
-        """Return what is left of the counters of a pool, in billionths; it may be negative."""
-        return self._signatures.available(pool)
-
     def forget_node(self, name: str) -> None:
         """Forget a node that is gone."""
         self._pools.pop(name, None)
-
-    def _gathered(self, name: str, labels: dict[str, str]) -> tuple[NodePool, ...] | PoolError:
-        try:
-            return self._gatherer.pools(name, labels, self._bad_elsewhere)
-        except PoolError as error:
-            return error
 
     def write(self, item: DeviceObject) -> tuple[DeviceObject | None, bool]:
         """Store the state of an object; return the previous one, and whether that matters.
@@ -128,11 +125,11 @@ class Devices:
             case ResourceSlice():
                 before = self.slices.write(item)
                 for state in (before, item):
-                    self._repool(state)
+                    self._slice_changed(state)
                 return before, True
             case _:
                 rule, pools = self.slices.write_rule(item)
-                self._restructured(pools)
+                self._taints_changed(pools)
                 return rule, bool(pools)
 
     def answer(
@@ -147,11 +144,11 @@ class Devices:
             return self.claims.erase(key), True
         if kind == ResourceSlice.__name__:
             before = self.slices.erase(key)
-            self._repool(before)
+            self._slice_changed(before)
             return before, True
         if kind == DeviceTaintRule.__name__:
             rule, pools = self.slices.erase_rule(key)
-            self._restructured(pools)
+            self._taints_changed(pools)
             return rule, bool(pools)
         raise ValueError(f"{kind} is no kind of devices")
 
@@ -165,69 +162,69 @@ class Devices:
         self.classes_version += 1
         return self.classes.erase(name)
 
-    def _counted(self, before: Allocation | None, now: Allocation | None) -> None:
-        """Count another allocation of a claim."""
-        for pool in dict.fromkeys(self.usage.change(before, now)):
-            self._signatures.touch(pool)
-            self._touch(pool, restructured=False)
+    def _allocation_changed(self, before: Allocation | None, now: Allocation | None) -> None:
+        """Replace an allocation of a claim in the allocated state."""
+        for pool in dict.fromkeys(self.allocated_state.change(before, now)):
+            self._signatures.allocation_changed(pool)
+            self._record_pool(pool, gathers=False)
 
-    def _repool(self, item: ResourceSlice | None) -> None:
-        """Look again at the pool of a slice that was added, removed or changed."""
+    def _slice_changed(self, item: ResourceSlice | None) -> None:
+        """Forget the pool of a slice that was added, removed or changed."""
         if item is None:
             return
         pool = (item.spec.driver, item.spec.pool.name)
         self._gatherer.forget(pool)
         if pool not in self.slices.pools:
             self._signatures.forget(pool)
-        bad = self._is_bad_elsewhere(pool)
-        if bad != (pool in self._bad_elsewhere):
-            if bad:
-                self._bad_elsewhere[pool] = None
+        unusable = self._is_unusable_elsewhere(pool)
+        if unusable != (pool in self._unusable_elsewhere):
+            if unusable:
+                self._unusable_elsewhere[pool] = None
             else:
-                del self._bad_elsewhere[pool]
-            self._restructure_all()
-        elif bad or not item.spec.node_name:
-            self._restructure_all()
+                del self._unusable_elsewhere[pool]
+            self._record_all()
+        elif unusable or not item.spec.node_name:
+            self._record_all()
         else:
-            self._touch(pool, restructured=True)
-            self._touch_node(item.spec.node_name, restructured=True)
+            self._record_pool(pool, gathers=True)
+            self._record_node(item.spec.node_name, gathers=True)
 
-    def _is_bad_elsewhere(self, pool: PoolId) -> bool:
+    def _is_unusable_elsewhere(self, pool: PoolId) -> bool:
         """Return whether nodes without devices of a pool see that it cannot be used."""
-        seen = self._gatherer.elsewhere(pool)
-        return seen is not None and (seen.incomplete or seen.invalid)
+        seen = self._gatherer.seen_elsewhere(pool)
+        return seen is not None and (seen.is_incomplete or seen.is_invalid)
 
-    def _restructured(self, pools: set[PoolId]) -> None:
+    def _taints_changed(self, pools: set[PoolId]) -> None:
         for pool in pools:
             self._gatherer.forget(pool)
-            self._touch(pool, restructured=True)
+            self._record_pool(pool, gathers=True)
 
-    def _touch(self, pool: PoolId, *, restructured: bool) -> None:
-        """Note the rows that see a pool."""
-        if pool in self.slices.elsewhere:
-            if restructured:
+    def _record_pool(self, pool: PoolId, *, gathers: bool) -> None:
+        """Record the rows that see a pool as changed; `gathers`: their pools are gathered again."""
+        if pool in self.slices.shared:
+            if gathers:
                 self._pools.clear()
             self.version += 1
             return
         entries = self.slices.pools.get(pool, {}).values()
         for node in dict.fromkeys(entry.node for entry in entries):
-            self._touch_node(node, restructured=restructured)
+            self._record_node(node, gathers=gathers)
 
-    def _touch_node(self, node: str, *, restructured: bool) -> None:
-        if restructured:
+    def _record_node(self, node: str, *, gathers: bool) -> None:
+        if gathers:
             self._pools.pop(node, None)
         row = self._columns.row(node)
         if row is not None:
             self.changes.record(row)
 
-    def _restructure_all(self) -> None:
+    def _record_all(self) -> None:
         self._pools.clear()
         self.version += 1
 
     def check(self) -> None:
-        """Assert the invariants: usage is the sum over the allocations that count."""
+        """Assert the invariants: the allocated state is the sum over the allocations that count."""
         self.claims.check()
-        counted = Usage()
+        expected = AllocatedState()
         for allocation in self.claims.counting():
-            list(counted.change(None, allocation))
-        assert counted == self.usage
+            list(expected.change(None, allocation))
+        assert expected == self.allocated_state

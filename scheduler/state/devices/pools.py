@@ -1,7 +1,8 @@
 """The pools of devices as one node sees them.
 
-A pool is judged by the slices that concern the node first, and only then by all: an old generation
-on this node can look complete while the driver publishes a newer one elsewhere.
+Whether a pool is complete is decided from the slices that target the node, and only then from all
+slices: an old generation on this node can look complete while the driver publishes a newer one
+elsewhere.
 
 Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.GatherPools.
 """
@@ -9,6 +10,7 @@ Source: dynamic-resource-allocation v0.36.3 structured/internal/incubating.Gathe
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -16,37 +18,38 @@ import msgspec
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.pod_spec import NodeSelector
 from scheduler.model.releases import Reference
-from scheduler.state.devices.slices import DeviceEntry, PoolId, SliceEntry, SliceTable
-from scheduler.state.devices.usage import DeviceId
+from scheduler.state.devices.allocated_state import AllocatedState, DeviceId
+from scheduler.state.devices.slices import DeviceWithId, PoolId, ResourceSliceTracker, TrackedSlice
 
-__all__ = ["NodePool", "PoolError", "PoolGatherer"]
+__all__ = ["GatherPoolsError", "Pool", "PoolGatherer"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class PoolError(Exception):
+class GatherPoolsError(Exception):
     """The pools of a node cannot be determined: a node selector is invalid."""
 
 
 @dataclass(slots=True, eq=False)
-class NodePool:
+class Pool:
     """A pool as one node sees it."""
 
     #: Driver and name.
     id: PoolId
-    #: In the order of the search; none where the pool must not be used.
-    devices: tuple[DeviceEntry, ...] = ()
+    #: Those on the slices that target the node, in the order of the search; none if the pool cannot
+    #: be used.
+    devices: tuple[DeviceWithId, ...] = ()
     #: The amounts of the shared counters in billionths, by counter set and name.
-    counters: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    counter_sets: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: All devices of the pool that consume counters, those for other nodes included.
-    counted: tuple[DeviceEntry, ...] = ()
-    #: Devices that say themselves where they are, and are not on the node.
-    unreachable: frozenset[DeviceId] = frozenset()
+    counter_consumers: tuple[DeviceWithId, ...] = ()
+    #: Devices that target nodes one by one, and not this one.
+    not_targeting_node: frozenset[DeviceId] = frozenset()
     #: Whether slices of it are missing.
-    incomplete: bool = False
+    is_incomplete: bool = False
     #: Whether names in it are not unique, or counters are missing.
-    invalid: bool = False
-    #: Of its devices and what is taken of them, with the moment of its computation.
+    is_invalid: bool = False
+    #: The code of its devices and of their allocation, with the revision at which it was computed.
     signature: tuple[tuple[int, int], int] = ((-1, -1), -1)
     #: Its place in the order of the search: last where some device has to be made ready first.
     rank: tuple[bool, bytes, bytes] = field(init=False)
@@ -61,50 +64,66 @@ class NodePool:
         """Driver and name, joined by a slash."""
         return "/".join(self.id)
 
+    def available_counters(self, allocated_state: AllocatedState) -> dict[tuple[str, str], int]:
+        """Return what allocations leave of the counters, in billionths; it may be negative.
 
-def _is_reachable(
-    place: tuple[str | None, bool | None, NodeSelector | None], name: str, labels: Mapping[str, str]
-) -> bool:
-    """Return whether a place includes a node.
+        Source: dynamic-resource-allocation v0.36.3 incubating.allocator.checkAvailableCounters.
+        """
+        available = dict(self.counter_sets)
+        for device in self.counter_consumers:
+            if allocated_state.is_allocated_or_shared(device.id):
+                for counter, amount in device.consumes_counters:
+                    available[counter] -= amount
+        return available
+
+
+#: A node name, whether all nodes are meant, and a node selector.
+_Target = tuple[str | None, bool | None, NodeSelector | None]
+
+
+def _node_matches(target: _Target, name: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a slice or a device targets a node.
 
     Args:
-        place: A node name, whether it is all nodes, and a node selector; the first one set counts.
+        target: The first part that is set counts.
         name: Of the node.
         labels: Of the node.
 
     Raises:
-        PoolError: The node selector is invalid.
+        GatherPoolsError: The node selector is invalid.
     """
-    node_name, everywhere, selector = place
+    node_name, all_nodes, selector = target
     if node_name:
         return node_name == name
-    if everywhere or selector is None:
-        return bool(everywhere)
+    if all_nodes or selector is None:
+        return bool(all_nodes)
     for term in selector.node_selector_terms:
         for expression in term.match_expressions:
             if not selectors.valid_node_requirement(expression):
-                raise PoolError(f"failed to parse node selector: {expression.operator!r}")
+                raise GatherPoolsError(f"failed to parse node selector: {expression.operator!r}")
     return any(selectors.matches_term(term, name, labels) for term in selector.node_selector_terms)
 
 
 class PoolGatherer:
     """Determines the pools of nodes. Nodes that see the same slices of a pool share the result."""
 
-    def __init__(self, slices: SliceTable, reference: Reference) -> None:
+    def __init__(self, slices: ResourceSliceTracker, reference: Reference) -> None:
         self._slices: Final = slices
         self._reference: Final = reference
-        #: By pool, then by the slices that are seen and the devices in them that are not reachable.
-        self._shared: dict[PoolId, dict[_Seen, NodePool | None]] = {}
-        self._placed: dict[PoolId, _Placed] = {}
+        #: By pool, then by the names of the slices and the devices in them that target other nodes.
+        self._pools: dict[
+            PoolId, dict[tuple[tuple[str, ...], frozenset[DeviceId]], Pool | None]
+        ] = {}
+        self._shared_slices: dict[PoolId, _SharedSlices] = {}
 
     def forget(self, pool: PoolId) -> None:
         """Forget a pool whose slices or taints have changed."""
-        self._shared.pop(pool, None)
-        self._placed.pop(pool, None)
+        self._pools.pop(pool, None)
+        self._shared_slices.pop(pool, None)
 
-    def pools(
+    def gather_pools(
         self, name: str, labels: Mapping[str, str], elsewhere: Iterable[PoolId]
-    ) -> tuple[NodePool, ...]:
+    ) -> tuple[Pool, ...]:
         """Return the pools of a node, in the order of the search.
 
         Args:
@@ -113,48 +132,45 @@ class PoolGatherer:
             elsewhere: Pools that the node sees only by their counters.
 
         Raises:
-            PoolError: A node selector is invalid.
+            GatherPoolsError: A node selector is invalid.
         """
-        by_pool: dict[PoolId, list[SliceEntry]] = {}
+        by_pool: dict[PoolId, list[TrackedSlice]] = {}
         for entry in self._slices.by_node.get(name, {}).values():
             by_pool.setdefault(entry.pool, []).append(entry)
-        found: list[NodePool | None] = []
-        for pool in self._slices.elsewhere:
-            placed = self._placed_of(pool)
-            chosen = placed.concerning(name, labels)
-            if pool not in by_pool and chosen and not placed.by_device:
-                if chosen not in placed.pools:
-                    seen = placed.entries(chosen)
-                    placed.pools[chosen] = self._shared_pool(pool, seen, name, labels)
-                found.append(placed.pools[chosen])
-            elif chosen:
-                by_pool.setdefault(pool, []).extend(placed.entries(chosen))
+        pools: list[Pool | None] = []
+        for pool in self._slices.shared:
+            shared = self._shared_slices.get(pool)
+            if shared is None:
+                shared = _SharedSlices(self._slices.shared[pool].values())
+                self._shared_slices[pool] = shared
+            positions = shared.targeting(name, labels)
+            if pool not in by_pool and positions and not shared.per_device:
+                if positions not in shared.pools:
+                    targeting = shared.slices(positions)
+                    shared.pools[positions] = self._pool(pool, targeting, name, labels)
+                pools.append(shared.pools[positions])
+            elif positions:
+                by_pool.setdefault(pool, []).extend(shared.slices(positions))
         for pool in elsewhere:
             by_pool.setdefault(pool, [])
-        found += [self._shared_pool(pool, seen, name, labels) for pool, seen in by_pool.items()]
-        return tuple(sorted(filter(None, found), key=_rank))
+        pools += [self._pool(pool, targeting, name, labels) for pool, targeting in by_pool.items()]
+        return tuple(sorted(filter(None, pools), key=attrgetter("rank")))
 
-    def _placed_of(self, pool: PoolId) -> "_Placed":
-        placed = self._placed.get(pool)
-        if placed is None:
-            placed = self._placed[pool] = _Placed(self._slices.elsewhere[pool].values())
-        return placed
-
-    def entries(self, name: str, labels: Mapping[str, str]) -> Iterator[DeviceEntry]:
-        """Yield the devices on all slices that concern a node, whatever state their pools are in.
+    def devices_of(self, name: str, labels: Mapping[str, str]) -> Iterator[DeviceWithId]:
+        """Yield the devices on all slices that target a node, whatever state their pools are in.
 
         Raises:
-            PoolError: A node selector is invalid.
+            GatherPoolsError: A node selector is invalid.
         """
         slices = [*self._slices.by_node.get(name, {}).values()]
-        for of_pool in self._slices.elsewhere.values():
-            slices += [entry for entry in of_pool.values() if _concerns(entry, name, labels)]
-        unreachable = frozenset(_unreachable(slices, name, labels))
+        for of_pool in self._slices.shared.values():
+            slices += [entry for entry in of_pool.values() if _targets_node(entry, name, labels)]
+        excluded = frozenset(_not_targeting_node(slices, name, labels))
         for entry in slices:
-            yield from (device for device in entry.devices if device.id not in unreachable)
+            yield from (device for device in entry.devices if device.id not in excluded)
 
-    def elsewhere(self, pool: PoolId) -> NodePool | None:
-        """Return a pool with counters as nodes see it that have no devices of it.
+    def seen_elsewhere(self, pool: PoolId) -> Pool | None:
+        """Return a pool with counters as seen by nodes that have no devices of it.
 
         Returns:
             `None` if they do not see it: it has no counters, or the release looks only at slices
@@ -165,170 +181,167 @@ class PoolGatherer:
         entries = self._slices.pools.get(pool, {}).values()
         if not any(entry.item.spec.shared_counters for entry in entries):
             return None
-        return self._shared_pool(pool, [], "", {})
+        return self._pool(pool, [], "", {})
 
-    def _shared_pool(
-        self, pool: PoolId, seen: list[SliceEntry], name: str, labels: Mapping[str, str]
-    ) -> NodePool | None:
-        everywhere = self._slices.pools[pool]
+    def _pool(
+        self, pool: PoolId, targeting: list[TrackedSlice], name: str, labels: Mapping[str, str]
+    ) -> Pool | None:
+        """Return a pool as seen by a node, from the slices that target the node."""
+        all_slices = self._slices.pools[pool].values()
         if self._reference.counters_concern_every_node:
-            known = {entry.name for entry in seen}
-            seen = seen + [
+            names = {entry.name for entry in targeting}
+            targeting = targeting + [
                 entry
-                for entry in everywhere.values()
-                if entry.item.spec.shared_counters and entry.name not in known
+                for entry in all_slices
+                if entry.item.spec.shared_counters and entry.name not in names
             ]
-        unreachable = frozenset(_unreachable(seen, name, labels))
-        key = (tuple(sorted(entry.name for entry in seen)), unreachable)
-        shared = self._shared.setdefault(pool, {})
-        if key not in shared:
-            shared[key] = _pool(pool, seen, everywhere.values(), self._reference, unreachable)
-        return shared[key]
+        excluded = frozenset(_not_targeting_node(targeting, name, labels))
+        key = (tuple(sorted(entry.name for entry in targeting)), excluded)
+        pools = self._pools.setdefault(pool, {})
+        if key not in pools:
+            pools[key] = _gather_pool(pool, targeting, all_slices, self._reference, excluded)
+        return pools[key]
 
 
-_Seen = tuple[tuple[str, ...], frozenset[DeviceId]]
-
-
-def _unreachable(
-    entries: Iterable[SliceEntry], name: str, labels: Mapping[str, str]
+def _not_targeting_node(
+    entries: Iterable[TrackedSlice], name: str, labels: Mapping[str, str]
 ) -> Iterator[DeviceId]:
-    """Yield the devices that say themselves where they are, and are not on a node."""
+    """Yield the devices that target nodes one by one, and not this one."""
     for entry in entries:
         if entry.item.spec.per_device_node_selection:
-            for each in entry.devices:
-                device = each.device
-                place = (device.node_name, device.all_nodes, device.node_selector)
-                if not _is_reachable(place, name, labels):
-                    yield each.id
+            for device_with_id in entry.devices:
+                device = device_with_id.device
+                target = (device.node_name, device.all_nodes, device.node_selector)
+                if not _node_matches(target, name, labels):
+                    yield device_with_id.id
 
 
-def _rank(pool: NodePool) -> tuple[bool, bytes, bytes]:
-    return pool.rank
+class _SharedSlices:
+    """The slices of a pool that name no node, by the nodes that they target.
 
-
-class _Placed:
-    """The slices of a pool that name no node, grouped by where they say that their devices are.
-
-    A pool may have thousands of slices for all nodes: one of each group is looked at for a node.
+    A pool may have thousands of slices for all nodes: only one of those with equal targets is
+    compared with a node.
     """
 
-    def __init__(self, entries: Iterable[SliceEntry]) -> None:
-        groups: dict[object, list[SliceEntry]] = {}
-        for entry in entries:
+    def __init__(self, slices: Iterable[TrackedSlice]) -> None:
+        by_target: dict[object, list[TrackedSlice]] = {}
+        for entry in slices:
             spec = entry.item.spec
-            place = _encode((spec.all_nodes, spec.node_selector))
-            key = entry.name if spec.per_device_node_selection else place
-            groups.setdefault(key, []).append(entry)
-        self._groups: Final = tuple(groups.values())
-        #: Whether devices say themselves where they are, so that nodes differ within a group.
-        self.by_device: Final = any(
-            group[0].item.spec.per_device_node_selection for group in self._groups
+            target = _encode((spec.all_nodes, spec.node_selector))
+            key = entry.name if spec.per_device_node_selection else target
+            by_target.setdefault(key, []).append(entry)
+        self._by_target: Final = tuple(by_target.values())
+        #: Whether devices target nodes one by one, so that nodes see different ones of a slice.
+        self.per_device: Final = any(
+            first.item.spec.per_device_node_selection for first, *_ in self._by_target
         )
-        #: The pool by the positions of the groups that concern a node.
-        self.pools: Final[dict[tuple[int, ...], NodePool | None]] = {}
+        #: The pool by the positions of the targets that include a node.
+        self.pools: Final[dict[tuple[int, ...], Pool | None]] = {}
 
-    def concerning(self, name: str, labels: Mapping[str, str]) -> tuple[int, ...]:
-        """Return the positions of the groups that concern a node.
+    def targeting(self, name: str, labels: Mapping[str, str]) -> tuple[int, ...]:
+        """Return the positions of the targets that include a node.
 
         Raises:
-            PoolError: A node selector is invalid.
+            GatherPoolsError: A node selector is invalid.
         """
-        groups = enumerate(self._groups)
-        return tuple(at for at, group in groups if _concerns(group[0], name, labels))
+        targets = enumerate(self._by_target)
+        return tuple(at for at, same in targets if _targets_node(same[0], name, labels))
 
-    def entries(self, chosen: Iterable[int]) -> list[SliceEntry]:
-        """Return the slices of groups."""
-        return [entry for at in chosen for entry in self._groups[at]]
+    def slices(self, positions: Iterable[int]) -> list[TrackedSlice]:
+        """Return the slices with one of the targets."""
+        return [entry for at in positions for entry in self._by_target[at]]
 
 
-def _concerns(entry: SliceEntry, name: str, labels: Mapping[str, str]) -> bool:
+def _targets_node(entry: TrackedSlice, name: str, labels: Mapping[str, str]) -> bool:
     spec = entry.item.spec
     try:
         if spec.all_nodes or spec.node_selector is not None:
-            return _is_reachable((None, spec.all_nodes, spec.node_selector), name, labels)
+            return _node_matches((None, spec.all_nodes, spec.node_selector), name, labels)
         return bool(spec.per_device_node_selection) and any(
-            _is_reachable((device.node_name, device.all_nodes, device.node_selector), name, labels)
+            _node_matches((device.node_name, device.all_nodes, device.node_selector), name, labels)
             for device in spec.devices
         )
-    except PoolError as error:
+    except GatherPoolsError as error:
         text = f"failed to perform node selection for slice {entry.name}: {error}"
-        raise PoolError(f"gather pool information: {text}") from error
+        raise GatherPoolsError(f"gather pool information: {text}") from error
 
 
-def _pool(
+def _gather_pool(
     pool: PoolId,
-    relevant: list[SliceEntry],
-    everywhere: Iterable[SliceEntry],
+    targeting: list[TrackedSlice],
+    all_slices: Iterable[TrackedSlice],
     reference: Reference,
-    unreachable: frozenset[DeviceId],
-) -> NodePool | None:
-    """Return a pool as a node sees it; `None` if what the node sees is out of date."""
+    not_targeting_node: frozenset[DeviceId],
+) -> Pool | None:
+    """Return a pool as a node sees it; `None` if the slices that target the node are outdated."""
     if reference.ignores_slices_with_compatibility_groups:
-        relevant = [entry for entry in relevant if not entry.grouped]
-    newest = max((entry.item.spec.pool.generation for entry in relevant), default=None)
+        targeting = [entry for entry in targeting if not entry.uses_compatibility_groups]
+    newest = max((entry.item.spec.pool.generation for entry in targeting), default=None)
     if newest is None:
         return None
-    relevant = sorted(
-        (entry for entry in relevant if entry.item.spec.pool.generation == newest), key=_name
+    targeting = sorted(
+        (entry for entry in targeting if entry.item.spec.pool.generation == newest), key=_name
     )
-    # Upstream meets those with the name of the node first; a driver may tell another number there.
-    told = min(relevant, key=lambda entry: (not entry.node, _name(entry)))
-    count = told.item.spec.pool.resource_slice_count
-    every = relevant
-    if len(relevant) != count:
-        if any(entry.item.spec.pool.generation > newest for entry in everywhere):
+    # Upstream reads the slices with the name of the node first; their count may be another one.
+    first = min(targeting, key=lambda entry: (not entry.node, _name(entry)))
+    count = first.item.spec.pool.resource_slice_count
+    complete = targeting
+    if len(targeting) != count:
+        if any(entry.item.spec.pool.generation > newest for entry in all_slices):
             return None
         if reference.ignores_slices_with_compatibility_groups:
-            everywhere = [entry for entry in everywhere if not entry.grouped]
-        every = sorted(
-            (entry for entry in everywhere if entry.item.spec.pool.generation == newest), key=_name
+            all_slices = [entry for entry in all_slices if not entry.uses_compatibility_groups]
+        complete = sorted(
+            (entry for entry in all_slices if entry.item.spec.pool.generation == newest), key=_name
         )
-        if len(every) != count:
-            return NodePool(pool, incomplete=True)
+        if len(complete) != count:
+            return Pool(pool, is_incomplete=True)
         if not reference.counters_concern_every_node:
-            known = {entry.name for entry in relevant}
-            relevant = [
-                entry for entry in every if entry.name in known or entry.item.spec.shared_counters
+            names = {entry.name for entry in targeting}
+            targeting = [
+                entry
+                for entry in complete
+                if entry.name in names or entry.item.spec.shared_counters
             ]
-    return _built(pool, relevant, every, unreachable)
+    return _build_pool(pool, targeting, complete, not_targeting_node)
 
 
-def _built(
+def _build_pool(
     pool: PoolId,
-    relevant: list[SliceEntry],
-    every: list[SliceEntry],
-    unreachable: frozenset[DeviceId],
-) -> NodePool:
+    targeting: list[TrackedSlice],
+    complete: list[TrackedSlice],
+    not_targeting_node: frozenset[DeviceId],
+) -> Pool:
     """Return a complete pool; invalid if its names are not unique or its counters are missing."""
     devices = [
         device
-        for entry in relevant
+        for entry in targeting
         if not entry.item.spec.shared_counters
         for device in entry.devices
     ]
-    sets = [shared for entry in relevant for shared in entry.item.spec.shared_counters]
+    sets = [shared for entry in targeting for shared in entry.item.spec.shared_counters]
     counters = {
         (shared.name, name): quantity.exact(counter.value)
         for shared in sets
         for name, counter in shared.counters.items()
     }
-    counted = [device for entry in every for device in entry.devices if device.counters]
-    known_sets = Counter(shared.name for shared in sets)
+    all_devices = [device for entry in complete for device in entry.devices]
+    consumers = tuple(device for device in all_devices if device.consumes_counters)
+    names = Counter(shared.name for shared in sets)
     invalid = (
         len({device.id for device in devices}) < len(devices)
-        or any(count > 1 for count in known_sets.values())
+        or any(count > 1 for count in names.values())
         or any(
-            consumption.counter_set not in known_sets
-            for entry in every
-            for device in entry.devices
+            consumption.counter_set not in names
+            for device in all_devices
             for consumption in device.device.consumes_counters
         )
-        or any(counter not in counters for device in counted for counter, _ in device.counters)
+        or any(name not in counters for device in consumers for name, _ in device.consumes_counters)
     )
     if invalid:
-        return NodePool(pool, invalid=True)
-    return NodePool(pool, tuple(devices), counters, tuple(counted), unreachable)
+        return Pool(pool, is_invalid=True)
+    return Pool(pool, tuple(devices), counters, consumers, not_targeting_node)
 
 
-def _name(entry: SliceEntry) -> bytes:
+def _name(entry: TrackedSlice) -> bytes:
     return entry.name.encode()

@@ -21,22 +21,22 @@ from scheduler.model.api.devices import (
     ResourceClaim,
 )
 
-__all__ = ["ClaimTable"]
+__all__ = ["ClaimTracker"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 #: More than are deleted while one write is under way.
 _MOST_GONE: Final = 10_000
 
-#: Takes the allocation of a claim that counted before, and the one that counts now.
-Counted = Callable[[Allocation | None, Allocation | None], None]
+#: Takes the former allocation of a claim, and the present one; an allocation in flight counts.
+AllocationChanged = Callable[[Allocation | None, Allocation | None], None]
 
 
-class ClaimTable:
+class ClaimTracker:
     """All resource claims by key."""
 
-    def __init__(self, counted: Counted) -> None:
-        self._counted: Final = counted
+    def __init__(self, allocation_changed: AllocationChanged) -> None:
+        self._allocation_changed: Final = allocation_changed
         self._claims: dict[str, ResourceClaim] = {}
         self._keys: dict[str, str] = {}
         #: By uid.
@@ -48,9 +48,9 @@ class ClaimTable:
         #: Uids of claims whose known state is an answer that the watch has not reported yet.
         self._unreported: set[str] = set()
         self._counting: dict[str, Allocation] = {}
-        #: What claims ask for, encoded; by key, with the claim that it belongs to.
-        self._forms: dict[str, tuple[ResourceClaim, bytes]] = {}
-        #: Keys of the claims that were made for the extended resources of pods, by uid of the pod.
+        #: The encoded `spec.devices` of claims; by key, with the state of the claim.
+        self._specs: dict[str, tuple[ResourceClaim, bytes]] = {}
+        #: Keys of the claims for the extended resources of pods, by uid of the pod.
         self._of_extended: dict[str, dict[str, None]] = {}
         #: The uids of claims that are gone: an answer that comes late does not bring one back.
         self._gone: dict[str, None] = {}
@@ -70,18 +70,18 @@ class ClaimTable:
         """Return the newest known state of a claim."""
         return self._claims.get(key)
 
-    def form(self, claim: ResourceClaim) -> bytes:
-        """Return what a claim asks for, encoded: equal for claims that differ in names only."""
-        known = self._forms.get(claim.key)
-        if known is None or known[0] is not claim:
-            form = _encode(claim.spec.devices)
+    def encoded_spec(self, claim: ResourceClaim) -> bytes:
+        """Return the encoded `spec.devices` of a claim: equal for claims of one template."""
+        cached = self._specs.get(claim.key)
+        if cached is None or cached[0] is not claim:
+            encoded = _encode(claim.spec.devices)
             if self._claims.get(claim.key) is not claim:
-                return form
-            known = self._forms[claim.key] = (claim, form)
-        return known[1]
+                return encoded
+            cached = self._specs[claim.key] = (claim, encoded)
+        return cached[1]
 
-    def made_for(self, uid: str) -> ResourceClaim | None:
-        """Return the claim that was made for the extended resources of a pod."""
+    def extended_resource_claim_of(self, uid: str) -> ResourceClaim | None:
+        """Return the claim for the extended resources of a pod, by the uid of the pod."""
         keys = self._of_extended.get(uid)
         return self._claims[min(keys)] if keys else None
 
@@ -131,7 +131,7 @@ class ClaimTable:
     def erase(self, key: str) -> ResourceClaim | None:
         """Remove a claim; return its last state."""
         before = self._claims.pop(key, None)
-        self._forms.pop(key, None)
+        self._specs.pop(key, None)
         if before is not None:
             self._keys.pop(before.uid, None)
             self._remember_gone(before.uid)
@@ -213,20 +213,20 @@ class ClaimTable:
         else:
             self._counting[uid] = now
         if before != now:
-            self._counted(before, now)
+            self._allocation_changed(before, now)
 
     def _index(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         """Index the pod that a claim was made for."""
-        if before is not None and (owner := _made_for(before)):
+        if before is not None and (owner := _extended_resource_owner(before)):
             keys = self._of_extended.get(owner, {})
             keys.pop(before.key, None)
             if not keys:
                 self._of_extended.pop(owner, None)
-        if now is not None and (owner := _made_for(now)):
+        if now is not None and (owner := _extended_resource_owner(now)):
             self._of_extended.setdefault(owner, {})[now.key] = None
 
     def check(self) -> None:
-        """Assert the invariants: what counts is what is known or in flight."""
+        """Assert the invariants: the allocations that count are known or in flight."""
         known = {claim.uid: claim.status.allocation for claim in self._claims.values()}
         for uid in {*known, *self._in_flight, *self._counting}:
             assert self._counting.get(uid) == (known.get(uid) or self._in_flight.get(uid))
@@ -234,7 +234,7 @@ class ClaimTable:
         assert self._unreported <= known.keys()
 
 
-def _made_for(claim: ResourceClaim) -> str:
+def _extended_resource_owner(claim: ResourceClaim) -> str:
     """Return the uid of the pod whose extended resources a claim is for; empty for none."""
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return ""

@@ -1,9 +1,9 @@
-"""Small integers for the state of devices: a claim gets the same result on nodes with equal ones.
+"""Signatures of nodes: nodes with devices in equal states have equal numbers.
 
-The result of a search depends on the pools of a node in their order, on what selectors and
-constraints read of each device, on taints and counters, and on what is taken. It does not depend on
-names, which occur in results and errors only. So a search runs once for each signature, and not
-once for each node.
+An allocation depends on the pools of a node in their order, on the attributes that selectors and
+constraints read of each device, on taints and counters, and on the allocated state. It does not
+depend on names, which occur in results and errors only. So the allocator runs once for each
+signature, and not once for each node.
 
 Axes: N rows.
 """
@@ -18,9 +18,9 @@ from scheduler.state.columns.arrays import Int, grown
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.row_cursor import RowCursor
-from scheduler.state.devices.pools import NodePool, PoolError
+from scheduler.state.devices.allocated_state import AllocatedState
+from scheduler.state.devices.pools import GatherPoolsError, Pool
 from scheduler.state.devices.slices import PoolId
-from scheduler.state.devices.usage import Usage
 
 __all__ = ["UNDETERMINED", "Signatures"]
 
@@ -37,9 +37,11 @@ _ROWS_AT_ONCE: Final = 64
 class Signatures:
     """The signature of each row, kept up to date from the logs of changes."""
 
-    def __init__(self, columns: NodeColumns, usage: Usage, changes: ChangeLog) -> None:
+    def __init__(
+        self, columns: NodeColumns, allocated_state: AllocatedState, changes: ChangeLog
+    ) -> None:
         self._columns: Final = columns
-        self._usage: Final = usage
+        self._allocated_state: Final = allocated_state
         #: (N,) by row; rows without a node have any signature.
         self._rows: Int = np.zeros(0, dtype=np.int64)
         self._seen = (RowCursor(changes), RowCursor(columns.node_changes))
@@ -47,41 +49,41 @@ class Signatures:
         #: Rows whose signature is out of date.
         self._pending: list[int] = []
         self._codes: dict[Hashable, int] = {}
-        self._parts: dict[Hashable, int] = {}
+        self._pool_codes: dict[Hashable, int] = {}
         #: Grows whenever signatures lose their meaning.
         self.generation = 0
-        self._stamps: dict[PoolId, int] = {}
-        self._moment = 0
+        self._revisions: dict[PoolId, int] = {}
+        self._revision = 0
 
     def __len__(self) -> int:
         return len(self._codes) + 1
 
-    def touch(self, pool: PoolId) -> None:
-        """Record that what is taken of a pool has changed."""
-        self._moment += 1
-        self._stamps[pool] = self._moment
+    def allocation_changed(self, pool: PoolId) -> None:
+        """Record that devices of a pool were allocated or deallocated."""
+        self._revision += 1
+        self._revisions[pool] = self._revision
 
     def forget(self, pool: PoolId) -> None:
         """Forget a pool that has no slices any more."""
-        self._stamps.pop(pool, None)
+        self._revisions.pop(pool, None)
 
-    def refreshed(self, version: int, pools: Callable[[Node], tuple[NodePool, ...]]) -> Int:
+    def refreshed(self, version: int, pools: Callable[[Node], tuple[Pool, ...]]) -> Int:
         """Return, (N,), the signature of each row; not to be written to.
 
         Args:
-            version: Another one than before if all rows have to be looked at.
-            pools: Returns the pools of a node, or raises `PoolError`.
+            version: Another one than before if all rows have changed.
+            pools: Returns the pools of a node, or raises `GatherPoolsError`.
         """
         while self.advance(version, pools):
             pass
         return self._rows[: self._columns.size]
 
-    def advance(self, version: int, pools: Callable[[Node], tuple[NodePool, ...]]) -> bool:
+    def advance(self, version: int, pools: Callable[[Node], tuple[Pool, ...]]) -> bool:
         """Look at some of the rows that have changed; return whether more are left.
 
         Args:
-            version: Another one than before if all rows have to be looked at.
-            pools: Returns the pools of a node, or raises `PoolError`.
+            version: Another one than before if all rows have changed.
+            pools: Returns the pools of a node, or raises `GatherPoolsError`.
         """
         self._collect(version)
         for row in self._pending[:_ROWS_AT_ONCE]:
@@ -94,10 +96,10 @@ class Signatures:
     def _collect(self, version: int) -> None:
         """Find out which rows have changed."""
         size = self._columns.size
-        if not self._pending and len(self._codes) + len(self._parts) > _MOST:
+        if not self._pending and len(self._codes) + len(self._pool_codes) > _MOST:
             self._codes.clear()
-            self._parts.clear()
-            self._moment += 1
+            self._pool_codes.clear()
+            self._revision += 1
             self.generation += 1
             self._version = -1
         news = [cursor.take_changed(size) for cursor in self._seen]
@@ -110,47 +112,41 @@ class Signatures:
         else:
             self._pending = list(range(size))
 
-    def _of_node(self, node: Node, pools: Callable[[Node], tuple[NodePool, ...]]) -> int:
+    def _of_node(self, node: Node, pools: Callable[[Node], tuple[Pool, ...]]) -> int:
         try:
             seen = pools(node)
-        except PoolError:
+        except GatherPoolsError:
             return UNDETERMINED
         key = tuple([self._of_pool(pool) for pool in seen])
         return self._codes.setdefault(key, len(self._codes) + 1)
 
-    def _of_pool(self, pool: NodePool) -> int:
-        stamp = (self.generation, self._stamps.get(pool.id, 0))
+    def _of_pool(self, pool: Pool) -> int:
+        revision = (self.generation, self._revisions.get(pool.id, 0))
         known, code = pool.signature
-        if known == stamp:
+        if known == revision:
             return code
-        code = self._parts.setdefault(self._state(pool, stamp), len(self._parts))
-        pool.signature = (stamp, code)
+        code = self._pool_codes.setdefault(self._pool_state(pool, revision), len(self._pool_codes))
+        pool.signature = (revision, code)
         return code
 
-    def _state(self, pool: NodePool, stamp: tuple[int, int]) -> Hashable:
-        """Return what decides about a pool: equal for pools that differ in names only."""
+    def _pool_state(self, pool: Pool, revision: tuple[int, int]) -> Hashable:
+        """Return the state of a pool without names: pools with equal states are allocated alike."""
         if len(pool.devices) > _LARGE:
-            return (pool, stamp)
-        usage, state = self._usage, []
-        for entry in pool.devices:
-            taken = usage.is_taken(entry.id)
-            used = usage.is_used(entry.id) if entry.shared else taken
-            consumed = usage.consumed(entry.id) if entry.shared else None
-            shares = tuple(sorted(consumed.items())) if consumed else None
-            state.append((entry.twin, taken, used, shares, entry.id in pool.unreachable))
+            return (pool, revision)
+        allocated_state, devices = self._allocated_state, []
+        for device in pool.devices:
+            allocated = used = allocated_state.is_allocated(device.id)
+            consumed: dict[str, int] | None = None
+            if device.allow_multiple_allocations:
+                used = allocated_state.is_allocated_or_shared(device.id)
+                consumed = allocated_state.consumed_capacity(device.id)
+            capacity = tuple(sorted(consumed.items())) if consumed else None
+            excluded = device.id in pool.not_targeting_node
+            devices.append((device.equivalence_key, allocated, used, capacity, excluded))
         return (
-            pool.incomplete,
-            pool.invalid,
-            tuple(state),
-            tuple(sorted(pool.counters.items())),
-            tuple(sorted(self.available(pool).items())),
+            pool.is_incomplete,
+            pool.is_invalid,
+            tuple(devices),
+            tuple(sorted(pool.counter_sets.items())),
+            tuple(sorted(pool.available_counters(allocated_state).items())),
         )
-
-    def available(self, pool: NodePool) -> dict[tuple[str, str], int]:
-        """Return what is left of the counters of a pool, in billionths; it may be negative."""
-        available = dict(pool.counters)
-        for entry in pool.counted:
-            if self._usage.is_used(entry.id):
-                for counter, amount in entry.counters:
-                    available[counter] -= amount
-        return available

@@ -15,75 +15,76 @@ from scheduler.model.api.devices import (
     ResourceSlice,
 )
 from scheduler.model.releases import Reference
+from scheduler.state.devices.allocated_state import DeviceId
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
-from scheduler.state.devices.usage import DeviceId
 
-__all__ = ["CapacityLimit", "DeviceEntry", "PoolId", "SliceEntry", "SliceTable"]
+__all__ = ["DeviceCapacity", "DeviceWithId", "PoolId", "ResourceSliceTracker", "TrackedSlice"]
 
 #: Driver and name.
 PoolId = tuple[str, str]
 
 
-class CapacityLimit(NamedTuple):
-    """One capacity of a device, in billionths."""
+class DeviceCapacity(NamedTuple):
+    """One capacity of a device."""
 
+    #: In billionths.
     value: int
     text: str
-    policy: RequestPolicy | None
+    request_policy: RequestPolicy | None
 
 
-class DeviceEntry:
-    """One device of a slice, prepared for the search."""
+class DeviceWithId:
+    """One device of a slice, prepared for the allocator."""
 
     __slots__ = (
+        "allow_multiple_allocations",
         "capacity",
-        "counters",
+        "consumes_counters",
         "device",
+        "equivalence_key",
         "id",
         "kind",
-        "shared",
         "slice",
         "taints",
-        "twin",
     )
 
-    def __init__(self, of: "SliceEntry", device: Device, kind: DeviceKind) -> None:
+    def __init__(self, of: "TrackedSlice", device: Device, kind: DeviceKind) -> None:
         spec = of.item.spec
         self.id: Final[DeviceId] = (spec.driver, spec.pool.name, device.name)
         self.device: Final = device
         self.slice: Final = of
         self.kind: Final = kind
         #: Whether several claims may have shares of it.
-        self.shared: Final = bool(device.allow_multiple_allocations)
-        self.capacity: Final[Mapping[str, CapacityLimit]] = {
-            name: CapacityLimit(
+        self.allow_multiple_allocations: Final = bool(device.allow_multiple_allocations)
+        self.capacity: Final[Mapping[str, DeviceCapacity]] = {
+            name: DeviceCapacity(
                 quantity.exact(capacity.value), str(capacity.value), capacity.request_policy
             )
             for name, capacity in device.capacity.items()
         }
-        #: What it consumes: counter set, counter, amount in billionths.
-        self.counters: Final[tuple[tuple[tuple[str, str], int], ...]] = tuple(
+        #: Counter set and counter, and the amount in billionths.
+        self.consumes_counters: Final[tuple[tuple[tuple[str, str], int], ...]] = tuple(
             ((consumption.counter_set, name), quantity.exact(counter.value))
             for consumption in device.consumes_counters
             for name, counter in consumption.counters.items()
         )
         #: Its own taints that matter, and those of rules.
         self.taints: tuple[DeviceTaint, ...] = ()
-        #: Equal for devices that a search cannot distinguish while they are equally used.
-        self.twin: Hashable = None
+        #: Equal for devices that the allocator cannot distinguish while they are equally allocated.
+        self.equivalence_key: Hashable = None
 
 
-class SliceEntry:
+class TrackedSlice:
     """One slice with its devices."""
 
-    __slots__ = ("devices", "grouped", "item", "pool")
+    __slots__ = ("devices", "item", "pool", "uses_compatibility_groups")
 
     def __init__(self, item: ResourceSlice) -> None:
         self.item: Final = item
         self.pool: Final[PoolId] = (item.spec.driver, item.spec.pool.name)
-        self.devices: tuple[DeviceEntry, ...] = ()
+        self.devices: tuple[DeviceWithId, ...] = ()
         #: Whether some device has compatibility groups.
-        self.grouped: Final = any(
+        self.uses_compatibility_groups: Final = any(
             consumption.compatibility_groups
             for device in item.spec.devices
             for consumption in device.consumes_counters
@@ -96,24 +97,24 @@ class SliceEntry:
 
     @property
     def node(self) -> str:
-        """The node whose devices these are; empty where the slice says it in another way."""
+        """The name of the node that the slice targets; empty if it targets nodes otherwise."""
         return self.item.spec.node_name or ""
 
 
-class SliceTable:
+class ResourceSliceTracker:
     """All slices."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference: Final = reference
-        self._slices: dict[str, SliceEntry] = {}
+        self._slices: dict[str, TrackedSlice] = {}
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         self._kinds: Final = DeviceKinds(reference)
         #: By pool, then by name of the slice.
-        self.pools: Final[dict[PoolId, dict[str, SliceEntry]]] = {}
+        self.pools: Final[dict[PoolId, dict[str, TrackedSlice]]] = {}
         #: By node, then by name: slices with a node name.
-        self.by_node: Final[dict[str, dict[str, SliceEntry]]] = {}
+        self.by_node: Final[dict[str, dict[str, TrackedSlice]]] = {}
         #: By pool, then by name: slices without a node name.
-        self.elsewhere: Final[dict[PoolId, dict[str, SliceEntry]]] = {}
+        self.shared: Final[dict[PoolId, dict[str, TrackedSlice]]] = {}
 
     def __iter__(self) -> Iterator[ResourceSlice]:
         return (entry.item for entry in self._slices.values())
@@ -132,10 +133,10 @@ class SliceTable:
         Raises:
             QuantityError: An amount is not a quantity; nothing is changed then.
         """
-        entry = SliceEntry(item)
+        entry = TrackedSlice(item)
         driver = item.spec.driver
         entry.devices = tuple(
-            DeviceEntry(entry, device, self._kinds.of(driver, device))
+            DeviceWithId(entry, device, self._kinds.of(driver, device))
             for device in item.spec.devices
         )
         for device in entry.devices:
@@ -143,7 +144,7 @@ class SliceTable:
         before = self.erase(entry.name)
         self._slices[entry.name] = entry
         self.pools.setdefault(entry.pool, {})[entry.name] = entry
-        index, key = self._place(entry)
+        index, key = self._index_of(entry)
         index.setdefault(key, {})[entry.name] = entry
         return before
 
@@ -153,7 +154,7 @@ class SliceTable:
         if entry is None:
             return None
         _drop(self.pools, entry.pool, name)
-        index, key = self._place(entry)
+        index, key = self._index_of(entry)
         _drop(index, key, name)
         return entry.item
 
@@ -161,17 +162,17 @@ class SliceTable:
         """Store the state of a rule; return the previous one, and pools whose taints changed."""
         before = self._taint_rules.get(rule.metadata.name)
         self._taint_rules[rule.metadata.name] = rule
-        return before, self._taint_again(before, rule)
+        return before, self._apply_rule(before, rule)
 
     def erase_rule(self, name: str) -> tuple[DeviceTaintRule | None, set[PoolId]]:
         """Remove a rule; return its last state, and the pools whose taints changed."""
         before = self._taint_rules.pop(name, None)
-        return before, self._taint_again(before, None)
+        return before, self._apply_rule(before, None)
 
-    def _place(self, entry: SliceEntry) -> tuple[dict[Any, dict[str, SliceEntry]], Any]:
-        return (self.by_node, entry.node) if entry.node else (self.elsewhere, entry.pool)
+    def _index_of(self, entry: TrackedSlice) -> tuple[dict[Any, dict[str, TrackedSlice]], Any]:
+        return (self.by_node, entry.node) if entry.node else (self.shared, entry.pool)
 
-    def _taint(self, entry: DeviceEntry) -> None:
+    def _taint(self, entry: DeviceWithId) -> None:
         taints = list(entry.device.taints)
         if self._reference.applies_device_taint_rules:
             taints += [
@@ -180,13 +181,13 @@ class SliceTable:
         entry.taints = tuple(
             taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")
         )
-        entry.twin = (
+        entry.equivalence_key = (
             entry.kind,
             tuple((taint.key, taint.value, taint.effect) for taint in entry.taints),
-            entry.counters,
+            entry.consumes_counters,
         )
 
-    def _selects(self, rule: DeviceTaintRule | None, entry: DeviceEntry) -> bool:
+    def _selects(self, rule: DeviceTaintRule | None, entry: DeviceWithId) -> bool:
         if rule is None:
             return False
         wanted = rule.spec.device_selector
@@ -195,7 +196,7 @@ class SliceTable:
         named = (wanted.driver, wanted.pool, wanted.device)
         return all(name is None or name == own for name, own in zip(named, entry.id, strict=True))
 
-    def _taint_again(
+    def _apply_rule(
         self, before: DeviceTaintRule | None, now: DeviceTaintRule | None
     ) -> set[PoolId]:
         changed: set[PoolId] = set()
@@ -211,7 +212,7 @@ class SliceTable:
         return changed
 
 
-def _drop(index: dict[Any, dict[str, SliceEntry]], key: object, name: str) -> None:
+def _drop(index: dict[Any, dict[str, TrackedSlice]], key: object, name: str) -> None:
     del index[key][name]
     if not index[key]:
         del index[key]

@@ -8,8 +8,8 @@ from scheduler.model.api.devices import Capacity, CapacityRange, ConfigOfClass, 
 from scheduler.model.api.objects import NodeSelector
 from scheduler.model.decisions import Failed, Placed, Unschedulable
 from scheduler.model.releases import V1_36, V1_37
-from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ToAllocate
-from scheduler.plugins.dynamic_resources.allocation_results import allocations
+from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
+from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
 from tests.support.builders import node, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -136,7 +136,7 @@ def test_constraints_hold_between_the_devices_of_a_claim(devices, constraint, wa
     assert isinstance(decision, Unschedulable if want is None else Placed)
 
 
-def test_all_values_of_a_request_must_differ_not_only_neighbours():
+def test_distinct_attribute_compares_all_devices_of_a_request():
     slots = [device(str(number), numa=numa) for number, numa in enumerate(["a", "b", "a"])]
     asked = claim("c", wants(count=3), constraints=[different(NUMA)])
 
@@ -181,14 +181,14 @@ def test_an_error_on_one_node_ends_the_attempt_even_if_another_node_fits(slices,
     assert devices == []
 
 
-def test_a_broken_device_behind_the_one_that_is_taken_is_never_looked_at():
+def test_a_selector_is_not_evaluated_for_devices_after_the_allocated_one():
     slices = gpus("n1", device("good", model="a"), "broken")
     asked = claim("c", wants("r", "gpu", f'device.attributes["{DRIVER}"].model == "a"'))
 
     assert decided(slices, asked=asked) == (Placed("n1"), ["r=n1/good"])
 
 
-def test_a_pool_that_is_invalid_is_named_where_nothing_else_is_left():
+def test_an_invalid_pool_is_the_reason_if_no_other_pool_has_devices():
     decision, _ = decided(gpus("n1", "a", "a"), asked=claim("c", wants()))
 
     assert isinstance(decision, Unschedulable)
@@ -203,7 +203,7 @@ def test_admin_access_shares_a_device_that_is_in_use_but_not_within_one_claim():
     assert isinstance(decided(gpus("n1", "a"), used, asked=twice)[0], Unschedulable)
 
 
-def test_what_is_taken_is_free_again_when_its_claim_loses_it():
+def test_a_device_is_free_when_its_claim_is_deallocated():
     cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), claim("c", wants()))
     cluster.add(allocated("used", "n1/a", on="n1", by=("other",)))
 
@@ -220,7 +220,7 @@ def test_what_is_taken_is_free_again_when_its_claim_loses_it():
     ("asked", "want"),
     [("1Gi", "2Gi"), ("5Gi", "6Gi"), (None, "2Gi"), ("21Gi", None), ("20Gi", "20Gi")],
 )
-def test_a_share_of_a_device_consumes_what_its_policy_says(asked, want):
+def test_a_share_of_a_device_consumes_capacity_by_its_request_policy(asked, want):
     limits = RequestPolicy("2Gi", [], CapacityRange("2Gi", "20Gi", "2Gi"))
     shared = device(
         "d", capacity={"memory": Capacity("40Gi", limits)}, allow_multiple_allocations=True
@@ -236,7 +236,7 @@ def test_a_share_of_a_device_consumes_what_its_policy_says(asked, want):
     assert all(each.share_id for each in results)
 
 
-def test_shares_are_given_out_as_long_as_the_capacity_lasts():
+def test_shares_are_allocated_while_capacity_is_left():
     shared = device("d", capacity={"bw": "10G"}, allow_multiple_allocations=True)
     cluster = Cluster(node("n1"), device_class(), gpus("n1", shared))
     decisions = []
@@ -256,7 +256,7 @@ def test_claims_of_one_pod_never_share_a_device():
     assert devices_of(cluster.claim("y")) == ["r=n1/b"]
 
 
-def test_devices_that_several_nodes_reach_tie_the_claim_to_those_nodes():
+def test_the_allocation_of_a_device_of_several_nodes_selects_these_nodes():
     where = node("n1").label("rack", "a"), node("n2").label("rack", "b")
 
     rack = NodeSelector([term(requirement("rack", "In", "b"))])
@@ -287,7 +287,7 @@ def tangled():
 
 
 @pytest.mark.parametrize("fits_elsewhere", [False, True])
-def test_a_search_that_takes_too_long_ends_the_attempt_only_if_no_other_node_fits(fits_elsewhere):
+def test_an_allocation_timeout_ends_the_attempt_only_if_no_other_node_fits(fits_elsewhere):
     cluster = tangled()
     if fits_elsewhere:
         cluster.add(unlike(5, "n2"))
@@ -299,7 +299,7 @@ def test_a_search_that_takes_too_long_ends_the_attempt_only_if_no_other_node_fit
         assert decision.message.endswith("node n1: timed out trying to allocate devices")
 
 
-def test_a_node_that_took_too_long_is_looked_at_again_when_its_devices_change():
+def test_a_node_with_an_allocation_timeout_is_evaluated_again_when_its_devices_change():
     cluster = tangled()
 
     before = cluster.schedule(claiming("p", "c"))
@@ -318,7 +318,7 @@ def unlike(count, node="n1"):
 @pytest.mark.parametrize("count", [8, 12, 16, 24, 32])
 @pytest.mark.parametrize("parts", [1, 2, 3, 4])
 @pytest.mark.parametrize("unique", [None, "uuid"])
-def test_a_node_that_lacks_one_device_does_not_keep_a_pod_from_the_next(count, parts, unique):
+def test_a_node_that_lacks_one_device_causes_no_allocation_timeout(count, parts, unique):
     constraints = [] if unique is None else [different(f"{DRIVER}/{unique}")]
     numbers = [count // parts] * (parts - 1)
     numbers.append(count - sum(numbers))
@@ -340,7 +340,7 @@ def test_a_node_that_lacks_one_device_does_not_keep_a_pod_from_the_next(count, p
         ({}, [wants("r0", count=2), wants("r1", mode="All")], "cannot add device"),
     ],
 )
-def test_a_device_with_an_odd_value_among_unique_ones_is_like_no_other(odd, requests, expected):
+def test_a_device_with_an_odd_value_is_equivalent_to_no_other(odd, requests, expected):
     unique = [device(f"d{each}", uuid=str(each)) for each in range(11)]
     slice_of_n1 = gpus("n1", *unique[:7], device("odd", **odd), *unique[7:])
     asked = claim("c", *requests, constraints=[different(f"{DRIVER}/uuid")])
@@ -349,7 +349,7 @@ def test_a_device_with_an_odd_value_among_unique_ones_is_like_no_other(odd, requ
     assert expected in str(cluster.schedule(claiming("p", "c")))
 
 
-def test_many_equal_devices_that_are_not_enough_are_found_out_soon():
+def test_a_request_for_more_equal_devices_than_there_are_fails_without_a_timeout():
     equal = [f"d{number}" for number in range(31)]
 
     decision, _ = decided(gpus("n1", *equal), asked=claim("c", wants(count=32)))
@@ -358,7 +358,7 @@ def test_many_equal_devices_that_are_not_enough_are_found_out_soon():
     assert CANNOT in decision.message
 
 
-def test_a_pod_with_more_devices_than_the_search_can_go_through_fails():
+def test_a_pod_that_requests_more_devices_than_the_allocator_handles_fails():
     names = [f"c{number}" for number in range(12)]
     cluster = Cluster(node("n1"), device_class(), gpus("n1", *(f"d{n}" for n in range(400))))
     cluster.add(*(claim(name, wants(count=32)) for name in names))
@@ -370,7 +370,7 @@ def test_a_pod_with_more_devices_than_the_search_can_go_through_fails():
 
 
 @pytest.mark.parametrize(("rules", "named"), [(V1_36, ["r", "s"]), (V1_37, [])], ids=["36", "37"])
-def test_configurations_come_once_from_the_class_and_once_from_the_claim(rules, named):
+def test_each_configuration_of_class_and_claim_is_added_once(rules, named):
     of_class = [ConfigOfClass(OpaqueConfig("d", {"from": "class"}))]
     made = device_class()
     made = replace(made, spec=replace(made.spec, config=of_class))
@@ -384,10 +384,10 @@ def test_configurations_come_once_from_the_class_and_once_from_the_claim(rules, 
     cluster = Cluster(node("n1"), made, gpus("n1", "a", "b"))
     devices = cluster.machine.cluster.devices
     (n1,) = cluster.nodes.values()
-    claims = [ToAllocate.made("default/c", "u", wanted)]
-    demands, found = AllocationCache(devices, 10).find(claims, n1)
+    claims = [ClaimToAllocate.in_memory("default/c", "u", wanted)]
+    compiled, result = AllocationCache(devices, 10).allocate(claims, n1)
 
-    (allocation,) = allocations(demands, found, ["u"], "n1", rules)
+    (allocation,) = allocation_results(compiled, result, ["u"], "n1", rules)
 
     assert [(each.source, each.requests) for each in allocation.devices.config] == [
         ("FromClass", named), ("FromClaim", named), ("FromClaim", ["s"]),

@@ -40,7 +40,9 @@ def test_devices_of_an_allocation_in_flight_are_taken():
     cluster.hold()
 
     assert isinstance(second, Unschedulable)
-    assert cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a")) is False
+    assert (
+        cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a")) is False
+    )
     assert [type(each) for each in cluster.asked(Bind)] == []
 
 
@@ -82,7 +84,7 @@ def test_a_pod_is_not_bound_while_its_claim_is_being_released(kind):
     assert cluster.claim("c").reserved_by("uid:default/p")
 
 
-def test_a_reservation_that_is_found_is_written_again():
+def test_a_claim_that_is_already_reserved_for_the_pod_is_reserved_again():
     # An earlier leader may have asked for its release.
     cluster = cluster_of(allocated("c", "n1/a", on="n1", by=("p",)))
 
@@ -92,7 +94,7 @@ def test_a_reservation_that_is_found_is_written_again():
     assert len(cluster.claim("c").status.reserved_for) == 1
 
 
-def test_a_pod_that_is_given_up_while_its_claim_is_being_released_leaves_its_devices():
+def test_a_pod_deleted_while_its_claim_is_released_keeps_no_devices():
     cluster = cluster_of(claim("c", wants()), claim("d", wants(count=2)))
     cluster.hold(Bind, ReleaseClaims, DeallocateClaim)
     cluster.schedule(claiming("p", "c"))
@@ -121,7 +123,7 @@ def two_for_one_device() -> Cluster:
     return cluster
 
 
-def test_an_allocation_that_comes_to_nothing_wakes_the_pods_that_lack_its_devices():
+def test_a_failed_allocation_requeues_the_pods_that_lack_its_devices():
     cluster = two_for_one_device()
 
     cluster.fail(kind=FailureKind.REFUSED)
@@ -181,7 +183,7 @@ ANOTHER = replace(BARE, metadata=replace(BARE.metadata, uid="another", resource_
         pytest.param([DevicesObserved(ANOTHER)], True, id="another claim of this name"),
     ],
 )
-def test_devices_that_may_have_been_written_are_free_when_a_state_shows_that(seen, is_free):
+def test_an_allocation_in_doubt_ends_with_the_first_state_that_settles_it(seen, is_free):
     cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), claim("d", wants()))
     cluster.observe(DevicesObserved(BARE))
     cluster.hold(BindClaims, ReleaseClaims)
@@ -201,7 +203,7 @@ def test_devices_that_may_have_been_written_are_free_when_a_state_shows_that(see
     assert (decisions == [Placed("n1")]) is is_free
 
 
-def test_an_echo_of_an_answer_shows_nothing():
+def test_a_watch_event_that_repeats_a_response_settles_no_allocation_in_flight():
     table = cluster_of().machine.cluster.devices.claims
     table.write(BARE)
     table.answer(GUARDED, created=False)
@@ -220,7 +222,7 @@ def test_an_echo_of_an_answer_shows_nothing():
 
 
 @pytest.mark.parametrize("kind", [FailureKind.UNAVAILABLE, FailureKind.REFUSED])
-def test_the_api_server_is_asked_until_it_says_what_became_of_an_allocation(kind):
+def test_a_claim_is_released_again_until_the_state_of_its_allocation_is_known(kind):
     cluster = two_for_one_device()
     cluster.hold(ReleaseClaims)
     cluster.fail(kind=FailureKind.UNAVAILABLE)
@@ -252,7 +254,7 @@ def test_a_copy_releases_later_what_the_machine_releases_later():
     assert effect in copy.flushed_effects()
 
 
-def test_a_claim_for_extended_resources_that_is_written_wakes_nobody():
+def test_a_claim_written_for_extended_resources_requeues_no_pod():
     cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a"))
     cluster.schedule(pod("big").requests({GPU: "2"}))
 

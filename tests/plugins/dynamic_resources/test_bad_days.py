@@ -51,14 +51,14 @@ def of_model(model: str) -> str:
     return f'device.attributes["{DRIVER}"].model == "{model}"'
 
 
-def test_one_of_100000_devices_is_found(crowded):
+def test_one_of_100000_devices_is_allocated(crowded):
     crowded.add(claim("c", wants("r", "gpu", of_model("a"))))
 
     assert crowded.schedule(claiming("p", "c")) == Placed("n1")
     assert devices_of(crowded.claim("c")) == ["r=large/d0"]
 
 
-def test_none_of_100000_devices_is_right(crowded):
+def test_none_of_100000_devices_matches(crowded):
     crowded.add(claim("none", wants("r", "gpu", of_model("b"))))
 
     decision = crowded.schedule(claiming("q", "none"))

@@ -97,7 +97,7 @@ def test_the_claim_is_in_flight_for_a_pod_of_another_profile(said):
 
 
 @SAID
-def test_nodes_that_fit_no_more_are_not_chosen(said):
+def test_nodes_that_no_longer_fit_are_not_selected(said):
     cluster = cluster_of()
     cluster.add(pod("p").cpu("3"))
     assert isinstance(cluster.step().decision, Waiting)
@@ -109,7 +109,7 @@ def test_nodes_that_fit_no_more_are_not_chosen(said):
 
 
 @SAID
-def test_one_device_is_never_given_to_two_claims(said):
+def test_one_device_is_never_allocated_to_two_claims(said):
     """Reserving c twice would free the device that is in flight for it."""
     cluster = Cluster(
         *(node(name).cpu("4").has({LICENSE: "4"}).label("name", name) for name in NAMES),

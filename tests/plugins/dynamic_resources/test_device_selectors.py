@@ -8,10 +8,10 @@ from scheduler.cel import Device as CelDevice
 from scheduler.cel import compile_selector
 from scheduler.model.api.devices import AttributeValue, Device
 from scheduler.model.releases import V1_36, V1_37, Reference
-from scheduler.plugins.dynamic_resources import device_selectors
-from scheduler.plugins.dynamic_resources.device_selectors import (
-    EvaluationsExhaustedError,
-    Expressions,
+from scheduler.plugins.dynamic_resources.structured import selectors
+from scheduler.plugins.dynamic_resources.structured.selectors import (
+    CelCache,
+    EvaluationLimitError,
 )
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support.devices import DRIVER
@@ -20,7 +20,7 @@ from tests.support.devices import DRIVER
 def result(attribute: AttributeValue, expression: str, reference: Reference) -> bool | str:
     device = Device("d", {"a": attribute}, {})
     kind = DeviceKinds(reference).of(DRIVER, device)
-    return Expressions(reference).get(expression).result(kind)
+    return CelCache(reference).get(expression).device_matches(kind)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def different(count: int) -> list[DeviceKind]:
         pytest.param(f'{OWN}.exists(name, name == "model")', 50, id="anything"),
     ],
 )
-def test_devices_share_results_as_far_as_they_are_read(expression: str, results: int):
-    expressions = Expressions(V1_37)
-    one, kinds = expressions.get(expression), different(50)
+def test_devices_with_equal_values_share_results(expression: str, results: int):
+    cel_cache = CelCache(V1_37)
+    one, kinds = cel_cache.get(expression), different(50)
 
-    assert one.result(kinds[0]) is True
-    kept = expressions.kept
-    assert all(one.result(kind) is True for kind in kinds)
-    assert expressions.kept == kept * results
+    assert one.device_matches(kinds[0]) is True
+    kept = cel_cache.kept
+    assert all(one.device_matches(kind) is True for kind in kinds)
+    assert cel_cache.kept == kept * results
 
 
 #: What costs little upstream, and would take from a second to hours here if it were not cancelled.
@@ -112,10 +112,10 @@ HOSTILE = (
 @pytest.mark.parametrize("expression", HOSTILE)
 @pytest.mark.parametrize("reference", [V1_36, V1_37])
 def test_an_evaluation_is_bounded_in_time(expression: str, reference: Reference):
-    expressions, kind = Expressions(reference), DeviceKinds(reference).of(DRIVER, Device())
+    cel_cache, kind = CelCache(reference), DeviceKinds(reference).of(DRIVER, Device())
     begun = time.process_time()
 
-    assert expressions.get(expression).result(kind) == CANCELLED
+    assert cel_cache.get(expression).device_matches(kind) == CANCELLED
     # It takes less than 0.2 s; this is many times as much, because busy machines are slower.
     assert time.process_time() - begun < 3.0
 
@@ -125,46 +125,46 @@ def test_the_compiler_itself_has_the_limit_of_kubernetes_alone():
     kind = DeviceKinds(V1_37).of(DRIVER, Device())
 
     assert compile_selector(expression, V1_37).evaluate(CelDevice(DRIVER, {}, {})) is True
-    assert Expressions(V1_37).get(expression).result(kind) == CANCELLED
+    assert CelCache(V1_37).get(expression).device_matches(kind) == CANCELLED
 
 
-def test_an_attempt_evaluates_so_much_and_the_next_one_goes_on():
-    expressions, kinds = Expressions(V1_37), different(30_000)
-    one = expressions.get(f'{OWN}.uuid != "b"')
+def test_the_evaluations_of_an_attempt_are_limited_and_the_next_attempt_continues():
+    cel_cache, kinds = CelCache(V1_37), different(30_000)
+    one = cel_cache.get(f'{OWN}.uuid != "b"')
 
     def is_done() -> bool:
-        expressions.begin()
+        cel_cache.begin_attempt()
         try:
-            return all(one.result(kind) is True for kind in kinds)
-        except EvaluationsExhaustedError:
+            return all(one.device_matches(kind) is True for kind in kinds)
+        except EvaluationLimitError:
             return False
 
     assert not is_done()
     assert any(is_done() for _ in range(10))
 
 
-def test_results_that_were_looked_up_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(device_selectors, "_MAX_RESULT_BYTES", 40_000)
-    expressions, kinds = Expressions(V1_37), different(100)
-    held = [expressions.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
+def test_the_least_recently_used_results_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(selectors, "_MAX_RESULT_BYTES", 40_000)
+    cel_cache, kinds = CelCache(V1_37), different(100)
+    held = [cel_cache.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
     for one in held:
-        expressions.begin()
-        assert all(one.result(kind) is True for kind in kinds)
-    expressions.begin()
+        cel_cache.begin_attempt()
+        assert all(one.device_matches(kind) is True for kind in kinds)
+    cel_cache.begin_attempt()
 
-    assert expressions.kept <= 40_000
+    assert cel_cache.kept <= 40_000
     assert held[-1].kept > 0
     assert held[0].kept == 0
 
 
-def test_few_expressions_are_kept_compiled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(device_selectors, "_MAX_COMPILED", 200)
-    expressions, kinds = Expressions(V1_37), different(2)
-    held = [expressions.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
+def test_only_recently_used_selectors_stay_compiled(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(selectors, "_MAX_COMPILED", 200)
+    cel_cache, kinds = CelCache(V1_37), different(2)
+    held = [cel_cache.get(f'{OWN}.uuid != "{number}"') for number in range(20)]
     for one in held:
-        expressions.begin()
-        assert one.result(kinds[0]) is True
-    expressions.begin()
+        cel_cache.begin_attempt()
+        assert one.device_matches(kinds[0]) is True
+    cel_cache.begin_attempt()
 
     assert sum(one.compiled for one in held) <= 200
-    assert all(one.result(kinds[1]) is True for one in held)
+    assert all(one.device_matches(kinds[1]) is True for one in held)

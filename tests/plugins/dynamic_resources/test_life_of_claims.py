@@ -85,7 +85,7 @@ def test_a_generated_claim_of_another_pod_does_not_count():
     )
 
 
-def test_an_entry_that_needs_no_claim_is_none():
+def test_a_claim_reference_without_a_generated_claim_is_ignored():
     assert cluster_of().schedule(generated("p", "")) == Placed("n1")
 
 
@@ -208,7 +208,7 @@ def test_a_claim_for_extended_resources_of_an_earlier_attempt_is_deleted_first()
     assert cluster.drain()[-1].decision == Placed("n1")
 
 
-def test_a_device_that_fails_gives_the_pod_up_and_the_claim_is_deallocated_then():
+def test_a_failed_device_ends_the_binding_and_its_claim_is_deallocated_next():
     cluster = conditional(Condition("Broken", "True", "Cable", 'no "link"'))
     given_up = cluster.asked(ReleaseClaims)
     cluster.wait(60)
@@ -228,7 +228,7 @@ def test_a_pod_that_others_bind_while_it_waits_keeps_its_reservation():
     assert cluster.claim("c").reserved_by("uid:default/p")
 
 
-def test_a_device_that_is_never_ready_gives_the_pod_up_after_the_time_for_it():
+def test_a_device_that_is_not_ready_in_time_ends_the_binding():
     cluster = conditional(Condition("Ready", "False"))
 
     cluster.wait(599)
@@ -239,7 +239,7 @@ def test_a_device_that_is_never_ready_gives_the_pod_up_after_the_time_for_it():
     assert len(cluster.asked(ReleaseClaims)) == 1
 
 
-def test_earlier_choices_score_more():
+def test_earlier_subrequests_score_more():
     requests = one_of(
         "r",
         choice("big", "gpu", f'device.attributes["{DRIVER}"].size == 2'),
@@ -319,12 +319,12 @@ def test_the_claim_of_an_attempt_that_failed_is_deleted():
 
 def test_a_taken_device_of_a_deleted_claim_is_free():
     cluster = cluster_of(allocated("c", "n1/a", on="n1"))
-    taken = cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a"))
+    taken = cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
 
     cluster.delete_claim("c")
 
     assert taken
-    assert not cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a"))
+    assert not cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
 
 
 def test_an_older_state_of_a_claim_changes_nothing():
@@ -343,7 +343,7 @@ def test_an_older_state_of_a_claim_changes_nothing():
     table.check()
 
 
-def test_a_node_whose_devices_provide_an_extended_resource_wakes_pods_that_lack_it():
+def test_a_new_node_with_devices_requeues_pods_that_lack_their_extended_resource():
     cluster = Cluster(node("n1").has({GPU: "1"}), device_class(resource=GPU))
     cluster.schedule(pod("other").requests({GPU: "1"}))
     lacking = cluster.schedule(pod("p").requests({GPU: "1"}))

@@ -64,7 +64,7 @@ def report(cluster: Cluster, *conditions: Condition) -> None:
     ],
     ids=["ready", "broken", "late"],
 )
-def test_how_a_wait_has_ended_is_told_once(waiting, condition, seconds, status):
+def test_the_end_of_a_wait_for_devices_is_reported_once(waiting, condition, seconds, status):
     report(waiting, condition)
     waiting.wait(seconds)
 
@@ -81,7 +81,7 @@ def test_a_wait_for_a_claim_that_vanishes_ends_with_an_error(waiting):
     assert [each.status for each in waiting.machine.take_device_waits()] == ["error"]
 
 
-def test_a_pod_without_devices_to_be_made_ready_does_not_wait():
+def test_a_pod_whose_devices_have_no_binding_conditions_does_not_wait():
     cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), claim("c", wants()))
     cluster.schedule(claiming("p", "c"))
 

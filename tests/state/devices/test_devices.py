@@ -20,7 +20,7 @@ from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.devices.claim_users import ClaimUsers
 from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
-from scheduler.state.devices.pools import PoolError
+from scheduler.state.devices.pools import GatherPoolsError
 from tests.support.builders import at, node, requirement, term
 from tests.support.devices import (
     DRIVER,
@@ -54,9 +54,9 @@ def seen(devices: Devices, on=N1) -> list[str]:
     """Return the pools of a node: name, and its devices or what is wrong with it."""
     return [
         f"{pool.id[1]}: incomplete"
-        if pool.incomplete
+        if pool.is_incomplete
         else f"{pool.id[1]}: invalid"
-        if pool.invalid
+        if pool.is_invalid
         else f"{pool.id[1]}: {' '.join(entry.device.name for entry in pool.devices)}"
         for pool in devices.pools(on)
     ]
@@ -141,11 +141,11 @@ def test_an_invalid_node_selector_is_an_error_of_the_node():
     invalid = NodeSelector([term(requirement("rack", "Sideways", "a"))])
     devices = devices_with(gpus("", "a", name="x", node_selector=invalid))
 
-    with pytest.raises(PoolError, match="failed to perform node selection for slice x"):
+    with pytest.raises(GatherPoolsError, match="failed to perform node selection for slice x"):
         devices.pools(N1)
 
 
-def test_a_slice_with_an_amount_that_is_none_changes_nothing():
+def test_a_slice_with_an_invalid_quantity_changes_nothing():
     devices = devices_with(gpus("n1", "a"))
 
     with pytest.raises(QuantityError):
@@ -180,7 +180,7 @@ def test_an_allocation_counts_once_in_flight_and_when_it_is_known():
     ):
         step()
         devices.check()
-        taken.append(devices.usage.is_taken((DRIVER, "n1", "a")))
+        taken.append(devices.allocated_state.is_allocated((DRIVER, "n1", "a")))
 
     assert taken == [False, True, True, True, False]
 
@@ -198,7 +198,7 @@ def test_the_answer_to_the_creation_of_a_claim_that_is_gone_does_not_bring_it_ba
 
     assert is_new
     assert not matters
-    assert devices.claims.made_for("uid-p") is None
+    assert devices.claims.extended_resource_claim_of("uid-p") is None
     devices.check()
 
 
@@ -213,14 +213,14 @@ def test_an_answer_about_a_claim_that_is_gone_does_not_bring_it_back():
     assert devices.claims.get("default/c") is None
 
 
-def test_a_claim_that_was_made_again_replaces_the_old_one():
+def test_a_recreated_claim_replaces_the_deleted_one():
     devices = devices_with(gpus("n1", "a"))
     devices.write(allocated("c", "n1/a", on="n1"))
     again = claim("c", wants())
 
     devices.write(replace(again, metadata=replace(again.metadata, uid="another")))
 
-    assert not devices.usage.is_taken((DRIVER, "n1", "a"))
+    assert not devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
     devices.check()
 
 
@@ -263,7 +263,7 @@ def test_of_classes_with_one_resource_the_newest_provides_it():
     assert [None if each is None else each.metadata.name for each in found] == ["y", "z", "a"]
 
 
-def test_pods_are_known_by_the_claims_that_they_name():
+def test_pods_are_indexed_by_their_claims():
     users = ClaimUsers()
     users.note(claiming("p", "c", "d").build())
     users.note(claiming("q", "c").build())
@@ -288,7 +288,7 @@ def many(count: int) -> Devices:
     return devices
 
 
-def test_what_a_decision_needs_is_prepared_in_parts():
+def test_signatures_are_prepared_in_parts():
     devices, unprepared = many(200), many(200)
 
     parts = 1
@@ -301,7 +301,7 @@ def test_what_a_decision_needs_is_prepared_in_parts():
     assert len(set(devices.signatures().tolist())) == 200
 
 
-def test_a_change_while_it_is_prepared_counts():
+def test_a_change_during_the_preparation_counts():
     devices = many(200)
     devices.prepare()
 
@@ -320,7 +320,7 @@ def test_without_slices_nothing_is_prepared():
     assert not Devices(columns).prepare()
 
 
-def test_more_signatures_than_are_kept_are_all_given_out(monkeypatch):
+def test_signatures_are_assigned_again_beyond_their_limit(monkeypatch):
     monkeypatch.setattr("scheduler.state.devices.signatures._MOST", 50)
     devices = many(200)
 
@@ -328,7 +328,7 @@ def test_more_signatures_than_are_kept_are_all_given_out(monkeypatch):
     assert len(set(devices.signatures().tolist())) == 200
 
 
-def test_the_slices_of_a_pool_for_all_nodes_are_looked_at_once_for_all_of_them():
+def test_a_pool_for_all_nodes_is_gathered_once():
     parts = [
         gpus("", f"d{each}", name=f"s{each}", pool="p", count=3, all_nodes=True)
         for each in range(3)

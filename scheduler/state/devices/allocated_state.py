@@ -1,16 +1,18 @@
-"""What allocations take: whole devices, and shares of devices that several claims may have.
+"""Which devices are allocated: whole devices, and shares of devices that several claims may have.
 
-Source: kube-scheduler v1.36.3 dynamicresources.allocatedDevices.
+Source: kube-scheduler v1.36.3 dynamicresources.allocatedDevices;
+dynamic-resource-allocation v0.36.3 structured.AllocatedState.
 """
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.model.api import quantity
 from scheduler.model.api.devices import Allocation, DeviceResult
 
-__all__ = ["DeviceId", "Usage"]
+__all__ = ["AllocatedState", "DeviceId"]
 
 #: Driver, pool and name.
 DeviceId = tuple[str, str, str]
@@ -18,36 +20,37 @@ DeviceId = tuple[str, str, str]
 _NOTHING: Final[dict[str, int]] = {}
 
 
-class Usage:
-    """Counts of what is taken, over all allocations."""
+@dataclass(slots=True)
+class AllocatedState:
+    """The allocated devices and capacities, counted over all allocations."""
 
-    def __init__(self) -> None:
-        #: How many claims have a device alone; more than one only after two schedulers collided.
-        self._taken: Counter[DeviceId] = Counter()
-        self._shares: Counter[DeviceId] = Counter()
-        #: The consumed capacity of shared devices by name, in billionths.
-        self._consumed: dict[DeviceId, Counter[str]] = {}
+    #: How many claims have a device alone; more than one only after two schedulers collided.
+    _devices: Counter[DeviceId] = field(default_factory=Counter)
+    #: How many shares of a device are allocated.
+    _shares: Counter[DeviceId] = field(default_factory=Counter)
+    #: The consumed capacity of shared devices by name, in billionths.
+    _consumed: dict[DeviceId, Counter[str]] = field(default_factory=dict)
 
-    def is_taken(self, device: DeviceId) -> bool:
+    def is_allocated(self, device: DeviceId) -> bool:
         """Return whether a claim has the device alone."""
-        return device in self._taken
+        return device in self._devices
 
     def is_shared(self, device: DeviceId) -> bool:
         """Return whether a claim has a share of the device."""
         return device in self._shares
 
-    def is_used(self, device: DeviceId) -> bool:
+    def is_allocated_or_shared(self, device: DeviceId) -> bool:
         """Return whether a claim has the device, alone or a share of it."""
-        return device in self._taken or device in self._shares
+        return device in self._devices or device in self._shares
 
-    def consumed(self, device: DeviceId) -> dict[str, int]:
+    def consumed_capacity(self, device: DeviceId) -> dict[str, int]:
         """Return the consumed capacity of a shared device by name, in billionths."""
         return self._consumed.get(device, _NOTHING)
 
     def change(
         self, before: Allocation | None, now: Allocation | None
     ) -> Iterator[tuple[str, str]]:
-        """Count another allocation; yield driver and name of the pools whose devices it changes."""
+        """Replace an allocation; yield driver and name of the pools whose devices are affected."""
         for allocation, sign in ((before, -1), (now, +1)):
             if allocation is not None:
                 for result in allocation.devices.results:
@@ -56,7 +59,7 @@ class Usage:
                         yield result.driver, result.pool
 
     def _add(self, result: DeviceResult, sign: int) -> None:
-        counts = self._taken if result.share_id is None else self._shares
+        counts = self._devices if result.share_id is None else self._shares
         counts[result.id] += sign
         if not counts[result.id]:
             del counts[result.id]
@@ -69,11 +72,3 @@ class Usage:
                 del consumed[name]
         if not consumed:
             del self._consumed[result.id]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Usage):
-            return NotImplemented
-        mine = (self._taken, self._shares, self._consumed)
-        return mine == (other._taken, other._shares, other._consumed)
-
-    __hash__ = None  # type: ignore[assignment]

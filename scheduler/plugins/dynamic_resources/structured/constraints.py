@@ -8,61 +8,57 @@ distinctAttributeConstraint. Differs from v0.36.3, which remembers one value of 
 from typing import Final
 
 from scheduler.model.api.devices import AttributeValue, Constraint
-from scheduler.state.devices.slices import DeviceEntry
+from scheduler.plugins.dynamic_resources.structured.claims import RequestAccessor
+from scheduler.state.devices.slices import DeviceWithId
 
-__all__ = ["LIST", "ConstraintState", "Typed"]
+__all__ = ["LIST", "AttributeConstraint", "TypedValue"]
 
 #: The type of an attribute with a list.
 LIST: Final = "list"
 
 #: Type and value of an attribute.
-Typed = tuple[str, object]
+TypedValue = tuple[str, object]
 
 
-class ConstraintState:
-    """One constraint and the values of the devices that are taken so far."""
+class AttributeConstraint:
+    """A `matchAttribute` or `distinctAttribute`, with the values of the devices so far."""
 
     __slots__ = ("_attribute", "_domain", "_name", "_requests", "_values", "distinct")
 
     def __init__(self, constraint: Constraint) -> None:
         attribute = constraint.match_attribute
-        #: Whether the values must differ; otherwise they must agree.
+        #: Whether the values must differ; otherwise they must be equal.
         self.distinct: Final = attribute is None
         self._attribute: Final = attribute or constraint.distinct_attribute or ""
         domain, _, name = self._attribute.partition("/")
         self._domain: Final = domain
         self._name: Final = name
         self._requests: Final = frozenset(constraint.requests)
-        self._values: list[Typed] = []
+        self._values: list[TypedValue] = []
 
-    def concerns(self, request: str, name: str) -> bool:
-        """Return whether it is about a request; for the arguments see `add`."""
-        named = self._requests
-        return not named or request in named or name in named
+    def matches(self, request: RequestAccessor) -> bool:
+        """Return whether the constraint applies to a request."""
+        names = self._requests
+        return not names or request.base_name in names or request.request_name in names
 
-    def add(self, request: str, name: str, entry: DeviceEntry) -> bool | None:
+    def add(self, request: RequestAccessor, device: DeviceWithId) -> bool | None:
         """Add a device, if the constraint allows it.
 
-        Args:
-            request: The name of the request.
-            name: The same, or `request/subrequest`.
-            entry: The device.
-
         Returns:
-            Whether it is allowed; `None` if the constraint is not about this request. After True
-            there must be one `remove`.
+            Whether it is allowed; `None` if the constraint does not apply to the request. After
+            True there must be one `remove`.
         """
-        if not self.concerns(request, name):
+        if not self.matches(request):
             return None
-        value = self.value(entry)
+        value = self.lookup_attribute(device)
         if value is None:
             return False
-        kept = self._values
-        # A list, whose type these rules do not know, is allowed for the first device only.
-        listed = value[0] == LIST
-        if kept and (listed or (value in kept if self.distinct else value != kept[0])):
+        values = self._values
+        # kube-scheduler does not compare lists: only the first device may have one.
+        is_list = value[0] == LIST
+        if values and (is_list or (value in values if self.distinct else value != values[0])):
             return False
-        kept.append(value)
+        values.append(value)
         return True
 
     def remove(self) -> None:
@@ -70,20 +66,20 @@ class ConstraintState:
         self._values.pop()
 
     @property
-    def kept(self) -> frozenset[Typed]:
-        """The values of the devices that are taken so far."""
+    def values(self) -> frozenset[TypedValue]:
+        """The values of the devices allocated so far."""
         return frozenset(self._values)
 
-    def value(self, entry: DeviceEntry) -> Typed | None:
+    def lookup_attribute(self, device: DeviceWithId) -> TypedValue | None:
         """Return the value of a device; `None` if it has none, so that it can never be added."""
-        attributes = entry.device.attributes
+        attributes = device.device.attributes
         attribute = attributes.get(self._attribute)
-        if attribute is None and self._name and self._domain == entry.id[0]:
+        if attribute is None and self._name and self._domain == device.id[0]:
             attribute = attributes.get(self._name)
         return None if attribute is None else _typed(attribute)
 
 
-def _typed(attribute: AttributeValue) -> Typed:
+def _typed(attribute: AttributeValue) -> TypedValue:
     if attribute.string is not None:
         return "string", attribute.string
     if attribute.int_ is not None:

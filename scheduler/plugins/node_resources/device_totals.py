@@ -15,12 +15,12 @@ import numpy as np
 from scheduler.model.api import resources
 from scheduler.model.api.devices import DeviceClass
 from scheduler.model.api.objects import Node
-from scheduler.plugins.dynamic_resources.device_selectors import Expressions
+from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int, grown
 from scheduler.state.columns.row_cursor import RowCursor
-from scheduler.state.devices.pools import PoolError
-from scheduler.state.devices.slices import DeviceEntry
+from scheduler.state.devices.pools import GatherPoolsError
+from scheduler.state.devices.slices import DeviceWithId
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["DeviceTotals"]
@@ -45,7 +45,7 @@ class DeviceTotals:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
-        self._expressions: Final = Expressions(cluster.devices.reference, bounded=False)
+        self._cel_cache: Final = CelCache(cluster.devices.reference, bounded=False)
         self._classes: dict[str, _OfClass] = {}
 
     def of(self, resource: str, nodes: NodeView) -> tuple[Int, Int] | None:
@@ -82,7 +82,7 @@ class DeviceTotals:
         return np.where(by_devices, taken, used), np.where(by_devices, total, capacity)
 
     def _refresh(self, known: _OfClass) -> None:
-        self._expressions.begin()
+        self._cel_cache.begin_attempt()
         columns, version = self._cluster.columns, self._cluster.devices.version
         size = columns.size
         news = [cursor.take_changed(size) for cursor in known.seen]
@@ -101,21 +101,21 @@ class DeviceTotals:
     def _count(self, device_class: DeviceClass, node: Node) -> tuple[int, int]:
         devices, total, taken = self._cluster.devices, 0, 0
         try:
-            for entry in devices.entries(node):
+            for entry in devices.devices_of(node):
                 selected = self._selects(device_class, entry)
                 if isinstance(selected, str):
                     return 0, 0
                 if selected:
                     total += 1
-                    taken += devices.usage.is_used(entry.id)
-        except PoolError:
+                    taken += devices.allocated_state.is_allocated_or_shared(entry.id)
+        except GatherPoolsError:
             return 0, 0
         return total, taken
 
-    def _selects(self, device_class: DeviceClass, entry: DeviceEntry) -> bool | str:
+    def _selects(self, device_class: DeviceClass, entry: DeviceWithId) -> bool | str:
         for selector in device_class.spec.selectors:
             if selector.cel is not None:
-                result = self._expressions.get(selector.cel.expression).result(entry.kind)
+                result = self._cel_cache.get(selector.cel.expression).device_matches(entry.kind)
                 if result is not True:
                     return result
         return True

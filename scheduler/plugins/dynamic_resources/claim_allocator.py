@@ -1,0 +1,113 @@
+"""PreFilter, and the claims to allocate on each node, for Filter, Score and Reserve.
+
+Source: kube-scheduler v1.36.3 dynamicresources.PreFilter, filterExtendedResources.
+
+Axes: n rows of a view.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.model.api.device_claims import Request
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.api.objects import Pod
+from scheduler.model.times import Seconds
+from scheduler.plugins.dynamic_resources import extended_resources
+from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
+from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, pod_resource_claims
+from scheduler.plugins.dynamic_resources.state_data import StateData
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Int
+from scheduler.state.devices.device_classes import DeviceClasses
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["ClaimAllocator"]
+
+DISABLED: Final = "pod needs devices, and this scheduler is configured with allocateDevices: false"
+
+
+class ClaimAllocator:
+    """Allocates claims, with the extended resources that nodes provide by devices."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        filter_timeout_seconds: Seconds,
+        binding_timeout_seconds: Seconds,
+        *,
+        may_allocate: bool = True,
+    ) -> None:
+        self.cluster: Final = cluster
+        self._may_allocate = may_allocate
+        self.cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
+        self.binding_timeout_seconds: Final = binding_timeout_seconds
+
+    def pre_filter(self, pod: Pod) -> StateData | None:
+        """Begin an attempt for a pod; return its claims, `None` if it needs no devices.
+
+        Raises:
+            UnusableClaimError: A claim rejects the pod on all nodes, or no devices are allocated.
+        """
+        self.cache.begin_attempt()
+        devices = self.cluster.devices
+        claims = pod_resource_claims(pod, devices.claims) if pod.spec.resource_claims else []
+        requested = extended_resources.requested_resources(pod)
+        classes = {name: devices.classes.of_resource(name) for name in requested}
+        names = {name: item.metadata.name for name, item in classes.items() if item is not None}
+        if not claims and not names:
+            return None
+        for claim in claims:
+            if claim.status.allocation is None:
+                if devices.claims.is_in_flight(claim.uid):
+                    text = f"resource claim {claim.key} is in the process of being allocated"
+                    raise UnusableClaimError(text)
+                for request in claim.spec.devices.requests:
+                    _validate_device_classes(claim, request, devices.classes)
+        if not self._may_allocate:
+            raise UnusableClaimError(DISABLED)
+        unmapped = tuple(name for name in requested if name not in names)
+        return StateData(pod, claims, devices, names, unmapped)
+
+    def claims_by_node(
+        self, data: StateData, nodes: NodeView
+    ) -> list[tuple[Int | slice, list[ClaimToAllocate]]]:
+        """Return the claims to allocate, with the positions of the nodes where they are the same.
+
+        Nodes without a claim to allocate are left out.
+        """
+        if not data.class_names:
+            return [(slice(None), data.to_allocate)] if data.to_allocate else []
+        names = tuple(data.class_names)
+        pattern = np.zeros(len(nodes), dtype=object)
+        for position, name in enumerate(names):
+            pattern |= self.lacks(nodes, name) * (1 << position)
+        by_node: list[tuple[Int | slice, list[ClaimToAllocate]]] = []
+        for bits in sorted(set(pattern.tolist())):
+            resources = tuple(name for position, name in enumerate(names) if bits >> position & 1)
+            claims = data.claims_to_allocate(resources)
+            if claims:
+                by_node.append((np.flatnonzero(pattern == bits), claims))
+        return by_node
+
+    def lacks(self, nodes: NodeView, resource: str) -> Bool:
+        """Return, (n,), which nodes have none of an extended resource."""
+        axis = self.cluster.axis
+        if resource not in axis.offered():
+            return np.ones(len(nodes), dtype=np.bool_)
+        lacking: Bool = nodes.allocatable(axis.code(resource)) == 0
+        return lacking
+
+
+def _validate_device_classes(
+    claim: ResourceClaim, request: Request, classes: DeviceClasses
+) -> None:
+    exact = [(request.name, request.exactly)] if request.exactly is not None else []
+    subs = [(f"{request.name}/{sub.name}", sub) for sub in request.first_available]
+    if not exact and not subs:
+        text = f"resource claim {claim.key}, request {request.name}: unknown request type"
+        raise UnusableClaimError(text)
+    for name, alternative in exact or subs:
+        if classes.get(alternative.device_class_name) is None:
+            missing = f"device class {alternative.device_class_name} does not exist"
+            raise UnusableClaimError(f"request {name}: {missing}")

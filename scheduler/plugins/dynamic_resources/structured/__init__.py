@@ -1,0 +1,4 @@
+"""The allocator of devices for claims.
+
+Source: dynamic-resource-allocation v0.36.3 structured.
+"""
