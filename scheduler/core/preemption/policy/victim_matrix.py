@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.core.preemption.dry_run_result import slots_of
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
 from scheduler.model.policies import BudgetScope
@@ -182,10 +183,7 @@ class VictimMatrix:
         cls, victims: Sequence[Sequence[Pod]], nodes: Sequence[str], owner_codes: OwnerCodes
     ) -> "VictimMatrix":
         """Return the matrix of given victims, which are on the nodes."""
-        slots = np.full((max(map(len, victims)), len(victims)), -1, dtype=np.int64)
-        for column, pods in enumerate(victims):
-            known = [owner_codes.cluster.pods.slot(pod.uid) for pod in pods]
-            slots[: len(pods), column] = [-1 if slot is None else slot for slot in known]
+        slots = slots_of(victims, owner_codes.cluster)
         return cls(slots, slots >= 0, nodes, owner_codes)
 
     def __len__(self) -> int:
