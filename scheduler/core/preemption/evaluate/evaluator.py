@@ -50,7 +50,7 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 #: At most this many of the best candidates are checked one by one, then all that remain at once.
 #: Only one where more policies than `_MANY_POLICIES` apply, as each of them has to be evaluated.
-_FEW: Final = 4
+_FEW: Final = 2
 _MANY_POLICIES: Final = 8
 
 

@@ -212,9 +212,19 @@ class VictimMatrix:
     def is_any_of(self, uids: Iterable[str]) -> Bool:
         """Return, (M,), which victims have one of some uids."""
         slots = [slot for uid in uids if (slot := self._cluster.pods.slot(uid)) is not None]
-        if not slots:
-            return np.zeros(self.slots.shape[0], dtype=np.bool_)
-        return np.isin(self.slots, slots)
+        return self._are_in(self.slots, slots)
+
+    def are_in(self, positions: Int, slots: Sequence[int]) -> Bool:
+        """Return which victims, given by position, are in one of some slots."""
+        return self._are_in(self.slots[positions], slots)
+
+    def _are_in(self, slots: Int, wanted: Sequence[int]) -> Bool:
+        if not wanted:
+            return np.zeros(slots.shape[0], dtype=np.bool_)
+        table = np.zeros(max(int(slots.max(initial=0)), *wanted) + 1, dtype=np.bool_)
+        table[[*wanted]] = True
+        found: Bool = table[slots]
+        return found
 
     def evicted(self) -> Bool:
         """Return, (M,), which victims have been evicted already."""
