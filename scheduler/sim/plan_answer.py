@@ -86,7 +86,7 @@ class AnswerBuilder:
         pod = self._pods[uid]
         decision, node, message = summary(attempt.decision)
         details = attempt.details or AttemptDetails()
-        candidates, total, criterion = views.candidate_views(attempt.comparison, node)
+        compared = views.comparison_views(attempt.comparison, node)
         verdicts = (
             () if decision == "Scheduled" and not self._request.explain else details.rejections
         )
@@ -111,9 +111,10 @@ class AnswerBuilder:
             ),
             victims=tuple(self._victim(each.uid, attempt) for each in victims),
             pdb_violations=chosen.violations if isinstance(chosen, Preempting) else 0,
-            candidates=candidates,
-            candidates_total=total,
-            criterion=criterion,
+            criteria=compared.criteria,
+            candidates=compared.candidates,
+            candidates_total=compared.candidates_total,
+            criterion=compared.criterion,
             policies=_vetoes(attempt, details),
             claims=self._claims(uid),
         )

@@ -83,7 +83,8 @@ def _decided(world: World, pod: PodView, source: str, number: int) -> PlannedPod
             pod, "Preempting", source, found.node, found.node,
             message=like.message, verdicts=like.verdicts,
             victims=found.victims, pdb_violations=found.pdb_violations,
-            candidates=found.candidates, candidates_total=found.candidates_total,
+            criteria=found.criteria, candidates=found.candidates,
+            candidates_total=found.candidates_total,
             criterion=found.criterion, policies=like.policies,
         )  # fmt: skip
     if number == 3:

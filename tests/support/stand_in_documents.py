@@ -11,7 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.preemption.evaluate.objective import KUBE_SCHEDULER
 from scheduler.model import times
+from scheduler.model.comparisons import ComparedCandidate, Comparison
 from scheduler.model.rest.cluster import (
     NodeDocument,
     NodeView,
@@ -34,6 +36,7 @@ from scheduler.model.rest.preemptions import (
     Replacement,
     VictimView,
 )
+from scheduler.observe.api.views import comparison_views
 from tests.support import stand_in_policies as policies
 
 __all__ = ["LARGE", "NOW", "SMALL", "Shape", "World"]
@@ -53,6 +56,10 @@ REASONS: Final = (
     ("PodTopologySpread", "node(s) didn't match pod topology spread constraints", True),
 )
 GATE: Final = "example.com/quota"
+#: The criteria by which candidates compare.
+LABELS: Final = tuple(criterion.label for criterion in KUBE_SCHEDULER)
+COMPARED: Final = Comparison(LABELS, (ComparedCandidate("n", ()),), 1)
+CRITERIA: Final = comparison_views(COMPARED, "n").criteria
 GPU: Final = "nvidia.com/gpu=present:NoSchedule"
 PHASES: Final = ("unschedulable", "unschedulable", "backoff", "active", "gated", "preempting")
 
@@ -192,14 +199,8 @@ class World:
     def possible(self, number: int) -> PossiblePreemption:
         """Return one of the preemptions that could be decided."""
         view = self._preemption(number, active=True)
-        return PossiblePreemption(
-            node=view.node,
-            victims=view.victims,
-            pdb_violations=view.pdb_violations,
-            candidates=view.candidates,
-            candidates_total=view.candidates_total,
-            criterion=view.criterion,
-        )
+        same = [name for name in PossiblePreemption.__struct_fields__ if name != "hidden_victims"]
+        return PossiblePreemption(**{name: getattr(view, name) for name in same})
 
     def _helps(self, verdicts: tuple[Verdict, ...]) -> Iterator[str]:
         """Yield sentences as `scheduler.observe.api.helps` makes them."""
@@ -308,6 +309,7 @@ class World:
             victims=victims,
             hidden_victims=1 if i % 7 == 6 else 0,
             pdb_violations=violations,
+            criteria=CRITERIA,
             candidates=candidates,
             candidates_total=len(candidates) + i % 9,
             criterion=candidates[1].lost_by if len(candidates) > 1 else "",
@@ -373,15 +375,15 @@ def hash_of(text: str) -> int:
 def _candidate(i: int, rank: int, victims: int, violations: int) -> CandidateView:
     """Return a node that needs `victims`, of which some violate a budget, or more of both."""
     highest = 0 if rank < 2 else 1_000
-    return CandidateView(
-        node=_node_name(i),
-        pdb_violations=violations + (rank == 3),
-        highest_priority=highest,
-        priority_sum=highest + (victims + rank) * 2**31,
-        victims=victims + rank,
-        earliest_start=at(4_000.0 - rank),
-        lost_by=("", "prioritySum", "highestPriority", "pdbViolations")[rank],
-    )
+    values = {
+        "pdbViolations": violations + (rank == 3),
+        "highestPriority": highest,
+        "prioritySum": highest + (victims + rank) * 2**31,
+        "victims": victims + rank,
+        "earliestStart": at(4_000.0 - rank),
+    }
+    lost_by = ("", "prioritySum", "highestPriority", "pdbViolations")[rank]
+    return CandidateView(_node_name(i), values, lost_by)
 
 
 def _message(total: int, *reasons: tuple[int, str]) -> str:

@@ -23,6 +23,7 @@ from scheduler.config.settings import Extender
 from scheduler.core.feasibility.filters import ClassFilters
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache
+from scheduler.core.preemption.evaluate.objective import KUBE_SCHEDULER
 from scheduler.framework.extender_protocol import interested
 from scheduler.framework.profile import CLAIMS, PREEMPTION, Profile
 from scheduler.framework.verdicts import Verdicts
@@ -71,7 +72,7 @@ class PodClass:
         self.key = classified.key
         self.profile = profile
         self.filters = ClassFilters(cluster, profile.compile_filters(pod, cluster, verdicts))
-        self.candidate_cache = CandidateCache(cluster)
+        self.candidate_cache = CandidateCache(cluster, KUBE_SCHEDULER)
         self.scores = ClassScores(cluster, profile.compile_scores(pod, cluster))
         #: The extenders that are interested in such pods, with their indices in the profile.
         self.extenders: tuple[tuple[int, Extender], ...] = tuple(

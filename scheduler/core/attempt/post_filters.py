@@ -247,7 +247,8 @@ class PostFilterRunner:
                 context.vetoes.tally.add(table)
             if not remaining:
                 return vetoed(context.vetoes.tally)
-        best = candidates.best_of(remaining, context.state.pod.uid, self._cluster)
+        uid, objective = context.state.pod.uid, context.pod_class.candidate_cache.objective
+        best = candidates.best_of(remaining, uid, self._cluster, objective)
         return best or NoCandidate(NO_CANDIDATE, keeps_nomination=True)
 
     def _failed(
@@ -279,6 +280,7 @@ class PostFilterRunner:
             context.state.pod,
             self._cluster,
             filtered.prepared.predicates,
+            context.pod_class.candidate_cache.objective,
             context.vetoes,
             relocation,
             context.detail >= Detail.COMPARISON,

@@ -5,13 +5,18 @@
 Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from scheduler.framework.verdicts import NO_NODE
+from scheduler.model.api.objects import Pod
+from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows
 
-__all__ = ["VETOED", "DryRunResult"]
+__all__ = ["VETOED", "DryRunResult", "slots_of"]
 
 #: The code of rows where only a veto prevents the preemption: either policies spare the pods in the
 #: way, or the candidate is vetoed. It is in no table of verdicts.
@@ -41,3 +46,12 @@ class DryRunResult:
     def pdb_violations(self) -> Bool:
         """(V, C) True for the victims whose eviction violates a disruption budget."""
         return self.protected & self.chosen
+
+
+def slots_of(victims: Sequence[Sequence[Pod]], cluster: Cluster) -> Int:
+    """Return, (V, C), the slots of given victims, which are on nodes, by candidate; -1 pads."""
+    slots = np.full((max(map(len, victims)), len(victims)), -1, dtype=np.int64)
+    for column, pods in enumerate(victims):
+        known = [cluster.pods.slot(pod.uid) for pod in pods]
+        slots[: len(pods), column] = [-1 if slot is None else slot for slot in known]
+    return slots

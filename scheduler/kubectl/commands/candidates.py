@@ -1,27 +1,18 @@
 """Tables that several commands print: verdicts, victims and compared candidates."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TypeAlias
 
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
-from scheduler.model.rest.explanations import Verdict
-from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, Replacement, VictimView
+from scheduler.model.rest.explanations import PossiblePreemption, Verdict
+from scheduler.model.rest.plans import PlannedPod
+from scheduler.model.rest.preemptions import PolicyVeto, PreemptionView, Replacement, VictimView
 
-__all__ = ["CRITERIA", "compared", "fate", "verdicts", "vetoes", "victims"]
+__all__ = ["compared", "fate", "meaning", "verdicts", "vetoes", "victims"]
 
-#: What a criterion means, in the order of comparison.
-CRITERIA: Final = {
-    "pdbViolations": "fewest disruption budgets violated",
-    "highestPriority": "lowest priority of its most important victim",
-    "prioritySum": "lowest sum of priorities",
-    "victims": "fewest victims",
-    "earliestStart": "its most important victims started last",
-    "nominatedNode": "already nominated",
-    "freedResources": "resources there are already being freed",
-    "relocation": "its victims can run elsewhere",
-    "hash": "hash of the names, all else being equal",
-}
+#: What has candidates.
+Compared: TypeAlias = PreemptionView | PossiblePreemption | PlannedPod
 
 
 def verdicts(out: Output, found: Sequence[Verdict], *, wide: bool) -> None:
@@ -56,27 +47,31 @@ def victims(out: Output, found: Sequence[VictimView], hidden: int, *, wide: bool
         out.line(f"  and {text.count(hidden, 'pod')} that you may not see")
 
 
-def compared(out: Output, found: Sequence[CandidateView], total: int, *, wide: bool) -> None:
+def meaning(found: Compared) -> str:
+    """Return what decided between the candidates, in words; empty if there was only one."""
+    known = {each.name: each.meaning for each in found.criteria}
+    return text.clean(known.get(found.criterion, found.criterion))
+
+
+def compared(out: Output, found: Compared, *, wide: bool) -> None:
     """Print the candidates that were compared, the chosen one first."""
-    head = ["NODE", "BUDGETS", "HIGHEST", "SUM", "VICTIMS", "STARTED", "LOST BY"]
+    shown = [
+        each for each in found.criteria
+        if each.title and (wide or each.measure != "time")  # the time of day would be cut
+    ]  # fmt: skip
+    head = ["NODE", *(text.clean(each.short_title).upper() for each in shown), "LOST BY"]
     rows = [
         [
             each.node,
-            str(each.pdb_violations),
-            str(each.highest_priority),
-            str(each.priority_sum),
-            str(each.victims),
-            each.earliest_start or "-",
+            *(str(each.values.get(criterion.name, "-")) for criterion in shown),
             each.lost_by or "chosen",
         ]
-        for each in found
+        for each in found.candidates
     ]
-    if not wide:  # the time of day would be cut
-        head = [name for name in head if name != "STARTED"]
-        rows = [row[:5] + row[6:] for row in rows]
     out.table(head, rows, wide=wide, indent="  ")
-    if total > len(found):
-        out.line(f"  and {text.count(total - len(found), 'node')} more")
+    more = found.candidates_total - len(found.candidates)
+    if more > 0:
+        out.line(f"  and {text.count(more, 'node')} more")
 
 
 def vetoes(out: Output, found: Sequence[PolicyVeto]) -> None:

@@ -154,10 +154,10 @@ def _details(out: Output, each: PlannedPod, *, wide: bool) -> None:
         )
         candidates.victims(out, each.victims, each.hidden_victims, wide=wide)
         if len(each.candidates) > 1:
-            meaning = candidates.CRITERIA.get(each.criterion, text.clean(each.criterion))
+            meaning = candidates.meaning(each)
             out.line(f"  chosen of {text.count(each.candidates_total, 'node')} by: {meaning}")
             if wide:
-                candidates.compared(out, each.candidates, each.candidates_total, wide=wide)
+                candidates.compared(out, each, wide=wide)
     if each.policies:
         out.line(f"Policies forbid victims of {text.pod_name(each.pod)}:")
         candidates.vetoes(out, each.policies)

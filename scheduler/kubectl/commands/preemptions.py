@@ -150,10 +150,10 @@ def _detail(out: Output, each: PreemptionView, now: float, *, wide: bool) -> Non
             fate = candidates.fate(victim.replacement)
             out.paragraph(f"{text.pod_name(victim.pod)} was replaced by {fate}", "  ")
     if each.candidates:
-        meaning = candidates.CRITERIA.get(each.criterion, text.clean(each.criterion))
+        meaning = candidates.meaning(each) or "it was the only one"
         out.line()
-        out.line(f"Node {node} was chosen by: {meaning or 'it was the only one'}")
-        candidates.compared(out, each.candidates, each.candidates_total, wide=wide)
+        out.line(f"Node {node} was chosen by: {meaning}")
+        candidates.compared(out, each, wide=wide)
     else:
         out.line()
         out.paragraph(_NOT_COMPARED)

@@ -126,10 +126,9 @@ def _preemption(out: Output, found: PodExplanation, *, wide: bool) -> None:
     out.line(f"A preemption would evict {text.count(number, 'pod')} on node {node}:", "yellow")
     candidates.victims(out, possible.victims, possible.hidden_victims, wide=wide)
     if len(possible.candidates) > 1:
-        meaning = candidates.CRITERIA.get(possible.criterion, text.clean(possible.criterion))
         out.line()
-        out.line(f"Node {node} was chosen by: {meaning}")
-        candidates.compared(out, possible.candidates, possible.candidates_total, wide=wide)
+        out.line(f"Node {node} was chosen by: {candidates.meaning(possible)}")
+        candidates.compared(out, possible, wide=wide)
 
 
 def _history(out: Output, found: PodExplanation) -> None:

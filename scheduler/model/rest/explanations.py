@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from scheduler.model.rest.cluster import PendingPodView
 from scheduler.model.rest.common import Document
-from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, VictimView
+from scheduler.model.rest.preemptions import CandidateView, CriterionView, PolicyVeto, VictimView
 
 __all__ = ["AttemptView", "NodeVerdict", "PodExplanation", "PossiblePreemption", "Verdict"]
 
@@ -56,6 +56,7 @@ class PossiblePreemption(Document, frozen=True):
     #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
     pdb_violations: int = 0
+    criteria: tuple[CriterionView, ...] = ()
     candidates: tuple[CandidateView, ...] = ()
     candidates_total: int = 0
     criterion: str = ""

@@ -5,7 +5,13 @@ from typing import Any
 
 from scheduler.model.rest.common import Document, PodView
 from scheduler.model.rest.explanations import Verdict
-from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, Replacement, VictimView
+from scheduler.model.rest.preemptions import (
+    CandidateView,
+    CriterionView,
+    PolicyVeto,
+    Replacement,
+    VictimView,
+)
 
 __all__ = ["DisplacedPod", "KubernetesObject", "PlanAnswer", "PlanRequest", "PlannedPod"]
 
@@ -54,6 +60,7 @@ class PlannedPod(Document, frozen=True):
     #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
     pdb_violations: int = 0
+    criteria: tuple[CriterionView, ...] = ()
     candidates: tuple[CandidateView, ...] = ()
     candidates_total: int = 0
     criterion: str = ""

@@ -11,6 +11,7 @@ __all__ = [
     "BudgetUse",
     "BudgetView",
     "CandidateView",
+    "CriterionView",
     "PoliciesDocument",
     "PolicyVeto",
     "PolicyView",
@@ -21,20 +22,28 @@ __all__ = [
 ]
 
 
+class CriterionView(Document, frozen=True):
+    """A criterion by which candidates compare, or what decides between equal ones."""
+
+    #: What `values`, `lostBy` and `criterion` call it.
+    name: str
+    #: Which candidate it prefers, in words.
+    meaning: str
+    #: The title of its values; empty where candidates have none, as it only breaks ties.
+    title: str = ""
+    #: The same in one word.
+    short_title: str = ""
+    #: number, time, or shiftedSum: a sum in which each victim counts as its priority plus 2**31.
+    measure: str = "number"
+
+
 class CandidateView(Document, frozen=True):
-    """A node on which a preemption would help, with the criteria in the order of comparison."""
+    """A node on which a preemption would help."""
 
     node: str
-    pdb_violations: int = 0
-    highest_priority: int = 0
-    #: Sum of the victims' priorities, as kube-scheduler computes it.
-    priority_sum: int = 0
-    victims: int = 0
-    #: The start of the earliest-started victim among those of the highest priority.
-    earliest_start: str = ""
-    #: The criterion by which it lost to the chosen one; empty for the chosen one. One of
-    #: pdbViolations, highestPriority, prioritySum, victims, earliestStart, nominatedNode,
-    #: freedResources, relocation, hash.
+    #: By criterion: numbers, and times as in RFC 3339. A value that is unknown is left out.
+    values: Mapping[str, int | str] = {}
+    #: The criterion by which it lost to the chosen one; empty for the chosen one.
     lost_by: str = ""
 
 
@@ -93,6 +102,8 @@ class PreemptionView(Document, frozen=True):
     hidden_victims: int = 0
     #: How many of all victims violate a disruption budget.
     pdb_violations: int = 0
+    #: The criteria of the candidates in the order of comparison, then what else decided.
+    criteria: tuple[CriterionView, ...] = ()
     #: At most 20, the best ones first; the first is the chosen one.
     candidates: tuple[CandidateView, ...] = ()
     candidates_total: int = 0

@@ -28,7 +28,7 @@ from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import attempt_views, left_pod
 from scheduler.observe.api.queue_views import QueueViews, found
 from scheduler.observe.api.requests import ApiError, ApiRequest
-from scheduler.observe.api.views import candidate_views, pending_view
+from scheduler.observe.api.views import comparison_views, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
@@ -180,15 +180,16 @@ class Explanations:
         self, candidate: Candidate, node: str, visible: Container[str], now: Seconds
     ) -> PossiblePreemption:
         seen = [pod for pod in candidate.victims if pod.metadata.namespace in visible]
-        candidates, total, criterion = candidate_views(candidate.comparison, node)
+        compared = comparison_views(candidate.comparison, node)
         return PossiblePreemption(
             node=node,
             victims=tuple(self._victim(pod, candidate, now) for pod in seen),
             hidden_victims=len(candidate.victims) - len(seen),
             pdb_violations=candidate.violations,
-            candidates=candidates,
-            candidates_total=total,
-            criterion=criterion,
+            criteria=compared.criteria,
+            candidates=compared.candidates,
+            candidates_total=compared.candidates_total,
+            criterion=compared.criterion,
         )
 
     def _victim(self, pod: Pod, candidate: Candidate, now: Seconds) -> VictimView:

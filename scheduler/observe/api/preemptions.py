@@ -23,7 +23,7 @@ from scheduler.observe.api.requests import (
     continued_number,
     limit_of,
 )
-from scheduler.observe.api.views import candidate_views, seen_by, stamp
+from scheduler.observe.api.views import comparison_views, seen_by, stamp
 
 __all__ = ["PreemptionViews"]
 
@@ -131,7 +131,7 @@ class PreemptionViews:
 
     def view(self, past: PastPreemption, visible: Container[str], now: Seconds) -> PreemptionView:
         """Return the view of a preemption."""
-        candidates, total, criterion = candidate_views(past.comparison, past.node)
+        compared = comparison_views(past.comparison, past.node)
         seen = [victim for victim in past.victims if victim.pod.namespace in visible]
         everything = all(namespace in visible for namespace in past.namespaces)
         return PreemptionView(
@@ -148,9 +148,10 @@ class PreemptionViews:
             victims=tuple(self._victim(victim, now) for victim in seen),
             hidden_victims=len(past.victims) - len(seen),
             pdb_violations=sum(victim.violates_pdb for victim in past.victims),
-            candidates=candidates,
-            candidates_total=total,
-            criterion=criterion,
+            criteria=compared.criteria,
+            candidates=compared.candidates,
+            candidates_total=compared.candidates_total,
+            criterion=compared.criterion,
             cost=_cost(seen, now),
         )
 

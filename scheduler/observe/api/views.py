@@ -1,23 +1,24 @@
-"""Views of pods, as much as a caller may know, and of candidates for a preemption."""
+"""Views of pods, as much as a caller may know, and of comparisons of candidates."""
 
-from collections.abc import Container, Mapping
-from typing import Final
+from collections.abc import Container, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from scheduler.core.preemption.evaluate.objective import FREED_RESOURCES
 from scheduler.model import times
 from scheduler.model.api import owners, resources
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import is_too_large
-from scheduler.model.comparisons import ComparedCandidate, Comparison
+from scheduler.model.comparisons import ComparedCandidate, Comparison, CriterionLabel, Measure
 from scheduler.model.rest.common import OwnerView, PodView
-from scheduler.model.rest.preemptions import CandidateView
+from scheduler.model.rest.preemptions import CandidateView, CriterionView
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.pod_footprints import PodFootprint
 
 __all__ = [
-    "candidate_views",
+    "comparison_views",
     "hidden",
     "owner_view",
     "pending_requests",
@@ -27,8 +28,6 @@ __all__ = [
     "stamp",
 ]
 
-#: The criterion of a node that was chosen because victims terminate there that no pod needs.
-FREED_RESOURCES: Final = "freedResources"
 _NO_REQUESTS: Final[Mapping[str, int]] = {}
 
 
@@ -86,10 +85,17 @@ def seen_by(view: PodView, visible: Container[str]) -> PodView:
     return view if view.hidden else hidden(view)
 
 
-def candidate_views(
-    comparison: Comparison | None, chosen: str
-) -> tuple[tuple[CandidateView, ...], int, str]:
-    """Return the candidates as views, how many there were, and the criterion of the choice.
+class ComparisonViews(NamedTuple):
+    """A comparison of candidates, as the documents have it."""
+
+    criteria: tuple[CriterionView, ...] = ()
+    candidates: tuple[CandidateView, ...] = ()
+    candidates_total: int = 0
+    criterion: str = ""
+
+
+def comparison_views(comparison: Comparison | None, chosen: str) -> ComparisonViews:
+    """Return a comparison as views.
 
     Args:
         comparison: The comparison; `None` if there was none.
@@ -98,29 +104,42 @@ def candidate_views(
             what they have freed.
     """
     if comparison is None:
-        return (), 0, ""
-    views = tuple(map(_candidate_view, comparison.candidates))
-    if views[0].node == chosen:
-        return views, comparison.total, comparison.criterion
-    first = replace(views[0], lost_by=FREED_RESOURCES)
-    compared = [replace(view, lost_by="") for view in views if view.node == chosen]
-    rest = [view for view in views[1:] if view.node != chosen]
-    # One that was not compared is one more, unless it is among those that have no name.
-    unknown = not compared and comparison.total == len(views)
-    best = compared[0] if compared else CandidateView(node=chosen)
-    return (best, first, *rest), comparison.total + unknown, FREED_RESOURCES
-
-
-def _candidate_view(candidate: ComparedCandidate) -> CandidateView:
-    return CandidateView(
-        node=candidate.node,
-        pdb_violations=candidate.violations,
-        highest_priority=candidate.highest_priority,
-        priority_sum=candidate.sum_of_priorities,
-        victims=candidate.victims,
-        earliest_start=stamp(candidate.earliest_start),
-        lost_by=candidate.lost_by,
+        return ComparisonViews()
+    found, total = comparison.candidates, comparison.total
+    if found[0].node != chosen:
+        first = replace(found[0], lost_by=FREED_RESOURCES)
+        compared = [replace(each, lost_by=None) for each in found if each.node == chosen]
+        rest = [each for each in found[1:] if each.node != chosen]
+        # One that was not compared is one more, unless it is among those that have no name.
+        total += not compared and total == len(found)
+        best = compared[0] if compared else ComparedCandidate(chosen, ())
+        found = (best, first, *rest)
+    criteria = comparison.criteria
+    decided = dict.fromkeys(each.lost_by for each in found if each.lost_by is not None)
+    labels = [*criteria, *(label for label in decided if label not in criteria)]
+    return ComparisonViews(
+        tuple(
+            CriterionView(
+                label.name, label.meaning, label.title, label.short_title, label.measure.value
+            )
+            for label in labels
+        ),
+        tuple(_candidate_view(each, criteria) for each in found),
+        total,
+        found[1].lost_by.name if len(found) > 1 and found[1].lost_by is not None else "",
     )
+
+
+def _candidate_view(
+    candidate: ComparedCandidate, criteria: Sequence[CriterionLabel]
+) -> CandidateView:
+    values = {
+        label.name: times.stamp(value) if label.measure is Measure.TIME else int(value)
+        for label, value in zip(criteria, candidate.values, strict=False)
+        if value is not None
+    }
+    lost_by = "" if candidate.lost_by is None else candidate.lost_by.name
+    return CandidateView(candidate.node, values, lost_by)
 
 
 def stamp(moment: Seconds | None) -> str:

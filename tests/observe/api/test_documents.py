@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.core.preemption.evaluate.objective import KUBE_SCHEDULER
 from scheduler.model.effects import Bind, Evict
 from tests.support.api_documents import Documents, Only
 from tests.support.builders import node, pod
@@ -205,6 +206,9 @@ async def test_a_preemption_says_who_where_and_why_there():
         ("n2", "highestPriority"),
     ]
     assert only["candidatesTotal"] == 2
+    assert [each["name"] for each in only["criteria"]] == [
+        criterion.label.name for criterion in KUBE_SCHEDULER
+    ]
     (victim,) = only["victims"]
     assert victim["pod"]["owner"] == {"kind": "Job", "name": "batch"}
     assert (victim["state"], victim["ranSeconds"]) == ("terminating", 1000)

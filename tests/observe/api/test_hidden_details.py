@@ -63,4 +63,4 @@ async def test_a_hidden_victim_of_the_preemption_that_would_follow_is_only_count
 
     assert found["preemption"]["hiddenVictims"] == 1
     assert "victims" not in found["preemption"]
-    assert found["preemption"]["candidates"][0]["highestPriority"] == 1
+    assert found["preemption"]["candidates"][0]["values"]["highestPriority"] == 1

@@ -1,68 +1,44 @@
 """Caches the result of dry runs for a class of equal pods, by row.
 
 Replicas that fit on no node are tried one after the other, and between two of them only a few nodes
-change. So the criteria by which candidates are compared are kept per row, and recomputed only for
+change. So the values by which candidates are compared are kept per row, and recomputed only for
 rows that changed: in their node, their pods, their nominations or their disruption budgets.
 
-Axes: N rows, C candidate rows.
+Axes: N rows, C candidate rows, K criteria.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.core.preemption.dry_run_result import DryRunResult
+from scheduler.core.preemption.evaluate.objective import Objective, VictimArrays
 from scheduler.core.preemption.evaluate.victims import Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.vetoes import VetoCache
 from scheduler.framework.plugin import CompiledFilter, Reads
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows, grown
+from scheduler.state.columns.arrays import Bool, Codes, Float, Rows, grown
 from scheduler.state.columns.row_cursor import RowCursor
 
-__all__ = ["SHIFT", "CandidateCache", "Criteria"]
-
-#: Shifts priorities, which are 32-bit integers, so that none is negative in a sum.
-SHIFT = 2**31
-
-
-class Criteria(NamedTuple):
-    """The criteria in order: the first that differs decides; (C,) each, smaller is better.
-
-    Source: kube-scheduler v1.36.3 framework/preemption.pickOneNodeForPreemption.
-    """
-
-    violations: Int
-    highest_priority: Int
-    sum_of_priorities: Int
-    victims: Int
-    #: The earliest start among the most important victims, negated: the later, the better.
-    age: Float
-
-    @classmethod
-    def empty(cls) -> "Criteria":
-        """Return the criteria of no rows."""
-        counts = [np.zeros(0, dtype=np.int64) for _ in range(4)]
-        return cls(counts[0], counts[1], counts[2], counts[3], np.zeros(0))
-
-    def apply(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Criteria":
-        """Return the criteria with a function applied to each array."""
-        return Criteria._make(change(key) for key in self)
+__all__ = ["CandidateCache"]
 
 
 class CandidateCache:
-    """The criteria of all rows for one class of pods."""
+    """What preemption by a class of pods would mean on all rows."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, objective: Objective) -> None:
+        self.objective: Final = objective
         #: The vetoes against the candidates of some rows.
         self.vetoes: Final = VetoCache()
         self._cluster = cluster
         self._known: Bool = np.zeros(0, dtype=np.bool_)
         self._codes: Codes = np.zeros(0, dtype=np.uint16)
-        self._criteria = Criteria.empty()
+        #: (N,) whether a pod would be evicted, and (N, K) the sort keys of the objective.
+        self._evicts: Bool = np.zeros(0, dtype=np.bool_)
+        self._keys: Float = np.zeros((0, len(objective)))
         self._seen = [
             RowCursor(cluster.columns.node_changes),
             RowCursor(cluster.columns.pod_changes),
@@ -76,7 +52,7 @@ class CandidateCache:
     @property
     def size_bytes(self) -> int:
         """The memory that the arrays take."""
-        arrays = (self._known, self._codes, self._until, *self._criteria)
+        arrays = (self._known, self._codes, self._until, self._evicts, self._keys)
         return sum(array.nbytes for array in arrays) + self.vetoes.size_bytes
 
     def evaluate(
@@ -86,7 +62,7 @@ class CandidateCache:
         rows: Rows,
         no_victims: int,
         rules: PolicyRules | None = None,
-    ) -> tuple[Codes, Criteria]:
+    ) -> tuple[Codes, Bool, Float]:
         """Return what preemption by a pod of the class would mean on some rows.
 
         Args:
@@ -97,8 +73,8 @@ class CandidateCache:
             rules: The policies that bind the preemptor, if any do.
 
         Returns:
-            (C,) 0 where evicting pods helps, else the verdict; and the criteria, which are valid
-            only where it is 0.
+            (C,) 0 where evicting pods helps, else the verdict. Where it is 0: (C,) whether pods
+            would be evicted, and (K, C) the sort keys of the objective, smaller is better.
         """
         self._forget_changes()
         self._forget_spared(rules)
@@ -112,10 +88,10 @@ class CandidateCache:
                 pod, self._cluster, predicates, missing, no_victims, Sparing(rules)
             ):
                 self._store(run)
-        codes, criteria = self._codes[rows], self._criteria.apply(lambda key: key[rows])
+        found = self._codes[rows], self._evicts[rows], self._keys[rows].T
         if not cacheable:
             self._forget_all()
-        return codes, criteria
+        return found
 
     def _is_cacheable(self, pod: Pod, predicates: Sequence[tuple[str, CompiledFilter]]) -> bool:
         """Return whether results for a pod hold for its class and later attempts.
@@ -133,7 +109,9 @@ class CandidateCache:
         if self._known.shape[0] < size:
             self._known = grown(self._known, size)
             self._codes = grown(self._codes, size)
-            self._criteria = self._criteria.apply(lambda key: grown(key, size))
+            self._evicts = grown(self._evicts, size)
+            more = self._evicts.shape[0] - self._keys.shape[0]
+            self._keys = np.pad(self._keys, ((0, more), (0, 0)))
         for cursor in self._seen:
             changed = cursor.take_changed(size)
             if changed is None:
@@ -166,23 +144,7 @@ class CandidateCache:
         if self._spared_state is not None:
             self._until = grown(self._until, self._known.shape[0])
             self._until[rows] = np.inf if run.until is None else run.until
+        victims = VictimArrays.of_run(run, self._cluster)
+        self._evicts[rows] = victims.counts > 0
         if run.slots.shape[0]:
-            for cached, fresh in zip(self._criteria, _criteria(run, self._cluster), strict=True):
-                cached[rows] = fresh
-
-
-def _criteria(run: DryRunResult, cluster: Cluster) -> Criteria:
-    """Return the criteria of each row of a dry run."""
-    slots, chosen = run.slots, run.chosen
-    priorities = cluster.pods.priorities(slots)
-    # The most important victim comes first.
-    highest = priorities[chosen.argmax(axis=0), np.arange(slots.shape[1])]
-    starts = cluster.pods.starts(slots)
-    earliest = np.where(chosen & (priorities == highest), starts, np.inf).min(axis=0)
-    return Criteria(
-        violations=np.count_nonzero(run.pdb_violations, axis=0),
-        highest_priority=highest,
-        sum_of_priorities=np.where(chosen, priorities + SHIFT, 0).sum(axis=0),
-        victims=np.count_nonzero(chosen, axis=0),
-        age=-earliest,
-    )
+            self._keys[rows] = self.objective.keys(victims).T

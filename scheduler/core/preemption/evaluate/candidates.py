@@ -1,21 +1,27 @@
-"""Picks one of the candidate nodes by kube-scheduler's criteria in order, over all candidates.
+"""Picks one of the candidate nodes by the criteria of an objective, over all candidates.
 
 Source: kube-scheduler v1.36.3 framework/preemption.pickOneNodeForPreemption. Differs: all
 candidates are compared, none is sampled away, and the last tie is not left to chance: the node that
 the preemptor is nominated to wins it, so that an interrupted plan is resumed, else a hash of the
 preemptor's uid with the node's name decides.
 
-Axes: V potential victims of a row, most important first; C candidate rows.
+Axes: V potential victims of a row, most important first; C candidate rows; K criteria.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.core.feasibility import tie_breaking
 from scheduler.core.preemption.dry_run_result import DryRunResult
-from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
+from scheduler.core.preemption.evaluate.objective import (
+    HASH,
+    NOMINATED_NODE,
+    RELOCATION,
+    Objective,
+    VictimArrays,
+)
 from scheduler.core.preemption.evaluate.victims import Pinned, Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_table import VetoTable
@@ -23,19 +29,21 @@ from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.comparisons import Comparison
+from scheduler.model.comparisons import Comparison, CriterionLabel
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Codes, Int, Rows
+from scheduler.state.columns.arrays import Float, Int, Rows
 
 __all__ = [
     "Candidate",
-    "Prefer",
+    "Choice",
+    "TieBreak",
     "allowed",
     "best_of",
     "candidates_of",
     "candidates_on",
-    "cost",
+    "keys_of",
     "pick_one_node",
+    "tie_breaks",
 ]
 
 _NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
@@ -55,35 +63,70 @@ class Candidate(NamedTuple):
     comparison: Comparison | None = None
 
 
-#: Returns those of some equally good rows that are better by a further criterion; at least one.
-Prefer = Callable[[Rows], Rows]
+class TieBreak(NamedTuple):
+    """What decides between candidates that are equal by the objective."""
+
+    label: CriterionLabel
+    #: Returns the better ones of some rows, at least one.
+    better: Callable[[Rows], Rows]
 
 
-def pick_one_node(
-    rows: Rows,
-    codes: Codes,
-    criteria: Criteria,
-    uid: str,
-    cluster: Cluster,
-    prefer: Prefer | None = None,
-) -> int | None:
-    """Return the row of the best candidate, `None` when there is none.
+class Choice(NamedTuple):
+    """The best candidate."""
+
+    row: int
+    #: The rows that were as good as it by the objective after each tie break, in order.
+    tied: tuple[tuple[CriterionLabel, Rows], ...] = ()
+
+    def tie_break(self, other: int) -> CriterionLabel:
+        """Return what decided against another row that is equal by the objective."""
+        return next(label for label, rows in self.tied if other not in rows)
+
+
+def pick_one_node(rows: Rows, keys: Float, tie_breaks: Sequence[TieBreak]) -> Choice | None:
+    """Return the best candidate, `None` when there is none.
 
     Args:
-        rows: (C,) rows that were evaluated.
-        codes: (C,) 0 where evicting pods helps.
-        criteria: The criteria by which candidates compare.
-        uid: The preemptor's uid.
-        cluster: Has the names of the nodes.
-        prefer: The criterion that comes before the hash; `None` for none.
+        rows: (C,) the rows of the candidates.
+        keys: (K, C) the sort keys of the objective.
+        tie_breaks: Decide in order between equal ones; the last one leaves one row.
     """
-    best = np.flatnonzero((codes == 0) & (criteria.victims > 0))
-    if not best.shape[0]:
+    if not rows.shape[0]:
         return None
-    for criterion in criteria:
-        values = criterion[best]
+    best = np.arange(rows.shape[0])
+    for key in keys:
+        values = key[best]
         best = best[values == values.min()]
-    return _break_tie(rows[best], uid, cluster, prefer)
+    tied, steps = rows[best], []
+    for each in tie_breaks:
+        if tied.shape[0] > 1:
+            tied = each.better(tied)
+            steps.append((each.label, tied))
+    return Choice(int(tied[0]), tuple(steps))
+
+
+def tie_breaks(
+    uid: str, cluster: Cluster, relocation: Callable[[Rows], Rows] | None = None
+) -> list[TieBreak]:
+    """Return what decides between equal candidates: the nominated node first, a hash last.
+
+    Args:
+        uid: The preemptor's uid.
+        cluster: Has its nomination, and the names of the nodes.
+        relocation: Returns the rows whose victims lose least; `None` where that does not count.
+    """
+    columns, nominated = cluster.columns, cluster.nominations.node(uid)
+    row = None if nominated is None else columns.row(nominated)
+
+    def nominated_one(tied: Rows) -> Rows:
+        return tied[tied == row] if row in tied else tied
+
+    def hashed(tied: Rows) -> Rows:
+        return np.array([tie_breaking.pick(tied, uid, columns)], dtype=np.int64)
+
+    first = [] if row is None else [TieBreak(NOMINATED_NODE, nominated_one)]
+    second = [] if relocation is None else [TieBreak(RELOCATION, relocation)]
+    return [*first, *second, TieBreak(HASH, hashed)]
 
 
 def candidates_on(
@@ -160,43 +203,28 @@ def allowed(
     return [each for each in candidates if each.row not in table.vetoed], table
 
 
-def best_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:
+def best_of(
+    candidates: Sequence[Candidate], uid: str, cluster: Cluster, objective: Objective
+) -> Candidate | None:
     """Return the best of some candidates whose victims need not come from a dry run.
 
     Args:
         candidates: The candidates, each with at least one victim.
         uid: The preemptor's uid.
         cluster: Has the names of the nodes.
+        objective: How they compare.
     """
-    keyed = [(cost(candidate), candidate) for candidate in candidates]
-    if not keyed:
+    if not candidates:
         return None
-    least = min(key for key, _ in keyed)
-    ties = {candidate.row: candidate for key, candidate in keyed if key == least}
-    return ties[_break_tie(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
+    ordered = sorted(candidates, key=lambda candidate: candidate.row)
+    rows: Rows = np.array([candidate.row for candidate in ordered], dtype=np.int64)
+    keys = keys_of(ordered, cluster, objective)
+    choice = pick_one_node(rows, keys, tie_breaks(uid, cluster))
+    return next((each for each in ordered if choice and each.row == choice.row), None)
 
 
-def _break_tie(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
-    """Return one of some equally good rows: the nominated node, if it is among them."""
-    nominated = cluster.nominations.node(uid)
-    row = None if nominated is None else cluster.columns.row(nominated)
-    if row is not None and row in tied:
-        return row
-    if prefer is not None and tied.shape[0] > 1:
-        tied = prefer(tied)
-    return tie_breaking.pick(tied, uid, cluster.columns)
-
-
-def cost(candidate: Candidate) -> tuple[float, ...]:
-    """Return the criteria of a candidate as a sort key; smaller is better.
-
-    Source: kube-scheduler v1.36.3 defaultpreemption.OrderedScoreFuncs: the first victim counts as
-    the most important one, except for the start.
-    """
-    victims = candidate.victims
-    priorities = [pod.priority for pod in victims]
-    highest = max(priorities)
-    starts = [times.parse(pod.status.start_time) for pod in victims if pod.priority == highest]
-    earliest = min(np.inf if start is None else start for start in starts)
-    total = sum(priority + SHIFT for priority in priorities)
-    return candidate.violations, priorities[0], total, len(priorities), -earliest
+def keys_of(candidates: Sequence[Candidate], cluster: Cluster, objective: Objective) -> Float:
+    """Return, (K, C), the sort keys of some candidates; smaller is better."""
+    victims = [candidate.victims for candidate in candidates]
+    violations = [candidate.violations for candidate in candidates]
+    return objective.keys(VictimArrays.of_victims(victims, violations, cluster))

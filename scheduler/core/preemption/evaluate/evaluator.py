@@ -5,28 +5,30 @@ Source: kube-scheduler v1.36.3 framework/preemption.Evaluator.Preempt.
 Axes: N rows, C candidate rows.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.core.preemption.dry_run_result import VETOED
-from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
+from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache
 from scheduler.core.preemption.evaluate.candidates import (
     Candidate,
+    Choice,
+    TieBreak,
     allowed,
     candidates_of,
     candidates_on,
-    cost,
+    keys_of,
     pick_one_node,
+    tie_breaks,
 )
 from scheduler.core.preemption.evaluate.explain_comparison import (
-    RELOCATION,
     explain_comparison,
     with_other_victims,
 )
 from scheduler.core.preemption.evaluate.no_candidate import NoCandidate, no_candidate, vetoed
+from scheduler.core.preemption.evaluate.objective import Objective
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
 from scheduler.core.preemption.evaluate.victims import Pinned, Sparing, dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
@@ -37,7 +39,7 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Detail
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Bool, Codes, Rows
+from scheduler.state.columns.arrays import Bool, Codes, Float, Rows
 
 __all__ = ["PreemptionInputs", "find_candidates", "select_candidate"]
 
@@ -48,7 +50,7 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 #: At most this many of the best candidates are checked one by one, then all that remain at once.
 #: Only one where more policies than `_MANY_POLICIES` apply, as each of them has to be evaluated.
-_FEW: Final = 4
+_FEW: Final = 2
 _MANY_POLICIES: Final = 8
 
 
@@ -60,9 +62,11 @@ class PreemptionInputs(NamedTuple):
     cluster: Cluster
     #: The filters that apply to the pod in this attempt.
     predicates: Sequence[tuple[str, CompiledFilter]]
+    #: The criteria by which candidates compare.
+    objective: Objective
     #: What can veto preemptions; `None` where nothing can.
     vetoes: CandidateVetoes | None = None
-    #: The criterion between equally good candidates that comes before the hash; `None` for none.
+    #: What decides between equally good candidates before the hash; `None` for nothing.
     relocation: RelocationCost | None = None
     #: Whether the chosen candidate says how it compared with the others.
     compares: bool = False
@@ -74,12 +78,17 @@ class PreemptionInputs(NamedTuple):
         """The policies that bind the preemptor, if any do."""
         return None if self.vetoes is None else self.vetoes.rules
 
-    def prefer(self, tied: Rows) -> Rows:
-        """Return those of some equally good rows whose victims lose least."""
-        if self.relocation is None:
-            return tied
-        rows = sampled(tied, self.pod.uid, self.cluster)
-        return self.relocation.lowest(self.candidates_on(rows), self.cheaper)
+    def tie_breaks(self) -> list[TieBreak]:
+        """Return what decides between equally good candidates."""
+        pod, cluster, relocation = self.pod, self.cluster, self.relocation
+        if relocation is None:
+            return tie_breaks(pod.uid, cluster)
+
+        def lowest(tied: Rows) -> Rows:
+            candidates = self.candidates_on(sampled(tied, pod.uid, cluster))
+            return relocation.lowest(candidates, self.cheaper)
+
+        return tie_breaks(pod.uid, cluster, lowest)
 
     def candidates_on(self, rows: Rows, pinned: Pinned | None = None) -> list[Candidate]:
         """Return the candidates on some rows, by a dry run; (C,) rows."""
@@ -89,18 +98,10 @@ class PreemptionInputs(NamedTuple):
         """Return candidates, with other victims where these lose less and nothing vetoes it."""
         if self.relocation is None:
             return [*candidates]
-        others, _ = allowed(self.relocation.cheaper(candidates, self.candidates_on), self.vetoes)
+        cheaper = self.relocation.cheaper(candidates, self.candidates_on, self.objective)
+        others, _ = allowed(cheaper, self.vetoes)
         by_row = {other.row: other for other in others}
         return [by_row.get(candidate.row, candidate) for candidate in candidates]
-
-    def tie_break(self, chosen: int, other: int) -> str:
-        """Return what decided for one of two candidates whose criteria are equal."""
-        columns = self.cluster.columns
-        if columns.names[chosen] == self.cluster.nominations.node(self.pod.uid):
-            return "nominatedNode"
-        relocation = self.relocation
-        by_relocation = relocation is not None and other not in relocation.best
-        return RELOCATION if by_relocation else "hash"
 
 
 def select_candidate(
@@ -119,14 +120,11 @@ def select_candidate(
         return evaluated
     if inputs.vetoes is not None:
         search = _Search(inputs, inputs.vetoes, cache.vetoes, evaluated)
-        best = search.best()
-        if best is None:
-            return search.no_candidate(verdicts)
-        return search.finished(best)
-    if (row := evaluated.best_row(inputs)) is None:
+        return search.best() or search.no_candidate(verdicts)
+    if (choice := evaluated.choice(inputs)) is None:
         return no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
-    (candidate,) = inputs.candidates_on(np.array([row], dtype=np.int64))
-    return evaluated.finished(candidate, inputs)
+    (candidate,) = inputs.candidates_on(np.array([choice.row], dtype=np.int64))
+    return evaluated.finished(candidate, choice, inputs)
 
 
 def find_candidates(
@@ -145,7 +143,7 @@ def find_candidates(
         if not found:
             return search.no_candidate(verdicts)
     else:
-        rows = evaluated.candidate_rows()
+        rows, _ = evaluated.candidates()
         if not rows.shape[0]:
             return no_candidate(evaluated.rows, evaluated.codes, inputs.cluster, verdicts)
         found = inputs.candidates_on(rows)
@@ -159,18 +157,23 @@ class _Evaluated(NamedTuple):
     rows: Rows
     #: 0 where evicting pods helps, `VETOED` where a veto prevents it, else the verdict.
     codes: Codes
-    criteria: Criteria
+    #: Whether pods would be evicted, and, (K, C), the sort keys of the objective.
+    evicts: Bool
+    keys: Float
 
-    def candidate_rows(self) -> Rows:
-        """Return the rows of the candidates: evicting pods helps there, and takes at least one."""
-        rows: Rows = self.rows[(self.codes == 0) & (self.criteria.victims > 0)]
-        return rows
+    def candidates(self) -> tuple[Rows, Float]:
+        """Return the rows of the candidates, with their sort keys.
 
-    def best_row(self, inputs: PreemptionInputs) -> int | None:
-        """Return the row of the best candidate; `None` if there is none."""
-        return pick_one_node(*self, inputs.pod.uid, inputs.cluster, inputs.prefer)
+        Evicting pods helps there, and takes at least one.
+        """
+        found = np.flatnonzero((self.codes == 0) & self.evicts)
+        return self.rows[found], self.keys[:, found]
 
-    def finished(self, chosen: Candidate, inputs: PreemptionInputs) -> Candidate:
+    def choice(self, inputs: PreemptionInputs) -> Choice | None:
+        """Return the best candidate; `None` if there is none."""
+        return pick_one_node(*self.candidates(), inputs.tie_breaks())
+
+    def finished(self, chosen: Candidate, choice: Choice, inputs: PreemptionInputs) -> Candidate:
         """Return the chosen candidate with the victims that lose least.
 
         It has the comparison, if that is wanted.
@@ -178,11 +181,11 @@ class _Evaluated(NamedTuple):
         (best,) = inputs.cheaper([chosen])
         if not inputs.compares:
             return best
-        names = inputs.cluster.columns.names
-        tie_break = functools.partial(inputs.tie_break, chosen.row)
-        comparison = explain_comparison(*self, chosen.row, names, tie_break)
+        names, objective = inputs.cluster.columns.names, inputs.objective
+        comparison = explain_comparison(*self.candidates(), choice, names, objective)
         if best is not chosen:
-            comparison = with_other_victims(comparison, cost(best))
+            key = keys_of([best], inputs.cluster, objective)[:, 0]
+            comparison = with_other_victims(comparison, key, objective)
         return best._replace(comparison=comparison)
 
 
@@ -218,18 +221,14 @@ class _Search:
         at once. So are all if more than the decision is wanted.
         """
         for _ in range(self._few()):
-            row = self._evaluated.best_row(self._inputs)
-            if row is None:
+            choice = self._evaluated.choice(self._inputs)
+            if choice is None:
                 return None
-            if passing := self._check(np.array([row], dtype=np.int64)):
-                self._tally()
-                return passing[0]
-        by_row = {each.row: each for each in self._check(self._evaluated.candidate_rows())}
-        row = self._evaluated.best_row(self._inputs)
-        if row is None:
-            return None
-        self._tally()
-        return by_row[row]
+            if passing := self._check(np.array([choice.row], dtype=np.int64)):
+                return self._finished(passing[0], choice)
+        by_row = {each.row: each for each in self._check_all()}
+        choice = self._evaluated.choice(self._inputs)
+        return None if choice is None else self._finished(by_row[choice.row], choice)
 
     def _few(self) -> int:
         if self._vetoes.detail >= Detail.COUNTS:
@@ -237,13 +236,14 @@ class _Search:
         rules = self._inputs.rules
         return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
 
-    def finished(self, chosen: Candidate) -> Candidate:
+    def _finished(self, chosen: Candidate, choice: Choice) -> Candidate:
         """Return the chosen candidate, compared with those that no veto excludes."""
-        return self._evaluated.finished(chosen, self._inputs)
+        self._tally()
+        return self._evaluated.finished(chosen, choice, self._inputs)
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
-        passing = self._check(self._evaluated.candidate_rows())
+        passing = self._check_all()
         if passing:
             self._tally()
         return passing
@@ -251,7 +251,7 @@ class _Search:
     def no_candidate(self, verdicts: Verdicts) -> NoCandidate:
         """Return why there is no candidate."""
         self._tally()
-        rows, codes, _ = self._evaluated
+        rows, codes = self._evaluated.rows, self._evaluated.codes
         return no_candidate(rows, codes, self._inputs.cluster, verdicts, self._vetoes.tally)
 
     def _tally(self) -> None:
@@ -259,6 +259,10 @@ class _Search:
         for table in self._tables:
             self._vetoes.add(table)
         self._vetoes.add_spared(self._spared)
+
+    def _check_all(self) -> list[Candidate]:
+        rows, _ = self._evaluated.candidates()
+        return self._check(rows)
 
     def _check(self, rows: Rows) -> list[Candidate]:
         """Check the candidates on some rows; return those without a veto."""
@@ -284,7 +288,7 @@ def _evaluate(
     inputs: PreemptionInputs, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> _Evaluated | NoCandidate:
     """Return what preemption would mean on each row; for the arguments see `select_candidate`."""
-    pod, cluster, predicates, vetoes, *_ = inputs
+    pod, cluster, predicates, _, vetoes, *_ = inputs
     resolvable = verdicts.resolvable(codes)
     if (reason := _not_eligible(pod, cluster, resolvable)) is not None:
         return NoCandidate(reason, keeps_nomination=True)
@@ -294,10 +298,10 @@ def _evaluate(
             return vetoed(vetoes.tally)
     rows = np.flatnonzero(resolvable)
     no_victims = verdicts.code(NO_VICTIMS)
-    found, criteria = cache.evaluate(pod, predicates, rows, no_victims, inputs.rules)
+    found, evicts, keys = cache.evaluate(pod, predicates, rows, no_victims, inputs.rules)
     if inputs.refused is not None:
         found = np.where(found == 0, inputs.refused[rows], found)
-    return _Evaluated(rows, found, criteria)
+    return _Evaluated(rows, found, evicts, keys)
 
 
 def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:

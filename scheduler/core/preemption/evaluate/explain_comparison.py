@@ -1,85 +1,77 @@
 """Compares the candidates of a preemption: the criterion by which each was rejected.
 
-It reads the criteria that `candidates.pick_one_node` has decided by, and decides nothing.
+It reads the sort keys that `candidates.pick_one_node` has decided by, and decides nothing.
 
-Axes: C candidate rows.
+Axes: C candidate rows, K criteria.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.core.preemption.evaluate.candidate_cache import Criteria
-from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison
-from scheduler.state.columns.arrays import Codes, Rows
+from scheduler.core.preemption.evaluate.candidates import Choice
+from scheduler.core.preemption.evaluate.objective import RELOCATION, Objective
+from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison, CriterionLabel
+from scheduler.state.columns.arrays import Float, Int, Rows
 
-__all__ = ["RELOCATION", "explain_comparison", "with_other_victims"]
-
-#: What decides between equal candidates where victims that can run elsewhere are preferred.
-RELOCATION: Final = "relocation"
-#: What the criteria are called, in their order.
-_NAMES: Final = ("pdbViolations", "highestPriority", "prioritySum", "victims", "earliestStart")
+__all__ = ["explain_comparison", "with_other_victims"]
 
 
 def explain_comparison(
-    rows: Rows,
-    codes: Codes,
-    criteria: Criteria,
-    chosen: int,
-    names: Sequence[str],
-    tie_break: Callable[[int], str],
+    rows: Rows, keys: Float, choice: Choice, names: Sequence[str], objective: Objective
 ) -> Comparison:
     """Return how the candidates compare with the chosen one.
 
     Args:
-        rows: (C,) rows that were evaluated.
-        codes: (C,) 0 where evicting pods helps.
-        criteria: The criteria by which candidates compare.
-        chosen: The row of the chosen candidate.
+        rows: (C,) the rows of the candidates.
+        keys: (K, C) their sort keys.
+        choice: The chosen one.
         names: The names of the nodes, by row.
-        tie_break: Returns what decided against a row whose criteria are those of the chosen one.
+        objective: The criteria by which they compare.
     """
-    candidates = np.flatnonzero((codes == 0) & (criteria.victims > 0))
-    first = int(candidates[np.flatnonzero(rows[candidates] == chosen)[0]])
-    best = _best(candidates, criteria, MAX_COMPARED)
-    order = [first, *(index for index in best.tolist() if index != first)][:MAX_COMPARED]
-    keys = list(zip(*(key[order].tolist() for key in criteria), strict=True))
+    first = int(np.flatnonzero(rows == choice.row)[0])
+    best = _best(keys, MAX_COMPARED).tolist()
     found = []
-    for index, key in zip(order, keys, strict=True):
-        row = int(rows[index])
-        lost_by = "" if index == first else _lost_by(key, keys[0]) or tie_break(row)
-        found.append(_compared(names[row], key, lost_by))
-    return Comparison(tuple(found), candidates.shape[0])
+    for index in [first, *(index for index in best if index != first)][:MAX_COMPARED]:
+        row, key = int(rows[index]), keys[:, index]
+        lost_by = None
+        if index != first:
+            lost_by = _lost_by(key, keys[:, first], objective) or choice.tie_break(row)
+        found.append(ComparedCandidate(names[row], _values(key, objective), lost_by))
+    labels = tuple(criterion.label for criterion in objective)
+    return Comparison(labels, tuple(found), rows.shape[0])
 
 
-def with_other_victims(comparison: Comparison, key: tuple[float, ...]) -> Comparison:
+def with_other_victims(comparison: Comparison, key: Float, objective: Objective) -> Comparison:
     """Return a comparison in which the chosen candidate has other victims of the same node.
 
     With the victims that it had, it comes second: they have lost as they can run nowhere else.
 
     Args:
         comparison: The comparison.
-        key: The criteria for the other victims.
+        key: (K,) the sort key for the other victims.
+        objective: The criteria by which the candidates compare.
     """
     usual, *rest = comparison.candidates
-    best = _compared(usual.node, key, "")
+    best = ComparedCandidate(usual.node, _values(key, objective))
     found = (best, replace(usual, lost_by=RELOCATION), *rest)[:MAX_COMPARED]
-    return Comparison(found, comparison.total + 1)
+    return replace(comparison, candidates=found, total=comparison.total + 1)
 
 
-def _compared(node: str, key: tuple[Any, ...], lost_by: str) -> ComparedCandidate:
-    violations, highest, total, victims, age = key
-    start = None if np.isinf(age) else -age
-    return ComparedCandidate(node, violations, highest, total, victims, start, lost_by)
+def _values(key: Float, objective: Objective) -> tuple[float | None, ...]:
+    """Return the values of a sort key, given as (K,); those that are infinite are unknown."""
+    return tuple(
+        None if np.isinf(value) else -value if criterion.highest_is_best else value
+        for criterion, value in zip(objective, key.tolist(), strict=True)
+    )
 
 
-def _best(candidates: Rows, criteria: Criteria, most: int) -> Rows:
+def _best(keys: Float, most: int) -> Int:
     """Return the best candidates in order, at most so many; no more of them are sorted."""
-    parts: list[Rows] = []
-    left, tied = most, candidates
-    for key in criteria:
+    parts: list[Int] = []
+    left, tied = most, np.arange(keys.shape[1])
+    for key in keys:
         if tied.shape[0] <= left:
             break
         values = key[tied]
@@ -92,12 +84,11 @@ def _best(candidates: Rows, criteria: Criteria, most: int) -> Rows:
             left -= parts[-1].shape[0]
         tied = tied[values == limit]
     best = np.concatenate([*parts, tied[:left]])
-    order = np.lexsort(tuple(key[best] for key in reversed(criteria)))
-    ranked: Rows = best[order]
+    ranked: Int = best[np.lexsort(keys[::-1, best])]
     return ranked
 
 
-def _lost_by(key: tuple[float, ...], chosen: tuple[float, ...]) -> str:
-    """Return the first criterion that differs; empty where none does."""
-    pairs = zip(_NAMES, key, chosen, strict=True)
-    return next((name for name, value, best in pairs if value != best), "")
+def _lost_by(key: Float, chosen: Float, objective: Objective) -> CriterionLabel | None:
+    """Return the first criterion that differs; `None` where none does."""
+    differing = np.flatnonzero(key != chosen)
+    return objective[int(differing[0])].label if differing.shape[0] else None

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from scheduler.core.feasibility import nominated_pods, tie_breaking
 from scheduler.core.feasibility.filters import ClassFilters
-from scheduler.core.preemption.evaluate.candidates import Candidate, cost
+from scheduler.core.preemption.evaluate.candidates import Candidate, keys_of
+from scheduler.core.preemption.evaluate.objective import EARLIEST_START, Objective
 from scheduler.core.preemption.evaluate.victims import Pinned
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.profile import Profile
@@ -65,8 +66,6 @@ class RelocationCost:
         self._now = now
         #: (N,) where a pod could run, by its class.
         self._fitting: dict[bytes, Bool] = {}
-        #: The rows that `lowest` returned last.
-        self.best: Rows = np.zeros(0, dtype=np.int64)
 
     def lowest(
         self,
@@ -83,23 +82,24 @@ class RelocationCost:
             tied = replaced(tied)
         keyed = [(self._key(candidate), candidate.row) for candidate in tied]
         least = min(key for key, _ in keyed)
-        self.best = np.array(sorted(row for key, row in keyed if key == least), dtype=np.int64)
-        return self.best
+        return np.array(sorted(row for key, row in keyed if key == least), dtype=np.int64)
 
     def cheaper(
         self,
         candidates: Sequence[Candidate],
         reprieve: Callable[[Rows, Pinned], Sequence[Candidate]],
+        objective: Objective,
     ) -> list[Candidate]:
         """Return candidates with other victims, fewer of which can run on no other node.
 
         Args:
             candidates: The candidates.
             reprieve: Selects the victims on some rows again, with other pods reprieved first.
+            objective: How candidates compare.
 
         Returns:
-            None for those whose other victims would be worse by kube-scheduler's criteria, apart
-            from their start.
+            None for those whose other victims would be worse by the objective, apart from their
+            start.
         """
         pinned = {each.row: (each, self._pinned(each)) for each in candidates}
         priorities = {
@@ -107,14 +107,18 @@ class RelocationCost:
         }
         if not priorities:
             return []
-        found = []
         rows: Rows = np.array(sorted(priorities), dtype=np.int64)
-        for other in reprieve(rows, lambda slots, rows: self._mask(slots, rows, priorities)):
-            usual, stranded = pinned[other.row]
-            same = cost(other)[:-1] <= cost(usual)[:-1]
-            if same and len(self._pinned(other)) < len(stranded):
-                found.append(other)
-        return found
+        others = reprieve(rows, lambda slots, rows: self._mask(slots, rows, priorities))
+        compared = objective.without(EARLIEST_START)
+        keys, usual_keys = (
+            keys_of(group, self._cluster, compared).T.tolist()
+            for group in (others, [pinned[other.row][0] for other in others])
+        )
+        return [
+            other
+            for other, key, usual in zip(others, keys, usual_keys, strict=True)
+            if key <= usual and len(self._pinned(other)) < len(pinned[other.row][1])
+        ]
 
     def _key(self, candidate: Candidate) -> tuple[float, ...]:
         """Return the sort key of a candidate; smaller is better."""

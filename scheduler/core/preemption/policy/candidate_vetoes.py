@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
 from scheduler.core.preemption.policy.loop_breaker import HANGS, PreemptionHistory, waste_veto
-from scheduler.core.preemption.policy.pdb_shortfalls import PdbShortfalls, pdb_shortfalls
+from scheduler.core.preemption.policy.pdb_shortfalls import Shortfall, pdb_shortfalls
 from scheduler.core.preemption.policy.policy_budgets import BudgetSpending
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_table import RuleVetoes, Veto
@@ -97,7 +97,7 @@ class _Limits:
         if most is not None:
             yield self._too_many(applied, most, counted, whose)
         for budget in policy.budgets:
-            excess = self._spending.excess(applied, budget, counted, whose)
+            excess = self._spending.excess(policy.name, budget, counted, whose)
             if excess is not None:
                 details = partial(self._overspent, applied, budget, counted)
                 yield RuleVetoes([applied.overspent(budget)], *excess, details)
@@ -127,22 +127,40 @@ class _Limits:
             yield from self._rules.overspent(applied, budget, names[int(pairs.codes[pair])], count)
 
     @cached_property
-    def _shortfalls(self) -> PdbShortfalls:
-        return pdb_shortfalls(self._rules.inputs, self._matrix)
+    def _shortfalls(self) -> list[Shortfall]:
+        return [*pdb_shortfalls(self._rules.inputs, self._matrix)]
 
     def _strict(self, applied: AppliedPolicy, counted: Bool) -> RuleVetoes:
         """Return the vetoes for disruption budgets that do not allow the counted victims."""
-        refusal, shortfalls = applied.pdb_shortfall(), self._shortfalls
-        reasons, reason_of = shortfalls.of(counted)
         which = np.zeros(len(self._matrix), dtype=np.int64)
-        which[: reason_of.shape[0]] = reason_of
+        ends = np.full(len(self._matrix), np.inf)
+        pdbs: set[str] = set()
+        for shortfall in self._shortfalls:
+            columns, until = self._matrix.columns[shortfall.victims], shortfall.ends
+            if not (mine := counted[shortfall.victims]).all():
+                concerned = np.isin(columns, columns[mine])
+                columns, until = columns[concerned], until[concerned]
+            if columns.shape[0]:
+                pdbs.update(shortfall.keys)
+                which[columns] = 1
+                np.minimum.at(ends, columns, until)
+        refusal = replace(applied.pdb_shortfall(), pdbs=frozenset(pdbs))
+        return RuleVetoes([refusal], which, ends, partial(self._short, refusal, counted))
 
-        def details(column: int) -> Iterator[Veto]:
-            for (keys, until), text in shortfalls.at(column, counted):
-                yield replace(refusal, detail=text, until=until, pdbs=keys)
-
-        vetoes = [replace(refusal, pdbs=keys, until=until) for keys, until in reasons]
-        return RuleVetoes(vetoes, which, None, details)
+    def _short(self, refusal: PolicyRefusal, counted: Bool, column: int) -> Iterator[Veto]:
+        """Yield the vetoes against a candidate: for each pod under several PDBs, then by PDB."""
+        found = []
+        for keys, victims, ends in self._shortfalls:
+            mine = np.flatnonzero(self._matrix.columns[victims] == column)
+            concerned = mine[counted[victims[mine]]].tolist()
+            groups = [[at] for at in concerned] if len(keys) > 1 else [mine.tolist()]
+            for group in groups if concerned else ():
+                first, pods = int(victims[group[0]]), self._matrix.pods(victims[group])
+                found.append((len(keys) == 1, first, keys, pods, float(ends[group[0]])))
+        for _, _, keys, pods, end in sorted(found, key=lambda each: each[:3]):
+            text = self._rules.inputs.in_flight.shortage(keys, pods)
+            until = None if np.isinf(end) else end
+            yield replace(refusal, detail=text, until=until, pdbs=frozenset(keys))
 
 
 # Preemption history -------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.victim_matrix import NOWHERE, Pairs, VictimMatrix, distinct
 from scheduler.model.policies import Budget, BudgetScope
@@ -95,20 +94,20 @@ class BudgetSpending:
         self._excess: dict[tuple[bytes, Budget, str | None], Excess | None] = {}
 
     def excess(
-        self, applied: AppliedPolicy, budget: Budget, counted: Bool, whose: str | None
+        self, policy: str, budget: Budget, counted: Bool, whose: str | None
     ) -> Excess | None:
         """Return the candidates whose victims exceed a budget; `None` if there are none.
 
         Args:
-            applied: The policy.
+            policy: The name of the policy.
             budget: One of its budgets.
             counted: (M,) the victims that it counts.
             whose: `None` where it counts all; else equal for policies that count the same.
         """
         counts = self._count(budget.scope, counted, whose)
         if len(self._matrix) <= _FEW:
-            return self._looked_up(applied, budget, counts)
-        sets = self._counted.members.get(applied.policy.name)
+            return self._looked_up(policy, budget, counts)
+        sets = self._counted.members.get(policy)
         members = b"" if sets is None else sets.tobytes()
         key = (members, budget, whose)
         if key not in self._excess:
@@ -120,18 +119,17 @@ class BudgetSpending:
     def _counted(self) -> LedgerArrays:
         return self._rules.inputs.ledger.victim_arrays()
 
-    def _looked_up(self, applied: AppliedPolicy, budget: Budget, counts: Int) -> Excess | None:
+    def _looked_up(self, policy: str, budget: Budget, counts: Int) -> Excess | None:
         """Return the candidates, of a few, whose victims exceed a budget."""
         pairs, names = self._matrix.pairs(budget.scope), self._matrix.names(budget.scope)
-        excess: Excess | None = None
-        for pair in np.flatnonzero(counts).tolist():
-            name, count = names[int(pairs.codes[pair])], int(counts[pair])
-            for refusal in self._rules.overspent(applied, budget, name, count):
-                size, column = len(self._matrix), pairs.columns[pair]
+        codes, size, excess = pairs.codes.tolist(), len(self._matrix), None
+        for pair, count in enumerate(counts.tolist()):
+            name = names[codes[pair]]
+            for _, until in self._rules.excess(policy, budget, name, count) if count else ():
                 excess = excess or Excess(np.zeros(size, dtype=np.int64), np.full(size, NEVER))
+                column = pairs.columns[pair]
                 excess.which[column] = 1
-                if refusal.until is not None:
-                    excess.ends[column] = min(excess.ends[column], refusal.until)
+                excess.ends[column] = min(excess.ends[column], NEVER if until is None else until)
         return excess
 
     def _count(self, scope: BudgetScope, counted: Bool, whose: str | None) -> Int:

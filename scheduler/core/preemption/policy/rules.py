@@ -209,12 +209,17 @@ class PolicyRules:
             key: The namespace, owner or node of the victims; empty for the cluster.
             count: How many further victims there are.
         """
-        since = self.now - budget.window
-        spent = self.inputs.ledger.victims(applied.policy.name, budget.scope, key, since)
-        if len(spent) + count > budget.max_victims:
-            detail = f"{key or 'the cluster'}: {len(spent)} counted, {count} more planned"
-            until = free_at(spent, count, budget.max_victims, budget.window)
+        for spent, until in self.excess(applied.policy.name, budget, key, count):
+            detail = f"{key or 'the cluster'}: {spent} counted, {count} more planned"
             yield replace(applied.overspent(budget), detail=detail, until=until)
+
+    def excess(
+        self, policy: str, budget: Budget, key: str, count: int
+    ) -> Iterator[tuple[int, Seconds | None]]:
+        """Yield how much is spent, and when that suffices, if further victims exceed a budget."""
+        spent = self.inputs.ledger.victims(policy, budget.scope, key, self.now - budget.window)
+        if len(spent) + count > budget.max_victims:
+            yield len(spent), free_at(spent, count, budget.max_victims, budget.window)
 
     # Per victim -----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.core.preemption.dry_run_result import slots_of
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
 from scheduler.model.policies import BudgetScope
@@ -182,10 +183,7 @@ class VictimMatrix:
         cls, victims: Sequence[Sequence[Pod]], nodes: Sequence[str], owner_codes: OwnerCodes
     ) -> "VictimMatrix":
         """Return the matrix of given victims, which are on the nodes."""
-        slots = np.full((max(map(len, victims)), len(victims)), -1, dtype=np.int64)
-        for column, pods in enumerate(victims):
-            known = [owner_codes.cluster.pods.slot(pod.uid) for pod in pods]
-            slots[: len(pods), column] = [-1 if slot is None else slot for slot in known]
+        slots = slots_of(victims, owner_codes.cluster)
         return cls(slots, slots >= 0, nodes, owner_codes)
 
     def __len__(self) -> int:
@@ -214,9 +212,19 @@ class VictimMatrix:
     def is_any_of(self, uids: Iterable[str]) -> Bool:
         """Return, (M,), which victims have one of some uids."""
         slots = [slot for uid in uids if (slot := self._cluster.pods.slot(uid)) is not None]
-        if not slots:
-            return np.zeros(self.slots.shape[0], dtype=np.bool_)
-        return np.isin(self.slots, slots)
+        return self._are_in(self.slots, slots)
+
+    def are_in(self, positions: Int, slots: Sequence[int]) -> Bool:
+        """Return which victims, given by position, are in one of some slots."""
+        return self._are_in(self.slots[positions], slots)
+
+    def _are_in(self, slots: Int, wanted: Sequence[int]) -> Bool:
+        if not wanted:
+            return np.zeros(slots.shape[0], dtype=np.bool_)
+        table = np.zeros(max(int(slots.max(initial=0)), *wanted) + 1, dtype=np.bool_)
+        table[[*wanted]] = True
+        found: Bool = table[slots]
+        return found
 
     def evicted(self) -> Bool:
         """Return, (M,), which victims have been evicted already."""

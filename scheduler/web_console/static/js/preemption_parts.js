@@ -5,100 +5,84 @@ import { age } from "./clock.js";
 import { count, duration, plural } from "./format.js";
 import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
 
-/** The criteria in the order of comparison. */
-/** @type {[key: string, title: string, text: (candidate: Api.CandidateView) => string][]} */
-const CRITERIA = [
-  ["pdbViolations", "PDB violations", (each) => count(each.pdbViolations)],
-  ["highestPriority", "Highest priority", (each) => count(each.highestPriority)],
-  ["prioritySum", "Sum of priorities", shownSum],
-  ["victims", "Victims", (each) => count(each.victims)],
-  ["earliestStart", "Earliest start", (each) => (each.earliestStart ? `${duration(age(each.earliestStart))} ago` : "–")],
-];
-
-const SUM = "3. criterion: each victim counts as its priority plus 2³¹, as in kube-scheduler, so fewer victims are better";
+const SUM = "each victim counts as its priority plus 2³¹, as in kube-scheduler, so fewer victims are better";
 
 /**
- * Return the sum with the part that only counts victims apart, which no reader can see in it.
+ * Return the value of a criterion.
  *
  * @param {Api.CandidateView} candidate
+ * @param {Api.CriterionView} criterion
  */
-function shownSum({ prioritySum = 0, victims = 0 }) {
-  const sum = count(prioritySum - victims * 2 ** 31);
-  return victims > 0 ? `${sum} + ${victims} × 2³¹` : sum;
+function shownValue({ values = {} }, { name, measure }) {
+  const value = values[name];
+  if (value === undefined) return "–";
+  if (measure === "time") return `${duration(age(String(value)))} ago`;
+  return measure === "shiftedSum" ? shownSum(Number(value), Number(values.victims ?? 0)) : count(Number(value));
 }
 
-/** What each criterion prefers, in a sentence. */
-/** @type {Record<string, string>} */
-const SENTENCES = {
-  pdbViolations: "it violates fewer disruption budgets",
-  highestPriority: "its most important victim has a lower priority",
-  prioritySum: "the sum of its victims' priorities is lower",
-  victims: "it needs fewer victims",
-  earliestStart: "its most important victims started later",
-  nominatedNode: "the pod was already nominated to it",
-  freedResources: "resources there are already being freed",
-  relocation: "its victims can run elsewhere",
-  hash: "all criteria were equal, and a hash of the names decided",
-};
-
-/** @param {string} criterion */
-export function criterionSentence(criterion) {
-  return SENTENCES[criterion] ?? criterion;
+/**
+ * Return a sum with the part that only counts victims apart, which no reader can see in it.
+ *
+ * @param {number} sum
+ * @param {number} victims
+ */
+function shownSum(sum, victims) {
+  const rest = count(sum - victims * 2 ** 31);
+  return victims > 0 ? `${rest} + ${victims} × 2³¹` : rest;
 }
 
 /**
  * The candidates side by side. In the row of each loser the criterion by which it lost is marked;
  * what comes after it was not compared any more and is pale.
  *
- * @param {{candidates?: Api.CandidateView[], total?: number, criterion?: string, planned?: boolean}} props
+ * @param {{of: Api.PreemptionView | Api.PossiblePreemption | Api.PlannedPod, planned?: boolean}} props
  */
-export function Candidates({ candidates = [], total = candidates.length, criterion = "", planned = false }) {
+export function Candidates({ of, planned = false }) {
+  const { criteria = [], candidates = [], criterion = "" } = of;
+  const total = of.candidatesTotal ?? candidates.length;
   if (candidates.length === 0) return html`<p class="muted">No candidates are known.</p>`;
   const verb = planned ? "would be" : "was";
+  const shown = criteria.filter((each) => each.title);
+  const meaning = criteria.find((each) => each.name === criterion)?.meaning ?? criterion;
   return html`<p class="sentence">
       ${candidates.length > 1 && criterion
-        ? html`<strong>${candidates[0].node}</strong> ${verb} chosen: ${criterionSentence(criterion)}.`
+        ? html`<strong>${candidates[0].node}</strong> ${verb} chosen by: ${meaning}.`
         : html`<strong>${candidates[0].node}</strong> ${planned ? "is" : "was"} the only candidate.`}
     </p>
     <div class="scroll-x"><table class="table compact candidates">
       <thead>
         <tr>
           <th>Node</th>
-          ${CRITERIA.map(
-            ([key, title], index) =>
-              html`<th class="number" key=${key} title=${key === "prioritySum" ? SUM : `${index + 1}. criterion`}>
-                ${title}
+          ${shown.map(
+            (each, index) =>
+              html`<th class="number" key=${each.name} title=${`${index + 1}. criterion: ${each.measure === "shiftedSum" ? SUM : each.meaning}`}>
+                ${each.title}
               </th>`,
           )}
           <th>Result</th>
         </tr>
       </thead>
       <tbody>
-        ${candidates.map((each) => html`<${CandidateRow} key=${each.node} candidate=${each} />`)}
+        ${candidates.map((each) => html`<${CandidateRow} key=${each.node} candidate=${each} criteria=${shown} />`)}
       </tbody>
     </table></div>
     ${total > candidates.length && html`<p class="muted">${plural(total - candidates.length, "more candidate")} not shown.</p>`}`;
 }
 
-/** @param {{candidate: Api.CandidateView}} props */
-function CandidateRow({ candidate }) {
+/** @param {{candidate: Api.CandidateView, criteria: Api.CriterionView[]}} props */
+function CandidateRow({ candidate, criteria }) {
   const lost = candidate.lostBy ?? "";
-  const decided = CRITERIA.findIndex(([key]) => key === lost);
+  const decided = criteria.findIndex(({ name }) => name === lost);
   const style = (/** @type {number} */ index) => {
     if (!lost || decided < 0) return "number";
     return index === decided ? "number decided" : index > decided ? "number pale" : "number";
   };
+  const title = criteria[decided]?.title?.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase()) ?? lost;
   return html`<tr class=${lost ? "" : "chosen"}>
     <td><${Node} name=${candidate.node} /></td>
-    ${CRITERIA.map(([key, , text], index) => html`<td key=${key} class=${style(index)}>${text(candidate)}</td>`)}
-    <td>${lost ? html`<span class="muted">lost by ${criterionName(lost)}</span>` : html`<span class="tag tag-accent">chosen</span>`}</td>
+    ${criteria.map((each, index) => html`<td key=${each.name} class=${style(index)}>${shownValue(candidate, each)}</td>`)}
+    <td>${lost ? html`<span class="muted">lost by ${title}</span>` : html`<span class="tag tag-accent">chosen</span>`}</td>
   </tr>`;
-}
-
-/** @param {string} criterion */
-function criterionName(criterion) {
-  const found = CRITERIA.find(([key]) => key === criterion);
-  return found ? found[1].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase()) : criterion;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.preemption.evaluate.candidate_cache import Criteria
+from scheduler.core.preemption.evaluate.objective import KUBE_SCHEDULER
 from scheduler.model.decisions import Preempting
 from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
@@ -20,13 +20,13 @@ def chosen(*objects: object, cpu: str = "2", nodes: int = 2) -> str:
 
 
 def test_the_order_of_the_criteria_is_its_documentation():
-    assert Criteria._fields == (
-        "violations",
-        "highest_priority",
-        "sum_of_priorities",
+    assert [criterion.label.name for criterion in KUBE_SCHEDULER] == [
+        "pdbViolations",
+        "highestPriority",
+        "prioritySum",
         "victims",
-        "age",
-    )
+        "earliestStart",
+    ]
 
 
 def test_fewest_violations_come_first():

@@ -6,8 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.attempt import scheduling_attempt
-from scheduler.core.preemption.evaluate.candidate_cache import Criteria
+from scheduler.core.preemption.evaluate.candidates import Choice
 from scheduler.core.preemption.evaluate.explain_comparison import explain_comparison
+from scheduler.core.preemption.evaluate.objective import (
+    EARLIEST_START,
+    HASH,
+    KUBE_SCHEDULER,
+    NOMINATED_NODE,
+)
 from scheduler.model.comparisons import MAX_COMPARED
 from tests.support.builders import node, pdb, pod
 from tests.support.cluster import Cluster
@@ -15,15 +21,11 @@ from tests.support.cluster import Cluster
 KEYS = ("pdbViolations", "highestPriority", "prioritySum", "victims", "earliestStart")
 
 
-def criteria(keys: list[tuple[int, ...]]) -> Criteria:
-    columns = [np.array(column) for column in zip(*keys, strict=True)]
-    return Criteria(*columns[:4], columns[4].astype(np.float64))
-
-
 def compare(keys: list[tuple[int, ...]], chosen: int):
-    names = [f"n{i}" for i in range(len(keys))]
-    rows, codes = np.arange(len(keys)), np.zeros(len(keys), dtype=np.uint16)
-    return explain_comparison(rows, codes, criteria(keys), chosen, names, lambda row: "hash")
+    rows = np.arange(len(keys))
+    choice = Choice(chosen, ((HASH, np.array([chosen])),))
+    columns = np.array(keys, dtype=np.float64).T
+    return explain_comparison(rows, columns, choice, [f"n{row}" for row in rows], KUBE_SCHEDULER)
 
 
 small = st.integers(0, 2)
@@ -52,19 +54,7 @@ def test_each_lost_by_the_first_criterion_that_differs(keys):
     for each in compare(keys, chosen).candidates[1:]:
         pairs = zip(KEYS, keys[int(each.node[1:])], keys[chosen], strict=True)
         differing = [name for name, value, best in pairs if value != best]
-        assert each.lost_by == (differing[0] if differing else "hash")
-
-
-def test_rows_that_are_no_candidates_are_left_out():
-    keys = [(0, 1, 1, 1, 0), (0, 0, 0, 0, 0), (1, 1, 1, 1, 0)]
-    codes = np.array([0, 0, 7], dtype=np.uint16)
-
-    found = explain_comparison(
-        np.arange(3), codes, criteria(keys), 0, ["a", "b", "c"], lambda row: "hash"
-    )
-
-    assert [each.node for each in found.candidates] == ["a"]
-    assert (found.total, found.criterion) == (1, "")
+        assert each.lost_by.name == (differing[0] if differing else "hash")
 
 
 def attempt(*objects, nominated: str = "", config: str = ""):
@@ -84,15 +74,17 @@ def test_an_attempt_says_how_its_candidates_compared():
     )
 
     first, second = found.comparison.candidates
-    assert (first.node, second.node, found.comparison.criterion) == ("n1", "n2", "earliestStart")
-    assert first.earliest_start > second.earliest_start
-    assert first.sum_of_priorities == 1 + 2**31
+    assert (first.node, second.node) == ("n1", "n2")
+    assert found.comparison.criterion is EARLIEST_START.label
+    values = [dict(zip(KEYS, each.values, strict=True)) for each in (first, second)]
+    assert values[0]["earliestStart"] > values[1]["earliestStart"]
+    assert values[0]["prioritySum"] == 1 + 2**31
 
 
 def test_equal_candidates_are_told_apart_by_the_hash():
     found = attempt(node("n1").cpu("4"), node("n2").cpu("4"), on("a", "n1"), on("b", "n2"))
 
-    assert found.comparison.criterion == "hash"
+    assert found.comparison.criterion is HASH
 
 
 def test_the_nominated_node_wins_a_tie():
@@ -101,7 +93,7 @@ def test_the_nominated_node_wins_a_tie():
     )
 
     assert found.decision.node == "n2"
-    assert found.comparison.criterion == "nominatedNode"
+    assert found.comparison.criterion is NOMINATED_NODE
 
 
 def test_comparing_changes_no_decision():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import event, given, settings
 from msgspec.structs import replace
 
+from scheduler.core.preemption.evaluate.objective import EARLIEST_START, RELOCATION
 from scheduler.core.preemption.evaluate.relocation import MAX_CLASSES
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Preempting
@@ -196,8 +197,9 @@ def test_the_victims_that_stay_are_compared_with_those_that_go():
 
     first, usual = found.candidates
     assert (first.node, usual.node, found.total) == ("n1", "n1", 2)
-    assert first.earliest_start < usual.earliest_start
-    assert (first.lost_by, usual.lost_by, found.criterion) == ("", "relocation", "relocation")
+    assert first.values[-1] < usual.values[-1]
+    assert found.criteria[-1] is EARLIEST_START.label
+    assert (first.lost_by, usual.lost_by, found.criterion) == (None, RELOCATION, RELOCATION)
 
 
 def test_a_pod_that_terminates_already_goes_first():

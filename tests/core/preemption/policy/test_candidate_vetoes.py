@@ -21,7 +21,7 @@ from scheduler.model.policies import (
     PodSelection,
     PreemptionPolicy,
 )
-from scheduler.model.policy_refusals import PolicyRefusal, earliest
+from scheduler.model.policy_refusals import earliest
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger import ANY, EvictionEntry
@@ -130,7 +130,7 @@ def agree(vetoes: CandidateVetoes, slots: Int, chosen: Bool, monkeypatch) -> Ite
 
     for row, found in enumerate(alone):
         assert detailed.get(row, ()) == found
-        assert summary(together(row)) == summary(found)
+        assert ends(together(row)) == ends(found)
         assert (row in table.vetoed) == bool(found)
         yield bool(found)
 
@@ -141,13 +141,11 @@ def dry_run(rows: Rows, slots: Int, chosen: Bool) -> DryRunResult:
     )
 
 
-def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset[str]]]:
-    """Return when each text ends, and which disruption budgets it is about."""
-    by_text: dict[str, tuple[float | None, frozenset[str]]] = {}
+def ends(vetoes: tuple[Veto, ...]) -> dict[str, float | None]:
+    """Return when each text ends."""
+    by_text: dict[str, float | None] = {}
     for veto in vetoes:
-        until, budgets = by_text.get(veto.text, (None, frozenset()))
-        more = veto.pdbs if isinstance(veto, PolicyRefusal) else frozenset()
-        by_text[veto.text] = (earliest((until, veto.until)), budgets | more)
+        by_text[veto.text] = earliest((by_text.get(veto.text), veto.until))
     return by_text
 
 

@@ -99,7 +99,7 @@ function Possible({ preemption }) {
     </p>
     <${Victims} victims=${victims} hidden=${preemption.hiddenVictims} when="planned" />
     <h3 class="gap">Candidates</h3>
-    <${Candidates} candidates=${preemption.candidates} total=${preemption.candidatesTotal} criterion=${preemption.criterion} planned />`;
+    <${Candidates} of=${preemption} planned />`;
 }
 
 /** @param {{attempts: Api.AttemptView[]}} props */

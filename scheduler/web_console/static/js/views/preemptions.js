@@ -216,6 +216,6 @@ function Details({ item }) {
     </p>`}
     <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>
     <${Section} title="Candidates that were compared" note="the criteria from left to right">
-      <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} />
+      <${Candidates} of=${item} />
     <//>`;
 }

@@ -189,7 +189,7 @@ function Why({ item, victims }) {
     ${victims > 0 && html`<h3 class="gap">Victims</h3><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when="planned" />`}
     ${(item.candidates ?? []).length > 0 &&
     html`<h3 class="gap">Candidates</h3>
-      <${Candidates} candidates=${item.candidates} total=${item.candidatesTotal} criterion=${item.criterion} planned />`}
+      <${Candidates} of=${item} planned />`}
     ${(item.policies ?? []).length > 0 && html`<h3 class="gap">Policies that refuse</h3><${Vetoes} vetoes=${item.policies} />`}`;
 }
 
