@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.charts.rendering import CHART, NAME, VALUES, Helm, configuration, container, of_kind, one
+from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind, one
 
 pytestmark = pytest.mark.chart
 
@@ -86,13 +86,6 @@ def test_without_values_there_is_what_an_installation_needs_and_nothing_else(hel
     assert {kind: kinds.count(kind) for kind in sorted(kinds)} == DEFAULT_KINDS
 
 
-def test_objects_that_the_user_provides_are_not_rendered(helm: Helm):
-    objects = helm.template(VALUES["everything given by others"])
-
-    assert {each["kind"] for each in objects} == {"Deployment"}
-    assert pod(objects)["spec"]["serviceAccountName"] == "given"
-
-
 @pytest.mark.parametrize(
     ("values", "want"),
     [
@@ -163,27 +156,12 @@ def test_custom_labels_do_not_change_selectors(helm: Helm):
     assert pod(objects)["metadata"]["labels"]["app.kubernetes.io/name"] == NAME
 
 
-def test_two_releases_share_no_object(helm: Helm):
-    def keys(name: str) -> set[tuple[str, str]]:
-        objects = helm.template({"fullnameOverride": name}, release=name)
-        return {(each["kind"], each["metadata"]["name"]) for each in objects}
-
-    assert keys("first") & keys("second") == set()
-
-
 def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
     objects = helm.template({"grafanaDashboard": {"enabled": True}}, release="r" * 53)
 
     # A pod has the name of its Deployment and 17 characters more.
     assert max(len(each["metadata"]["name"]) for each in objects) <= 63
     assert len(one(objects, "Deployment")["metadata"]["name"]) <= 63 - 17
-
-
-def test_another_name_is_that_of_lease_and_right_as_well(helm: Helm):
-    objects = helm.template({"fullnameOverride": "second"})
-
-    assert "resourceName: second" in configuration(objects)
-    assert one(objects, "Role")["rules"][1]["resourceNames"] == ["second"]
 
 
 def test_without_a_lease_there_is_no_right_to_one(helm: Helm):
@@ -284,13 +262,6 @@ def test_probes_wait_as_long_as_those_of_kube_scheduler(helm: Helm):
     }
     assert {found[name]["httpGet"]["path"] for name in times} == {"/livez"}
     assert found["readinessProbe"]["timeoutSeconds"] == 15
-
-
-def test_on_openshift_ids_come_from_the_namespace(helm: Helm):
-    assert pod(helm.template(VALUES["on OpenShift"]))["spec"]["securityContext"] == {
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
 
 
 @pytest.mark.parametrize(

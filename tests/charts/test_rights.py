@@ -86,16 +86,6 @@ def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(
     ]
 
 
-def test_writing_policies_is_aggregated_where_that_is_asked_for(helm: Helm):
-    objects = helm.template({"rbac": {"aggregatePolicyEdit": ["edit", "admin"]}})
-
-    labels = one(objects, "ClusterRole", f"{NAME}-policies-edit")["metadata"]["labels"]
-    assert {name: value for name, value in labels.items() if name.startswith("rbac.")} == {
-        "rbac.authorization.k8s.io/aggregate-to-edit": "true",
-        "rbac.authorization.k8s.io/aggregate-to-admin": "true",
-    }
-
-
 def test_the_definition_of_policies_is_the_same_file_everywhere():
     name = "preemption-policies.yaml"
 
@@ -195,14 +185,6 @@ def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
     ]
 
 
-def test_more_rights_are_only_those_that_were_asked_for(helm: Helm):
-    rule = {"apiGroups": ["x.example"], "resources": ["ys"], "verbs": ["list"]}
-
-    more = one(helm.template({"rbac": {"extraRules": [rule]}}), "ClusterRole", NAME)["rules"]
-
-    assert more == [*one(helm.template(), "ClusterRole", NAME)["rules"], rule]
-
-
 def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm: Helm):
     objects = helm.template(MONITORED)
 
@@ -212,17 +194,6 @@ def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_f
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [PROMETHEUS]
     assert one(objects, "ClusterRole", NAME) == one(helm.template(), "ClusterRole", NAME)
-
-
-def test_viewers_of_the_documents_may_read_them(helm: Helm):
-    objects = helm.template({"api": {"viewers": [{"kind": "Group", "name": "developers"}]}})
-
-    binding = one(objects, "ClusterRoleBinding", f"{NAME}-viewer")
-    assert binding["roleRef"]["name"] == f"{NAME}-viewer"
-    assert binding["subjects"] == [{"kind": "Group", "name": "developers"}]
-    assert f"{NAME}-viewer" not in {
-        each["metadata"]["name"] for each in of_kind(helm.template(), "ClusterRoleBinding")
-    }
 
 
 def test_another_account_has_rights_and_fairness(helm: Helm):

@@ -1,6 +1,5 @@
 """What the API server refuses with 403 is told apart, and only a missing right is called one."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,8 +8,6 @@ import pytest
 import yaml
 
 from deploy.tools.controlplane.api import ApiError
-from scheduler.kube.errors import refusal
-from scheduler.kube.write.retry import failure_kind
 from scheduler.model.events import FailureKind
 from tests.integration.access import RBAC, subject
 from tests.integration.objects import BASE, Json, condition, is_gone, is_rejected, pod
@@ -68,24 +65,6 @@ def test_pods_whose_namespace_is_being_deleted_are_tried_once_and_left_alone(
     assert [scene.api.get(f"{pods}/{name}")["status"] for name in names] == [
         each["status"] for each in before
     ]
-
-
-def test_a_quota_is_no_missing_right(scene):
-    """Source: kube-apiserver v1.37.2 pkg/quota/v1/install: Events are never counted by one."""
-    path, hard = f"/api/v1/namespaces/{scene.namespace}", {"count/configmaps": "0"}
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": hard}}
-    scene.api.post(f"{path}/resourcequotas", quota)
-    scene.api.wait_for(
-        f"{path}/resourcequotas/none", lambda found: found["status"].get("hard") == hard
-    )
-
-    with pytest.raises(ApiError) as refused:
-        scene.api.post(f"{path}/configmaps", {"metadata": {"name": "a"}})
-
-    status = {"kind": "Status", "message": refused.value.message}
-    error = refusal(refused.value.status, {}, json.dumps(status).encode(), "create", "configmaps")
-    assert "exceeded quota: none" in str(error)
-    assert failure_kind(error) is FailureKind.REFUSED
 
 
 @contextmanager

@@ -192,18 +192,3 @@ def test_a_leader_that_stops_leaves_a_ledger_to_the_next_one(
     scene.create(pod("last", "1", "high"))
     scene.wait("last", lambda found: policy.name in message(found))
     assert len(scene.history().doomed()) == 2
-
-
-def test_what_the_processes_made_is_deleted_with_their_deployment(
-    scene: Scene, deployment: Json, replicas: tuple[Scheduler, Scheduler]
-):
-    leader, standby = replicas
-    uid = deployment["metadata"]["uid"]
-    assert is_owned(scene.api.get(LEASE), uid)
-
-    scene.api.delete(f"{DEPLOYMENTS}/{NAME}")
-    scene.api.wait_for(LEASE, lambda found: found is None)
-    for each in (standby, leader):
-        each.terminate()
-
-    scene.api.wait_for(LEASE, lambda found: found is None)

@@ -275,3 +275,12 @@ async def test_a_stream_that_cannot_be_opened_is_a_failed_request(heard):
 
     assert not raised.value.sent
     assert heard.requests == [("watch", "pods", "unreachable")]
+
+
+async def test_a_limited_client_waits(api, waits):
+    async with HttpTransport(ClusterAccess(api.url, FixedHeaders()), "test") as transport:
+        client = Client(transport, limiter=RateLimiter(1000, 1, waits.sleep))
+        await client.call(LIST)
+        await client.call(LIST)
+
+    assert len(waits.slept) <= 1

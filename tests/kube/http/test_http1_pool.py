@@ -295,3 +295,14 @@ async def test_a_refused_certificate_is_read_again(tmp_path):
 
 def trusting(authority: Authority) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(authority.certificate))
+
+
+async def test_another_protocol_is_no_answer(server, http):
+    switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
+    wait = asyncio.Event()
+    server.script = [[switching, wait]]
+
+    with pytest.raises(Unreachable, match="another protocol"):
+        async with asyncio.timeout(10):
+            await get(http)
+    wait.set()

@@ -164,3 +164,14 @@ async def test_the_date_of_each_kind_of_answer_is_read(server):
 
     assert heard == [200, 200, 200]
     assert life.told == [HOUR]
+
+
+def test_a_difference_that_is_known_already_is_reported_at_once():
+    life = Life(ahead=HOUR)
+    for _ in range(5):
+        life.answer()
+    later: list[float] = []
+
+    life.time.report_to(later.append)
+
+    assert later == life.told[-1:] != []

@@ -353,3 +353,10 @@ def test_a_list_that_was_overtaken_by_a_change_does_not_count(book):
 
     assert book.take_list(Listed(8, ()), asked_at) == []
     assert len(book) == 1
+
+
+def test_the_end_of_another_policy_of_that_name_is_not_meant(book):
+    book.take(parse_policy(policy(ONE, 1, 2, uid="second")))
+
+    assert book.take_gone("p", "first", 1) == []
+    assert len(book) == 1

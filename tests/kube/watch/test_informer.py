@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.model.events import PodGone, PodObserved
+from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS
+from scheduler.model.events import BudgetGone, NamespaceGone, NodeGone, PodGone, PodObserved
 from tests.kube.fixtures import View, settle, until
 from tests.support.fake_api import Fault, pod
 
@@ -216,3 +217,23 @@ async def test_a_list_that_has_begun_before_does_not_count(api, view, start):
 
     assert view.equals(api)
     assert [each.verb for each in api.requests[before:]].count("list") == 30 + 31
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "want_gone"),
+    [
+        pytest.param(NODES, "n1", NodeGone("n1"), id="nodes"),
+        pytest.param(NAMESPACES, "ns", NamespaceGone("ns"), id="namespaces"),
+        pytest.param(PDBS, "ns/b", BudgetGone("ns/b"), id="budgets"),
+    ],
+)
+async def test_watches_other_kinds_as_well(api, view, start, resource, name, want_gone):
+    namespace, _, last = name.rpartition("/")
+    await start(resource)
+
+    api.store.put(resource.name, {"metadata": {"name": last, "namespace": namespace}})
+    api.store.remove(resource.name, name)
+    await until(lambda: len(view.events) == 2)
+
+    assert type(view.events[0]) is resource.observed
+    assert view.events[1] == want_gone

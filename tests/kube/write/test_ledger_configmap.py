@@ -379,3 +379,11 @@ async def test_with_evictions_only_no_victim_is_deleted(api, writing_client, out
     await instance.submit(lenient)
 
     assert writes(api) == ["create pods/eviction"]
+
+
+async def test_a_leader_that_stops_leaves_the_ledger_as_it_was(api, leader):
+    change(api, None)
+
+    await leader.store.look_last(leader.client, lambda: True)
+
+    assert stored(api) == 2

@@ -295,3 +295,13 @@ async def test_every_effect_has_exactly_one_outcome(api, begin, outcomes, seed):
     await writer.drain(0.05)
 
     assert Counter(map(effect_of, outcomes)) == Counter(submitted)
+
+
+async def test_an_event_whose_answer_is_lost_is_written_once(api, begin, outcomes):
+    api.inject(Fault("POST", "/events", lose=True))
+
+    begin().submit(announce(add(api, "a")))
+    await until(lambda: outcomes)
+
+    assert kinds(outcomes) == {"done": 1}
+    assert len(api.store.all("events")) == 1

@@ -26,11 +26,6 @@ def test_a_percentile_is_the_nearest_rank(values: list[float], percent: int, wan
     assert statistics.percentile(values, percent) == want
 
 
-def test_no_values_have_no_percentile():
-    with pytest.raises(ValueError, match="no values"):
-        statistics.percentile([], 50)
-
-
 @pytest.mark.parametrize(
     ("bound", "want"),
     [
@@ -70,7 +65,3 @@ def test_what_was_used_is_interpolated_between_samples(at: float, want: float):
     series = [(1.0, {"etcd": 1.0}), (3.0, {"etcd": 3.0})]
 
     assert statistics.interpolated(series, at) == {"etcd": want}
-
-
-def test_a_part_of_nothing_is_nothing():
-    assert statistics.share(3.0, 0.0) == 0.0

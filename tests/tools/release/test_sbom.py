@@ -103,12 +103,6 @@ def test_what_is_not_as_the_lock_says_is_refused(wanted: dict[str, Pin], problem
         sbom.python_packages(wanted, metadata.distributions())
 
 
-def test_a_package_of_another_platform_may_be_missing():
-    found = sbom.python_packages({"no-such-package": Pin("1", True)}, metadata.distributions())
-
-    assert [each.name for each in found] == ["preemptive-scheduler"]
-
-
 def test_packages_of_debian_are_those_that_are_installed(tmp_path: Path):
     (tmp_path / "libc6").mkdir()
     head = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/"
