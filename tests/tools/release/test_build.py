@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from deploy.tools.release import build, gate, krew
-from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
 from deploy.tools.release.build import Sources
 from deploy.tools.release.commands import ReleaseError
 from tests.support.archives import unpack
@@ -145,50 +144,6 @@ def test_the_charts_of_a_release_pull_from_the_registry_that_it_names(released: 
     annotations = yaml.safe_load(description)["annotations"]
     (image,) = yaml.safe_load(annotations["artifacthub.io/images"])
     assert image["image"] == f"registry.example/owner/preemptive-scheduler:{version}"
-
-
-def tarball(path: Path, *, at: int, mode: int, names: tuple[str, ...]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for name in names:
-            entry = tarfile.TarInfo(name)
-            entry.mtime, entry.mode, entry.uid, entry.uname = at, mode, at % 7, f"user-{at}"
-            entry.size = len(name)
-            archive.addfile(entry, io.BytesIO(name.encode()))
-    return path
-
-
-def test_archives_of_equal_content_become_equal(tmp_path: Path):
-    first = tarball(tmp_path / "a.tgz", at=5, mode=0o600, names=("x/b", "x/a"))
-    second = tarball(tmp_path / "b.tgz", at=9, mode=0o664, names=("x/a", "x/b"))
-
-    for path in (first, second):
-        normalize_tar_gz(path, EPOCH)
-
-    assert first.read_bytes() == second.read_bytes()
-    with tarfile.open(first) as archive:
-        assert [(entry.name, entry.mtime, entry.mode) for entry in archive] == [
-            ("x/a", EPOCH, 0o644),
-            ("x/b", EPOCH, 0o644),
-        ]
-        assert archive.extractfile("x/b").read() == b"x/b"
-
-
-def test_wheels_of_equal_content_become_equal(tmp_path: Path):
-    paths = tmp_path / "a.whl", tmp_path / "b.whl"
-    for path, when, names in (
-        (paths[0], (1999, 1, 1, 0, 0, 0), ("p-1.dist-info/RECORD", "p-1.dist-info/A", "p/a.py")),
-        (paths[1], (2020, 2, 2, 2, 2, 2), ("p/a.py", "p-1.dist-info/A", "p-1.dist-info/RECORD")),
-    ):
-        with zipfile.ZipFile(path, "w") as wheel:
-            for name in names:
-                wheel.writestr(zipfile.ZipInfo(name, when), name)
-
-    for path in paths:
-        normalize_wheel(path, EPOCH)
-
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    with zipfile.ZipFile(paths[0]) as wheel:
-        assert wheel.namelist() == ["p/a.py", "p-1.dist-info/A", "p-1.dist-info/RECORD"]
 
 
 def test_a_tag_has_to_be_the_version_of_everything(tmp_path: Path):
