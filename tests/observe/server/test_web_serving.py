@@ -362,3 +362,12 @@ async def test_a_stream_that_breaks_does_not_look_whole(serve):
     assert b"[1" in answer
     assert not answer.endswith(b"0\r\n\r\n")
     assert b"a defect" not in answer
+
+
+async def test_port_zero_serves_nothing(pages):
+    web = Web(pages, structlog.wrap_logger(CapturingLogger()))
+
+    await web.start(Listen(port=0), Clock().wall)
+
+    assert web.port == 0
+    await web.close()
