@@ -20,7 +20,7 @@ def rendered(helm: Helm, **values: object) -> Json:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_definition_stays_unless_configured_otherwise(helm: Helm, keep: bool):
+def test_the_definition_stays_unless_configured_otherwise(helm, keep):
     annotations = rendered(helm, keep=keep)["metadata"].get("annotations", {})
 
     assert annotations == ({KEEP: "keep"} if keep else {})

@@ -13,7 +13,6 @@ from tests.charts.rendering import (
     NAME,
     PROMETHEUS,
     VALUES,
-    Helm,
     Json,
     configuration,
     container,
@@ -55,7 +54,7 @@ def bare(objects: list[Json]) -> list[Json]:
 
 
 @pytest.mark.parametrize("kind", SAME)
-def test_the_chart_has_the_objects_of_the_base(helm: Helm, kind: str):
+def test_the_chart_has_the_objects_of_the_base(helm, kind):
     ours = helm.template()
 
     wanted = of_kind(base(), kind)
@@ -69,9 +68,7 @@ def test_the_base_has_no_kind_that_is_not_compared():
     assert kinds == {"Namespace", "CustomResourceDefinition", "Deployment", *SAME}
 
 
-def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(
-    helm: Helm,
-):
+def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(helm):
     key = "rbac.authorization.k8s.io/aggregate-to-view"
     for objects in (base(), helm.template()):
         view = one(objects, "ClusterRole", f"{NAME}-policies-view")
@@ -95,7 +92,7 @@ def test_the_definition_of_policies_is_the_same_file_everywhere():
     assert (folder / name).read_text() == wanted
 
 
-def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
+def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm):
     # The base has no recorder, which asks for disk.
     chart = helm.template({"recorder": {"enabled": False}})
 
@@ -124,9 +121,7 @@ def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
         pytest.param(("v1/Pod", ADMISSION), False, False, id="it is off"),
     ],
 )
-def test_the_own_writes_are_limited_where_the_api_server_can(
-    helm: Helm, served: tuple[str, ...], enabled: bool, created: bool
-):
+def test_the_own_writes_are_limited_where_the_api_server_can(helm, served, enabled, created):
     flags = [flag for each in served for flag in ("--api-versions", each)]
     values = {"admission": {"enabled": enabled}}
 
@@ -135,7 +130,7 @@ def test_the_own_writes_are_limited_where_the_api_server_can(
     assert ("kind: ValidatingAdmissionPolicy\n" in text) is created
 
 
-def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(helm: Helm):
+def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(helm):
     values = {
         "fullnameOverride": "second",
         "serviceAccount": {"create": False, "name": "given"},
@@ -164,7 +159,7 @@ def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(hel
     assert NAME not in checks
 
 
-def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
+def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm):
     objects = helm.template(VALUES["neither volumes nor devices"])
 
     rights = [
@@ -185,7 +180,7 @@ def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
     ]
 
 
-def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm: Helm):
+def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm):
     objects = helm.template(MONITORED)
 
     role = one(objects, "ClusterRole", f"{NAME}-metrics")
@@ -196,7 +191,7 @@ def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_f
     assert one(objects, "ClusterRole", NAME) == one(helm.template(), "ClusterRole", NAME)
 
 
-def test_another_account_has_rights_and_fairness(helm: Helm):
+def test_another_account_has_rights_and_fairness(helm):
     given = {"create": False, "name": "given"}
 
     objects = helm.template({"serviceAccount": given}, namespace="there")

@@ -50,7 +50,7 @@ def nodes(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterat
     "nodes", [(6, ("a", "b", "c")), (6, ())], ids=["three zones", "no zones"], indirect=True
 )
 def test_no_rolling_update_leaves_both_replicas_in_one_zone_or_on_one_node(
-    helm: Helm, control_plane: ControlPlane, namespace: str, nodes: dict[str, Json]
+    helm, control_plane, namespace, nodes
 ):
     deployments = [deployment(helm, namespace, f"release-{n}") for n in range(RELEASES)]
     domains = [key for key in (HOSTNAME, ZONE) if key in next(iter(nodes.values()))]

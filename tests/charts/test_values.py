@@ -4,14 +4,13 @@ import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
 from deploy.tools.controlplane import binaries
 from scheduler.config import policies
-from tests.charts.rendering import CHART, NAME, Helm
+from tests.charts.rendering import CHART, NAME
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 TEXT = (CHART / "values.yaml").read_text()
@@ -218,7 +217,7 @@ WRONG["a configuration that no annotation holds"] = (
 
 @pytest.mark.chart
 @pytest.mark.parametrize("case", WRONG)
-def test_it_is_refused(helm: Helm, case: str):
+def test_it_is_refused(helm, case):
     values, message = WRONG[case]
 
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -226,7 +225,7 @@ def test_it_is_refused(helm: Helm, case: str):
 
 
 @pytest.mark.chart
-def test_a_parent_chart_may_switch_it_off_and_share_values(helm: Helm):
+def test_a_parent_chart_may_switch_it_off_and_share_values(helm):
     assert helm.template({"enabled": True, "global": {"imageRegistry": "a"}}) == helm.template()
 
 
@@ -251,7 +250,7 @@ FOREIGN = ("resources.", "startupProbe.", "livenessProbe.", "readinessProbe.", "
 
 
 @pytest.mark.parametrize("path", DEFAULTS)
-def test_the_schema_knows_every_value(path: str):
+def test_the_schema_knows_every_value(path):
     assert path.rsplit(".", 1)[-1] in resolved(DEFAULTS[path])["properties"]
 
 
@@ -292,7 +291,7 @@ def test_every_value_is_explained():
 
 @pytest.mark.chart
 @pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
-def test_the_page_of_a_chart_is_generated_from_its_values(name: str, tmp_path: Path):
+def test_the_page_of_a_chart_is_generated_from_its_values(name, tmp_path):
     chart = CHART.with_name(name)
     for file in ("Chart.yaml", "values.yaml", "README.md.gotmpl"):
         shutil.copyfile(chart / file, tmp_path / file)
@@ -316,7 +315,7 @@ def test_the_page_of_the_chart_explains_every_value():
 
 
 @pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
-def test_the_annotations_for_artifact_hub_are_true(name: str):
+def test_the_annotations_for_artifact_hub_are_true(name):
     chart = yaml.safe_load((CHART.with_name(name) / "Chart.yaml").read_text())
     about = {
         key.removeprefix("artifacthub.io/"): yaml.safe_load(text)

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from tests.e2e.operating import Cluster
-from tests.e2e.release import Release, ready
+from tests.e2e.release import ready
 from tests.e2e.workloads import await_pod, bound, pod
 
 Json = dict[str, Any]
 
 
 def test_a_broken_configuration_is_named_and_the_old_pods_go_on(
-    cluster: Cluster, release: Release, namespace: str, played: dict[str, str]
+    cluster, release, namespace, played
 ):
     before = {each["metadata"]["name"] for each in release.pods()}
     plugins = {"filter": {"enabled": [{"name": "NoSuchPlugin"}]}}

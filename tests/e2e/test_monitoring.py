@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.operating import CHART, Cluster
+from tests.e2e.operating import CHART
 from tests.e2e.release import Release, leaving
 from tests.e2e.scraping import READER, Prometheus, prometheus, token, tool
 from tests.e2e.workloads import await_pod, deal, pod
@@ -36,7 +36,7 @@ def server(release: Release, tmp_path: Path, rules: list[Json]) -> Iterator[Prom
         yield server
 
 
-def test_who_shows_no_right_token_reads_nothing(cluster: Cluster, release: Release):
+def test_who_shows_no_right_token_reads_nothing(cluster, release):
     leader = release.await_leader()
     other = {**READER, "name": "somebody-else"}
 
@@ -48,9 +48,7 @@ def test_who_shows_no_right_token_reads_nothing(cluster: Cluster, release: Relea
     assert release.page(leader, "/readyz")[0] == 200
 
 
-def test_a_preemption_is_counted_as_it_was(
-    cluster: Cluster, release: Release, namespace: str, server: Prometheus
-):
+def test_a_preemption_is_counted_as_it_was(cluster, release, namespace, server):
     names = {
         "attempts": "sum(scheduler_preemption_attempts_total)",
         "preemptions": "sum(scheduler_preemption_victims_count)",
@@ -79,9 +77,7 @@ def test_a_preemption_is_counted_as_it_was(
     assert [each for each in cluster.api.items(path) if not leaving(each)]
 
 
-def test_prometheus_evaluates_every_alert_and_none_fires(
-    server: Prometheus, rules: list[Json], tmp_path: Path
-):
+def test_prometheus_evaluates_every_alert_and_none_fires(server, rules, tmp_path):
     checked = subprocess.run(
         [tool("promtool"), "check", "rules", tmp_path / "rules.yaml"],
         capture_output=True,

@@ -45,9 +45,7 @@ def ended(pod: Json) -> bool:
     return "terminated" in pod["status"]["containerStatuses"][0]["state"]
 
 
-def test_a_victim_ends_in_its_own_time_and_then_the_preemptor_runs(
-    cluster: Cluster, release: Release, namespace: str
-):
+def test_a_victim_ends_in_its_own_time_and_then_the_preemptor_runs(cluster, release, namespace):
     first, second = cluster.nodes
     place(cluster, release, namespace, "cheap", first, priority="e2e-lower", script=POLITE)
     place(cluster, release, namespace, "dear", second, priority="e2e-low", script=POLITE)
@@ -88,9 +86,7 @@ def placed_at(pod: Json) -> str:
     return str(at)
 
 
-def test_pods_that_run_without_need_to_leave_are_not_touched(
-    cluster: Cluster, release: Release, namespace: str
-):
+def test_pods_that_run_without_need_to_leave_are_not_touched(cluster, release, namespace):
     """A pod that fits nowhere even after preemption evicts nobody."""
     first, _ = cluster.nodes
     place(cluster, release, namespace, "cheap", first, priority="e2e-lower")

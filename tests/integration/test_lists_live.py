@@ -107,7 +107,7 @@ def uids(plane: ControlPlane) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
-async def test_a_list_is_complete_although_history_is_discarded(way: tuple[str, ControlPlane]):
+async def test_a_list_is_complete_although_history_is_discarded(way):
     name, plane = way
     names = [f"p{number:02}" for number in range(COUNT)]
     plane.api.post_all(PATH, [pod(each, "1") for each in names])

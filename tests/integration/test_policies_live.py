@@ -125,9 +125,7 @@ def wait_held(scene: Scene, policy: Policy) -> None:
     assert scene.history().doomed() == []
 
 
-def test_a_policy_blocks_a_preemptor_until_it_is_changed(
-    scene: Scene, schedulers: Schedulers, policy: Policy
-):
+def test_a_policy_blocks_a_preemptor_until_it_is_changed(scene, schedulers, policy):
     start(schedulers)
     policy.create(NO_VICTIMS)
     policy.wait_accepted(1)
@@ -145,9 +143,7 @@ def test_a_policy_blocks_a_preemptor_until_it_is_changed(
     assert told["lastVictim"]["preemptor"] == f"{scene.namespace}/high"
 
 
-def test_a_fast_clock_evicts_no_pod_that_has_just_started(
-    scene: Scene, schedulers: Schedulers, policy: Policy
-):
+def test_a_fast_clock_evicts_no_pod_that_has_just_started(scene, schedulers, policy):
     scheduler = start(schedulers, ahead=3600.0)
     policy.create({"victimMinRuntime": "10m"})
     policy.wait_accepted(1)
@@ -159,7 +155,7 @@ def test_a_fast_clock_evicts_no_pod_that_has_just_started(
 
 
 def test_a_refused_generation_keeps_the_old_one_in_force_even_across_a_kill(
-    scene: Scene, schedulers: Schedulers, policy: Policy
+    scene, schedulers, policy
 ):
     scheduler = start(schedulers)
     policy.create(NO_VICTIMS)
@@ -183,7 +179,7 @@ def test_a_refused_generation_keeps_the_old_one_in_force_even_across_a_kill(
 
 
 def test_the_definition_can_be_created_and_deleted_while_the_scheduler_runs(
-    undefined: ControlPlane, scene: Scene, schedulers: Schedulers
+    undefined, scene, schedulers
 ):
     scheduler = start(schedulers)
     assert scheduler.get("/readyz")[0] == 200

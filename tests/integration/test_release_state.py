@@ -150,7 +150,7 @@ def change_the_lease(scene: Scene, replicas: tuple[Scheduler, Scheduler], run: s
 
 
 def test_one_leads_and_budgets_hold_whatever_happens_to_lease_and_ledger(
-    scene: Scene, policy: Policy, deployment: Json, replicas: tuple[Scheduler, Scheduler]
+    scene, policy, deployment, replicas
 ):
     leader, standby = replicas
     uid = deployment["metadata"]["uid"]
@@ -176,9 +176,7 @@ def test_one_leads_and_budgets_hold_whatever_happens_to_lease_and_ledger(
     assert len(scene.history().doomed()) == 2
 
 
-def test_a_leader_that_stops_leaves_a_ledger_to_the_next_one(
-    scene: Scene, policy: Policy, replicas: tuple[Scheduler, Scheduler]
-):
+def test_a_leader_that_stops_leaves_a_ledger_to_the_next_one(scene, policy, replicas):
     leader, standby = replicas
     preempt_within_a_budget(scene, policy)
     scene.api.wait_for(LEDGER, holds_victims)

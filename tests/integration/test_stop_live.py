@@ -17,8 +17,7 @@ from tests.integration.objects import condition, is_bound, pod
 from tests.integration.scene import Scene
 from tests.integration.test_leadership import ELECTION, forget_lease
 from tests.integration.test_policies_live import POLICIES, start, undefine
-from tests.support.fault_proxy import FaultProxy
-from tests.support.live import PATIENCE_SECONDS, Schedulers
+from tests.support.live import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
 
@@ -110,7 +109,7 @@ class Watched:
 
 
 def test_no_eviction_is_sent_after_the_status_says_that_all_are_stopped(
-    scene: Scene, schedulers: Schedulers, plugin: Any, proxy: FaultProxy
+    scene, schedulers, plugin, proxy
 ):
     now = Clock().elapsed
     for group in ("sent", "nominated", "later"):
@@ -151,7 +150,7 @@ def test_no_eviction_is_sent_after_the_status_says_that_all_are_stopped(
 
 
 def test_a_restarted_scheduler_obeys_a_stop_before_it_evicts_anything(
-    scene: Scene, schedulers: Schedulers, stoppable: ControlPlane, plugin: Any, proxy: FaultProxy
+    scene, schedulers, stoppable, plugin, proxy
 ):
     fill(scene, "a", 2)
     scheduler = start(schedulers, kubeconfig=proxy.kubeconfig)
@@ -172,7 +171,7 @@ def test_a_restarted_scheduler_obeys_a_stop_before_it_evicts_anything(
 
 
 def test_a_standby_whose_watch_lags_lists_policies_before_it_decides(
-    scene: Scene, schedulers: Schedulers, stoppable: ControlPlane, proxy: FaultProxy
+    scene, schedulers, stoppable, proxy
 ):
     forget_lease(stoppable)
     fill(scene, "a", 1)

@@ -148,13 +148,13 @@ async def start(api: FakeApi, tmp_path: Path) -> AsyncIterator[Any]:
         await each.ends()
 
 
-async def test_a_signal_during_the_start_ends_the_process(start: Any):
+async def test_a_signal_during_the_start_ends_the_process(start):
     process = await start("-c", EARLY)
 
     assert await process.ends() == 0
 
 
-async def test_a_second_signal_does_not_wait_for_a_server_that_hangs(api: FakeApi, start: Any):
+async def test_a_second_signal_does_not_wait_for_a_server_that_hangs(api, start):
     process = await start("-m", "tests.support.skewed", "3600", elect=True, HTTP_PROXY="http://p")
     await process.logs("became_leader")
     renewed = api.store.get("leases", LEASE)["spec"]["renewTime"]
@@ -172,7 +172,7 @@ async def test_a_second_signal_does_not_wait_for_a_server_that_hangs(api: FakeAp
     assert 3500 < ahead.total_seconds() <= 3600
 
 
-async def test_a_defect_ends_the_process_and_nothing_more_is_written(api: FakeApi, start: Any):
+async def test_a_defect_ends_the_process_and_nothing_more_is_written(api, start):
     api.store.put("nodes", node("n1"))
     api.store.put("pods", pod("a"))
 
@@ -185,9 +185,7 @@ async def test_a_defect_ends_the_process_and_nothing_more_is_written(api: FakeAp
     assert api.store.get("pods", "default/a")["spec"]["nodeName"] == "n1"
 
 
-async def test_a_standby_decides_by_what_the_former_leader_has_written_last(
-    api: FakeApi, start: Any
-):
+async def test_a_standby_decides_by_what_the_former_leader_has_written_last(api, start):
     held = {"holderIdentity": "other", "leaseDurationSeconds": 600, "renewTime": RENEWED}
     released = {**held, "holderIdentity": "", "leaseDurationSeconds": 1}
     api.store.put("leases", {"metadata": named(LEASE), "spec": held})
@@ -207,7 +205,7 @@ async def test_a_standby_decides_by_what_the_former_leader_has_written_last(
     assert ("create", "pods/binding") not in asked(api)
 
 
-async def test_a_leader_from_the_start_lists_once(api: FakeApi, start: Any):
+async def test_a_leader_from_the_start_lists_once(api, start):
     api.store.put("nodes", node("n1"))
     api.store.put("pods", pod("a"))
     process = await start("-m", "scheduler.cli.main", elect=True)
@@ -217,7 +215,7 @@ async def test_a_leader_from_the_start_lists_once(api: FakeApi, start: Any):
 
 
 async def test_an_etcd_that_is_restored_again_while_everything_is_listed_is_listed_again(
-    api: FakeApi, start: Any
+    api, start
 ):
     seen: set[object] = set()
 
@@ -260,7 +258,7 @@ def asking(made: Object, cpu: str) -> Object:
     return made
 
 
-async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: Any):
+async def test_the_release_of_the_api_server_is_followed(api, start):
     api.version = ("1", "37")
 
     process = await start("-m", "scheduler.cli.main")
@@ -269,7 +267,7 @@ async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: An
     assert '"decides_as":"kube-scheduler v1.37.2"' in process.log.replace('": "', '":"')
 
 
-async def test_a_process_that_finds_another_release_late_restarts_with_it(api: FakeApi, start: Any):
+async def test_a_process_that_finds_another_release_late_restarts_with_it(api, start):
     api.version = None
     api.inject(Fault("GET", "/api/v1/nodes", times=99, status=500))
     process = await start("-m", "scheduler.cli.main")
@@ -286,7 +284,7 @@ async def test_a_process_that_finds_another_release_late_restarts_with_it(api: F
 
 
 async def test_an_upgrade_of_the_api_servers_ends_the_process_when_it_is_complete(
-    api: FakeApi, start: Any, tmp_path: Path
+    api, start, tmp_path
 ):
     upgraded = FakeApi()
     upgraded.version, upgraded.store = ("1", "37"), api.store
