@@ -247,23 +247,6 @@ def test_a_namespace_and_a_release_may_be_numbers(helm):
     assert lease["namespaces"] == ["456"]
 
 
-def test_probes_wait_as_long_as_those_of_kube_scheduler(helm):
-    found = container(helm.template())
-
-    times = {
-        name: {key: value for key, value in found[name].items() if key != "httpGet"}
-        for name in ("startupProbe", "livenessProbe")
-    }
-    # Source: kubeadm v1.36.3 staticpod.LivenessProbe, staticpod.StartupProbe.
-    usual = {"initialDelaySeconds": 10, "timeoutSeconds": 15, "periodSeconds": 10}
-    assert times == {
-        "startupProbe": {**usual, "failureThreshold": 24},
-        "livenessProbe": {**usual, "failureThreshold": 8},
-    }
-    assert {found[name]["httpGet"]["path"] for name in times} == {"/livez"}
-    assert found["readinessProbe"]["timeoutSeconds"] == 15
-
-
 @pytest.mark.parametrize(
     ("values", "pods"),
     [({}, "5"), ({"replicaCount": 3}, "7"), ({"resourceQuota": {"pods": 9}}, "9")],

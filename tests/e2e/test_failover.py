@@ -11,19 +11,6 @@ RETRY_SECONDS = 2.0
 MARGIN_SECONDS = 3.0
 
 
-def test_another_leads_at_once_when_the_leading_pod_is_deleted(release, stream):
-    leader = release.await_leader()
-
-    release.operator.kubectl("-n", release.name, "delete", "pod", leader)
-    release.await_leader(other_than=leader)
-    stream.await_next()
-
-    tell(f"leader deleted: longest wait of {stream.count} pods {stream.longest_so_far():.1f} s")
-    # The lease was given back: the next one finds it at its next try, not when it has expired.
-    assert stream.longest_so_far() < RETRY_SECONDS + MARGIN_SECONDS
-    release.await_settled()
-
-
 def test_another_leads_when_the_node_of_the_leader_loses_power(cluster, release, stream):
     leader = release.await_leader()
     places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in release.pods()}

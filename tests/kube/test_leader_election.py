@@ -30,9 +30,6 @@ def candidate(client: Client, waits: Waits) -> Callable[..., LeaderElector]:
     return make
 
 
-Candidate = Callable[..., LeaderElector]
-
-
 def spec(api: FakeApi) -> dict[str, Any]:
     return api.store.get("leases", KEY)["spec"]
 
@@ -49,22 +46,6 @@ def hold(api: FakeApi, identity: str, **fields: Any) -> None:
     }
     metadata = {"namespace": "kube-system", "name": "preemptive-scheduler", "labels": {"a": "b"}}
     api.store.put("leases", {"metadata": metadata, "spec": content})
-
-
-async def test_the_first_candidate_creates_the_lease(api, candidate):
-    lease = candidate("a")
-    assert not lease.is_leader
-
-    assert not await lease.acquire(), "it was taken at once"
-
-    assert lease.is_leader
-    assert spec(api) == {
-        "holderIdentity": "a",
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:00:00.250000Z",
-        "renewTime": "2026-01-01T00:00:00.250000Z",
-        "leaseTransitions": 0,
-    }
 
 
 async def test_a_lease_that_is_not_renewed_is_taken_over(api, candidate):

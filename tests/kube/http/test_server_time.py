@@ -108,15 +108,6 @@ def test_one_answer_among_others_changes_nothing(off):
     assert life.told == [HOUR]
 
 
-def test_pages_of_errors_do_not_count():
-    life = Life(HOUR)
-    life.answer()
-    for _ in range(100):
-        life.answer(stamped(life.server + HOUR), status=502)
-
-    assert life.told == [HOUR]
-
-
 def test_a_clock_that_is_put_right_is_not_ahead_any_more():
     life = Life(HOUR)
     life.answer()

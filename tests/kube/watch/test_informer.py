@@ -170,26 +170,6 @@ async def test_repeated_events_are_reported_once(api, view, start):
     assert len(view.events) == 1
 
 
-async def test_a_line_of_several_megabytes_is_read(api, view, start):
-    big = pod("big")
-    big["metadata"]["annotations"] = {"big": "x" * 4 * 2**20}
-    await start()
-
-    api.store.put("pods", big)
-    await until(lambda: view.equals(api))
-
-
-async def test_lines_that_arrive_together_are_delivered_together(api, view, start):
-    await start()
-    await until(lambda: api.watches == 1)
-
-    for number in range(100):
-        api.store.put("pods", pod(f"p{number}"))
-    await until(lambda: view.equals(api))
-
-    assert view.batches < 50
-
-
 async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(api, view, start):
     informer = await start()
     await until(lambda: api.watches == 1)

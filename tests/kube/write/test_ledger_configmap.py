@@ -250,15 +250,6 @@ async def test_a_standby_remembers_the_last_sound_text(api, leader, outcomes, wa
     assert stored(api) == 2
 
 
-async def test_labels_of_others_do_not_bring_back_what_was_taken_back(api, leader):
-    change(api, {KEY: text("a", "b")})  # the same text, in another version
-
-    assert isinstance(await leader.remember("a"), EffectDone)
-
-    assert stored(api) == 1
-    assert leader.recalled == []
-
-
 async def test_a_write_that_is_faster_than_the_restoration_wins(api, leader, heard):
     change(api, {})
     api.inject(Fault("PATCH", "configmaps", status=409))

@@ -52,9 +52,6 @@ async def begin(
         await writer.drain(0)
 
 
-Begin = Callable[..., Writer]
-
-
 def add(api: FakeApi, name: str, node: str = "") -> PodRef:
     uid = api.store.put("pods", pod(name, node=node))["metadata"]["uid"]
     return PodRef("default", name, uid)
@@ -219,17 +216,6 @@ async def test_stopping_abandons_what_was_not_sent(api, begin, outcomes):
     await settle()
     assert kinds(outcomes) == {"done": done, "abandoned": 11 - done}
     assert len(api.requests) == done
-
-
-async def test_stopping_cancels_hanging_requests_after_the_given_time(api, begin, outcomes):
-    api.inject(Fault("POST", "/binding", hang=True))
-    writer = begin()
-    writer.submit(bind(add(api, "a")))
-    await until(lambda: api.requests)
-
-    await writer.drain(0.01)
-
-    assert kinds(outcomes) == {"abandoned": 1}
 
 
 async def test_stopping_ends_pauses_at_once(client, api, outcomes, waits):

@@ -111,19 +111,6 @@ def test_a_user_whose_session_ended_is_told_to_sign_in(page: Page):
     page.sees("Enter the key", "#problems")
 
 
-def test_the_end_of_a_session_is_the_only_problem_that_is_shown(page: Page):
-    page.console.stand_in.switches.failures["/api/v1/nodes"] = 403
-    page.open("cluster")
-    page.sees("You may not read this", "#problems")
-
-    page.driver.delete_all_cookies()
-    page.console.stand_in.switches.break_watches = True
-    page.console.tick()
-
-    page.sees("You are not signed in", "#problems")
-    page.wait(lambda: len(page.all("#problems .banner")) == 1)
-
-
 def test_names_and_messages_never_become_elements(
     visit: Callable[[Console], Page], console: Console
 ):

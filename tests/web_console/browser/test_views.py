@@ -37,25 +37,6 @@ def test_the_filter_keeps_only_matching_nodes(page: Page):
     assert page.text("#totals").startswith("1 node, ")
 
 
-def test_pointing_at_a_node_shows_its_figures_and_a_click_its_pods(page: Page):
-    page.open("cluster?by=none")
-    page.wait(lambda: bars(page) == 12)
-
-    page.script(
-        "const box = arguments[0].getBoundingClientRect();"
-        "for (const type of ['mousemove', 'click']) arguments[0].dispatchEvent(new MouseEvent("
-        "type, {bubbles: true, clientX: box.left + 60, clientY: box.top + 44}))",
-        page.find(CANVAS),
-    )
-
-    page.sees("node-0000", ".tip")
-    page.sees("node-0000", ".panel h2")
-    page.sees("ReplicaSet/", ".panel")
-    page.sees("1 name hidden", ".panel")
-    page.press("\ue00c")  # Escape
-    page.wait(lambda: not page.all(".panel"))
-
-
 def test_a_change_of_a_node_is_drawn_without_a_reload(page: Page):
     page.open("cluster")
     page.wait(lambda: bars(page) == 12)
@@ -87,19 +68,6 @@ def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page: Pag
     assert "3m 40s" in row or "3m 4" in row
     assert "waits for victims on node-0003" in row
     assert page.texts(".side h2") == ["Phase", "Reason"]
-
-
-def test_waiting_pods_are_chosen_by_phase_and_by_reason(page: Page):
-    page.open("waiting?by=none")
-    page.wait(lambda: len(page.all("tr[data-row]")) == 14)
-
-    page.click("gated\n2", ".facet")
-    page.wait(lambda: len(page.all("tr[data-row]")) == 2)
-    page.press("\ue00c")
-    page.wait(lambda: len(page.all("tr[data-row]")) == 14)
-    page.find("#filter").send_keys("insufficient cpu")
-
-    page.wait(lambda: set(page.texts("td.reason")) == {"Insufficient cpu"})
 
 
 def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
