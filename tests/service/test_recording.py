@@ -264,3 +264,16 @@ def test_without_a_folder_there_is_no_recording_and_one_line_in_the_log(case, tm
     assert fields["problem"]
     assert not [each for each in threading.enumerate() if each.name == "recorder"]
     holder.close()
+
+
+async def test_the_page_streams_what_was_recorded(live):
+    with pytest.raises(ValueError, match="last: "):
+        await live.recording.page(asked("soon"))
+    await run(live, 0)
+
+    download = await live.recording.page(asked("1m"))
+
+    body = b"".join([part async for part in download.parts])
+    (path,) = live.recording.folder.glob("*.rec")
+    assert body == path.read_bytes()
+    assert download.filename == "incident.rec"

@@ -145,3 +145,19 @@ async def test_a_version_that_was_not_read_is_read_again_later(minor, differs):
     reference = await found.choose(AUTO)
 
     assert await found.differs(reference) is differs
+
+
+async def test_a_version_that_is_still_unknown_changes_nothing():
+    found = finder(Server(Unreachable("refused")))
+    reference = await found.choose(AUTO)
+
+    assert not await found.differs(reference)
+
+
+async def test_a_version_that_was_read_is_not_read_again():
+    server = Server(version("36"), version("37"))
+    found = finder(server)
+    reference = await found.choose(AUTO)
+
+    assert not await found.differs(reference)
+    assert server.asked == 1

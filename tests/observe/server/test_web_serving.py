@@ -1,12 +1,10 @@
 import asyncio
 import dataclasses
-import http.client
 import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from statistics import median
 
 import pytest
 import structlog
@@ -150,21 +148,6 @@ async def test_handshakes_of_one_peer_that_are_too_many_wait(serve):
         await served.certificate()
 
 
-async def test_health_answers_while_the_schedulers_loop_is_busy(serve):
-    served = await serve(listen=Listen())
-    answered: list[float] = []
-    stop = threading.Event()
-    probing = threading.Thread(target=probe, args=(served.web.port, stop, answered))
-    probing.start()
-
-    hold_up(lambda: len(answered) < 3)  # as a decision that takes seconds would
-    stop.set()
-    await asyncio.to_thread(probing.join)
-
-    assert len(answered) >= 3
-    assert median(answered) < 1.0
-
-
 async def test_a_page_waits_for_the_schedulers_loop_and_is_refused_where_that_takes_too_long(serve):
     served = await serve(listen=Listen(plain=True, review_seconds=0.2))
     answers: list[bytes] = []
@@ -189,21 +172,6 @@ def hold_up(wanted: Callable[[], bool]) -> None:
     end = clock.perf() + 30.0
     while wanted() and clock.perf() < end:
         sum(range(1000))
-
-
-def probe(port: int, stop: threading.Event, answered: list[float]) -> None:
-    """Ask whether the process lives, as a kubelet does, until it is stopped."""
-    clock = Clock()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    while not stop.wait(0.1):
-        begun = clock.perf()
-        client = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
-        client.request("GET", "/livez")
-        assert client.getresponse().read() == b"ok"
-        client.close()
-        answered.append(clock.perf() - begun)
 
 
 async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path, write_pair):

@@ -146,7 +146,7 @@ def test_where_room_must_be_made_the_share_of_the_ceiling_is_enough():
         pytest.param(9.0, 9.0, "**no**", id="nowhere"),
     ],
 )
-def test_postponing_events_cannot_flatter(bound: float, finished: float, reached: str):
+def test_postponing_events_cannot_flatter(bound, finished, reached):
     runs = [
         result(contender="ceiling", bound=[1.0, 1.5, 3.0], finished=4.0),
         result(contender=OURS, bound=[1.0, 1.5, bound], finished=finished),

@@ -123,7 +123,7 @@ def test_the_content_of_the_image_has_the_time_of_its_last_change():
     assert missing == []
 
 
-def test_the_root_has_the_modules_that_run(tmp_path: Path):
+def test_the_root_has_the_modules_that_run(tmp_path):
     names = ("os.py", "test/a.py", "json/__pycache__/a.pyc", "json/decoder.py",
              "site-packages/p.py", "lib-dynload/_ssl.cpython-313-x86_64-linux-gnu.so",
              "lib-dynload/readline.cpython-313-x86_64-linux-gnu.so")  # fmt: skip
