@@ -14,7 +14,6 @@ RESTRICTED: Final = {
     "pod-security.kubernetes.io/enforce": "restricted",
     "pod-security.kubernetes.io/enforce-version": "latest",
 }
-PORT: Final = 10259
 PATIENCE_SECONDS: Final = 120.0
 
 
@@ -123,10 +122,6 @@ class Release:
         found = self.api.wait_for(self.lease_path, is_another, PATIENCE_SECONDS)
         assert found is not None
         return _holder(found)
-
-    def log(self, pod: str, *flags: str) -> str:
-        """Return the log of one of its pods."""
-        return self.operator.kubectl("-n", self.name, "logs", pod, *flags)
 
 
 def leaving(pod: Json) -> bool:

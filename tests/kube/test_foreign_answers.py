@@ -22,7 +22,7 @@ from scheduler.kube.errors import (
 from scheduler.kube.watch import informer as informer_module
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import PDBS, PODS
+from scheduler.kube.watch.resources import DEVICE_CLASSES, PDBS, PODS
 from tests.kube.fixtures import bind, until
 from tests.support.fake_api import Fault, pod
 
@@ -350,3 +350,16 @@ async def test_what_is_needed_stays_a_problem(api, start, waits):
     await until(lambda: len(waits.slept) > 2)
 
     assert "cannot list pods" in informer.health().problem
+
+
+async def test_a_resource_that_is_not_served_is_no_problem(api, start, waits, heard):
+    api.absent.add("deviceclasses")
+
+    informer = await start(DEVICE_CLASSES)
+    await until(lambda: len(waits.slept) > 5)
+
+    assert informer.health().problem == ""
+    assert heard.interruptions == []
+    assert heard.restarts == 0
+    assert set(waits.slept) == {30.0}
+    assert informer.health().silent_seconds < 1

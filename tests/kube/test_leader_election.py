@@ -12,7 +12,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.transport import HttpTransport, Reply
-from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from tests.kube.fixtures import NOW, Waits, settle, until
 from tests.support.fake_api import FakeApi, Fault
 
@@ -253,3 +253,7 @@ async def test_a_missing_right_is_reported(api, candidate):
 
     assert lease.problem.startswith("cannot get leases: leases is forbidden")
     task.cancel()
+
+
+def test_two_instances_on_a_host_have_different_names():
+    assert unique_identity() != unique_identity()

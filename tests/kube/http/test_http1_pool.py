@@ -293,3 +293,8 @@ async def test_another_protocol_is_no_answer(server, http):
         async with asyncio.timeout(10):
             await get(http)
     wait.set()
+
+
+def test_https_is_refused_without_tls_settings():
+    with pytest.raises(ValueError, match="https needs TLS settings"):
+        Http1("https://localhost", None, None, {})

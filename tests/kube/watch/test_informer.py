@@ -217,3 +217,13 @@ async def test_watches_other_kinds_as_well(api, view, start, resource, name, wan
 
     assert type(view.events[0]) is resource.observed
     assert view.events[1] == want_gone
+
+
+async def test_lines_that_arrive_in_pieces_are_joined(api, view, start):
+    await start()
+    await until(lambda: api.watches == 1)
+    api.piece_bytes = 7
+
+    api.store.put("pods", pod("a"))
+    api.store.put("pods", pod("b"))
+    await until(lambda: view.equals(api))

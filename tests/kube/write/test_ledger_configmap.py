@@ -3,12 +3,13 @@
 The file is longer than others because writes and looks are about one object and its versions.
 """
 
+import asyncio
 import contextlib
 
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.write.ledger_configmap import KEY, LedgerStore
+from scheduler.kube.write.ledger_configmap import KEY, LOOK_SECONDS, LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.kube.write.writer_settings import Patience
 from scheduler.model.effects import Effect, Evict, SaveLedger
@@ -378,3 +379,14 @@ async def test_a_leader_that_stops_leaves_the_ledger_as_it_was(api, leader):
     await leader.store.look_last(leader.client, lambda: True)
 
     assert stored(api) == 2
+
+
+async def test_the_looks_go_on_until_they_are_cancelled(api, leader, waits):
+    keeping = asyncio.create_task(leader.store.keep(leader.client, lambda: True, waits.sleeper))
+
+    for data in ({}, None, {KEY: "x"}):
+        change(api, data)
+        await until(lambda: "gold" in str(api.store.all("configmaps")))
+
+    keeping.cancel()
+    assert set(waits.slept) == {LOOK_SECONDS}
