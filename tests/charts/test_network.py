@@ -29,13 +29,6 @@ def test_with_cilium_the_api_server_is_recognized_and_addresses_are_not(helm):
     }
 
 
-def test_where_addresses_change_ports_alone_are_allowed(helm):
-    objects = helm.template(VALUES["a network policy of ports only"])
-
-    (rule,) = one(objects, "NetworkPolicy")["spec"]["egress"]
-    assert rule == {"ports": [{"port": port, "protocol": "TCP"} for port in (443, 6443)]}
-
-
 def test_names_are_resolved_where_extenders_need_it(helm):
     policy = VALUES["a network policy"]
     extenders = helm.template({**VALUES["profiles and extenders"], **policy})

@@ -320,3 +320,13 @@ def test_the_annotations_for_artifact_hub_are_true(name):
     kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
     assert {change["kind"] for change in about["changes"]} <= kinds
     assert about["license"] == "Apache-2.0"
+
+
+def test_both_charts_have_the_same_version():
+    ours, other = (
+        yaml.safe_load((CHART.with_name(name) / "Chart.yaml").read_text())
+        for name in (NAME, f"{NAME}-crds")
+    )
+
+    for key in ("version", "appVersion", "kubeVersion"):
+        assert ours[key] == other[key]

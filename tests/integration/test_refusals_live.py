@@ -5,12 +5,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from deploy.tools.controlplane.api import ApiError
 from scheduler.model.events import FailureKind
-from tests.integration.access import RBAC, subject
-from tests.integration.objects import BASE, Json, condition, is_gone, is_rejected, pod
+from tests.integration.objects import Json, condition, is_gone, is_rejected, pod
 from tests.integration.scene import Scene
 from tests.support.live import Scheduler
 
@@ -121,36 +119,3 @@ def test_a_policy_that_denies_bindings_is_quoted_and_is_no_missing_right(scene, 
         assert f"ValidatingAdmissionPolicy 'unbound-{scene.namespace}'" in told["message"]
         assert SAYS in told["message"]
         assert failures(scheduler, "Bind").keys() == {"refused"}
-
-
-def test_a_missing_right_is_called_one(scene, schedulers):
-    account, everywhere = "restricted", f"restricted-{scene.namespace}"
-    scene.api.post(
-        f"/api/v1/namespaces/{scene.namespace}/serviceaccounts", {"metadata": {"name": account}}
-    )
-    shipped = next(yaml.safe_load_all((BASE / "rbac.yaml").read_text()))["rules"]
-    rules = [rule for rule in shipped if rule["resources"] != ["pods/binding"]]
-    assert len(rules) == len(shipped) - 1
-    kinds: dict[str, Json] = {
-        "clusterroles": {"rules": rules},
-        "clusterrolebindings": {
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": everywhere
-            },
-            "subjects": [subject(account, scene.namespace)],
-        },
-    }  # fmt: skip
-    for kind, body in kinds.items():
-        scene.api.post(f"{RBAC}/{kind}", {"metadata": {"name": everywhere}, **body})
-    scene.node()
-    kubeconfig = scene.plane.service_account_kubeconfig(scene.namespace, account)
-    scheduler = schedulers.start(kubeconfig=kubeconfig)
-
-    scene.create(pod("a"))
-
-    said = scheduler.wait_log("bind_failed")
-    assert said["cause"] == "forbidden"
-    assert f'{account}" cannot create resource "pods/binding"' in said["message"]
-    assert failures(scheduler, "Bind").keys() == {"forbidden"}
-    for kind in kinds:
-        scene.api.delete(f"{RBAC}/{kind}/{everywhere}")

@@ -2,12 +2,9 @@
 
 import itertools
 import math
-from collections.abc import Callable
 
 import pytest
 from selenium.webdriver.common.keys import Keys
-
-from tests.support.console_in_browser import Console, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -16,7 +13,7 @@ TEXTS = ("--text", "--muted", "--accent", "--good", "--warn", "--danger")
 GROUNDS = ("--ground", "--surface", "--raised", "--hover")
 
 
-def test_what_is_typed_in_a_field_is_no_shortcut(page: Page):
+def test_what_is_typed_in_a_field_is_no_shortcut(page):
     page.open("cluster")
     # The view has its shortcuts when it has asked for the nodes.
     page.find(".bars canvas[data-nodes='12']")
@@ -27,7 +24,7 @@ def test_what_is_typed_in_a_field_is_no_shortcut(page: Page):
     assert page.find("#filter").get_property("value") == "2"
 
 
-def test_rows_are_reached_by_tab_and_arrows_and_opened_by_enter(page: Page):
+def test_rows_are_reached_by_tab_and_arrows_and_opened_by_enter(page):
     page.open("waiting?by=none")
     page.find("tr[data-row]")
 
@@ -46,7 +43,7 @@ def test_rows_are_reached_by_tab_and_arrows_and_opened_by_enter(page: Page):
     page.sees("Node results")
 
 
-def test_the_skip_link_comes_first_then_the_views(page: Page):
+def test_the_skip_link_comes_first_then_the_views(page):
     page.open("cluster")
     order = []
     page.script("document.body.focus()")
@@ -60,7 +57,7 @@ def test_the_skip_link_comes_first_then_the_views(page: Page):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_text_has_a_contrast_of_four_and_a_half_on_every_ground(page: Page, theme: str):
+def test_text_has_a_contrast_of_four_and_a_half_on_every_ground(page, theme):
     page.prefer(theme)
     page.open("policies")
     read = (
@@ -94,9 +91,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_5000_nodes_with_150000_pods_are_drawn_within_a_second(
-    visit: Callable[[Console], Page], large: Console
-):
+def test_5000_nodes_with_150000_pods_are_drawn_within_a_second(visit, large):
     """From the start of the navigation to the first drawing; other work may disturb some tries."""
     page = visit(large)
     seconds = [math.inf]
