@@ -81,12 +81,6 @@ def test_says_what_is_wrong_with_a_document(text, want):
     assert _problems(text) == want
 
 
-def test_a_document_may_be_json():
-    text = f'{{"apiVersion": "{_API}", "kind": "{_KIND}", "parallelism": 4}}'
-
-    assert load.parse(text, source="f.json").parallelism == 4
-
-
 def test_flags_for_leader_election_win_over_the_file(parse):
     flags = LeaderElectionFlags(
         leader_elect=True,
