@@ -20,7 +20,7 @@ def written(helm: Helm, values: dict, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_check_config_finds_nothing(helm: Helm, case: str, tmp_path: Path, capsys):
+def test_check_config_finds_nothing(helm, case, tmp_path, capsys):
     path = written(helm, {**VALUES[case], "fullnameOverride": "second"}, tmp_path)
 
     code = main.main(["check-config", str(path)])
@@ -29,7 +29,7 @@ def test_check_config_finds_nothing(helm: Helm, case: str, tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_the_command_line_is_understood(helm: Helm, case: str):
+def test_the_command_line_is_understood(helm, case):
     arguments = container(helm.template(VALUES[case]))["args"]
 
     understood = main.parser().parse_args(arguments)
@@ -39,7 +39,7 @@ def test_the_command_line_is_understood(helm: Helm, case: str):
     assert understood.secure_port == 10259
 
 
-def test_metrics_are_open_to_every_client_only_where_the_values_say_so(helm: Helm):
+def test_metrics_are_open_to_every_client_only_where_the_values_say_so(helm):
     def open_paths(case: str) -> list[str]:
         arguments = main.parser().parse_args(container(helm.template(VALUES[case]))["args"])
         return list(arguments.authorization_always_allow_paths)
@@ -49,14 +49,14 @@ def test_metrics_are_open_to_every_client_only_where_the_values_say_so(helm: Hel
     assert open_paths("monitored by everybody") == [*health, "/metrics"]
 
 
-def test_the_configuration_is_mounted_where_the_flag_says(helm: Helm):
+def test_the_configuration_is_mounted_where_the_flag_says(helm):
     found = container(helm.template())
 
     (mount,) = (each for each in found["volumeMounts"] if each["name"] == "config")
     assert f"--config={mount['mountPath']}/config.yaml" in found["args"]
 
 
-def test_pods_of_each_version_have_a_configuration_of_their_own(helm: Helm):
+def test_pods_of_each_version_have_a_configuration_of_their_own(helm):
     old, new = (
         helm.template({"config": {"profiles": [{"schedulerName": name}]}}) for name in ("a", "b")
     )
@@ -95,7 +95,7 @@ def test_the_chart_knows_every_flag_of_the_scheduler():
     ],
     ids=["nothing", "a size", "a size and a limit", "requests", "no resources at all"],
 )
-def test_a_size_replaces_the_requests(helm: Helm, values: dict[str, object], want: object):
+def test_a_size_replaces_the_requests(helm, values, want):
     found = container(helm.template({**values, "recorder": {"enabled": False}}))
 
     assert found.get("resources") == want

@@ -13,7 +13,7 @@ import yaml
 
 from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
-from tests.charts.rendering import CHART, ROOT, Helm, Json
+from tests.charts.rendering import CHART, ROOT, Json
 from tests.charts.test_live import DEFINITION, RELEASE, undefine
 
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
@@ -67,7 +67,7 @@ def run(cluster: ControlPlane, folder: Path, command: str, given: str = "") -> s
 
 
 def test_a_definition_that_helm_has_created_is_upgraded_by_the_command_of_the_pages(
-    helm: Helm, control_plane: ControlPlane, namespace: str, tools: Path
+    helm, control_plane, namespace, tools
 ):
     where = ("--namespace", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
     helm.run(
@@ -89,9 +89,7 @@ def test_a_definition_that_helm_has_created_is_upgraded_by_the_command_of_the_pa
     helm.run("uninstall", RELEASE, *where)
 
 
-def test_a_second_version_keeps_every_policy_by_the_plan_of_the_page(
-    control_plane: ControlPlane, tools: Path
-):
+def test_a_second_version_keeps_every_policy_by_the_plan_of_the_page(control_plane, tools):
     api = control_plane.api
     first = shipped()
     api.apply(first)

@@ -60,9 +60,7 @@ def paths(control_plane: ControlPlane) -> ResourcePaths:
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_the_api_server_accepts_every_object(
-    helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str, case: str
-):
+def test_the_api_server_accepts_every_object(helm, control_plane, paths, namespace, case):
     objects = helm.template(VALUES[case], namespace=namespace)
     native = [each for each in objects if each["kind"] not in FOREIGN]
 
@@ -72,9 +70,7 @@ def test_the_api_server_accepts_every_object(
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_the_restricted_standard_admits_the_pods(
-    helm: Helm, control_plane: ControlPlane, case: str
-):
+def test_the_restricted_standard_admits_the_pods(helm, control_plane, case):
     namespace = f"restricted-{list(VALUES).index(case)}"
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     control_plane.create_namespace(namespace, enforce)
@@ -132,7 +128,7 @@ def start(cluster: ControlPlane, namespace: str, folder: Path, process: str) -> 
     cluster.run(process, argv, {**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-def test_the_installed_rbac_suffices_to_schedule(control_plane: ControlPlane, scheduler: str):
+def test_the_installed_rbac_suffices_to_schedule(control_plane, scheduler):
     label = {"chart": "live"}
     (node,) = control_plane.create_nodes(1, NodeShape(labels=label), prefix="chart-live")
     path = f"/api/v1/namespaces/{scheduler}/pods"
@@ -154,9 +150,7 @@ def test_the_installed_rbac_suffices_to_schedule(control_plane: ControlPlane, sc
     control_plane.api.delete(f"/api/v1/nodes/{node}")
 
 
-def test_the_token_of_a_release_writes_only_what_the_scheduler_writes(
-    control_plane: ControlPlane, installed: str
-):
+def test_the_token_of_a_release_writes_only_what_the_scheduler_writes(control_plane, installed):
     path = f"/api/v1/namespaces/{installed}/pods"
     spec = {"schedulerName": RELEASE, "containers": [{"name": "c", "image": "i"}]}
     control_plane.api.post(path, {"metadata": {"name": "p"}, "spec": spec})
@@ -179,7 +173,7 @@ def test_the_token_of_a_release_writes_only_what_the_scheduler_writes(
 
 
 def test_uninstalling_removes_everything_but_the_definition_of_policies(
-    helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str
+    helm, control_plane, paths, namespace
 ):
     values = {**VALUES["bounded"], "fullnameOverride": RELEASE}
     undefine(control_plane)
@@ -242,7 +236,7 @@ def refusal(cluster: ControlPlane, spec: str) -> str:
 
 
 def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothing_else(
-    control_plane: ControlPlane, judged: None
+    control_plane, judged
 ):
     told = {spec: refusal(control_plane, spec) for spec in BEYOND_THE_SCHEMA}
 
@@ -322,7 +316,7 @@ def denial(
 
 
 def test_pods_use_the_scheduler_and_priority_classes_only_where_they_are_allowed(
-    control_plane: ControlPlane, admitted: None
+    control_plane, admitted
 ):
     told = {name: denial(control_plane, name) for name in ADMISSION}
 
@@ -345,7 +339,7 @@ def test_pods_use_the_scheduler_and_priority_classes_only_where_they_are_allowed
 
 
 def test_a_definition_in_a_release_is_upgraded_and_removed_or_kept_with_it(
-    helm: Helm, control_plane: ControlPlane, namespace: str
+    helm, control_plane, namespace
 ):
     undefine(control_plane)
     where = ("--namespace", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))

@@ -9,7 +9,7 @@ import pytest
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
 from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
-from tests.charts.rendering import CHART, MONITORED, ROOT, VALUES, Helm, expressions, one
+from tests.charts.rendering import CHART, MONITORED, ROOT, VALUES, expressions, one
 
 _PREFIXES: Final = (
     "scheduler", "rest_client", "leader_election", "process", "dynamic_resource_allocation",
@@ -76,7 +76,7 @@ def check(expression: str) -> None:
 
 
 @pytest.mark.chart
-def test_every_alert_queries_metrics_that_exist(helm: Helm):
+def test_every_alert_queries_metrics_that_exist(helm):
     alerts = dict(expressions(helm.template(MONITORED)))
 
     assert len(alerts) > 10
@@ -86,7 +86,7 @@ def test_every_alert_queries_metrics_that_exist(helm: Helm):
 
 
 @pytest.mark.chart
-def test_every_alert_leads_to_a_section_of_the_runbook_and_every_section_is_led_to(helm: Helm):
+def test_every_alert_leads_to_a_section_of_the_runbook_and_every_section_is_led_to(helm):
     (group,) = one(helm.template(MONITORED), "PrometheusRule")["spec"]["groups"]
     anchors = {heading.lower() for heading in re.findall(r"^### (\w+)$", RUNBOOKS, re.MULTILINE)}
 
@@ -97,7 +97,7 @@ def test_every_alert_leads_to_a_section_of_the_runbook_and_every_section_is_led_
 
 @pytest.mark.chart
 @pytest.mark.parametrize("case", ["monitored by a service", "monitored by pods"])
-def test_alerts_select_the_job_that_the_monitor_names(helm: Helm, case: str):
+def test_alerts_select_the_job_that_the_monitor_names(helm, case):
     objects = helm.template({**VALUES[case], "fullnameOverride": "second"}, namespace="there")
 
     (monitor,) = (each for each in objects if each["kind"].endswith("Monitor"))
@@ -122,9 +122,7 @@ def test_alerts_select_the_job_that_the_monitor_names(helm: Helm, case: str):
         ("monitored by everybody", {}),
     ],
 )
-def test_prometheus_shows_a_token_where_one_is_asked_for(
-    helm: Helm, case: str, want: dict[str, object]
-):
+def test_prometheus_shows_a_token_where_one_is_asked_for(helm, case, want):
     (monitor,) = (each for each in helm.template(VALUES[case]) if each["kind"].endswith("Monitor"))
 
     (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
@@ -141,9 +139,7 @@ def test_prometheus_shows_a_token_where_one_is_asked_for(
         ({"recorder": {"enabled": False}}, {"NotRecording"}),
     ],
 )
-def test_alerts_about_what_a_release_does_not_have_are_left_out(
-    helm: Helm, values: dict[str, object], left_out: set[str]
-):
+def test_alerts_about_what_a_release_does_not_have_are_left_out(helm, values, left_out):
     shipped = re.findall(r"^- alert: PreemptiveScheduler(\w+)$", ALERTS, re.MULTILINE)
 
     found = {name for name, _ in expressions(helm.template({**MONITORED, **values}))}
@@ -152,7 +148,7 @@ def test_alerts_about_what_a_release_does_not_have_are_left_out(
 
 
 @pytest.mark.chart
-def test_alerts_keep_clusters_apart_by_any_label(helm: Helm):
+def test_alerts_keep_clusters_apart_by_any_label(helm):
     rule = {**MONITORED["prometheusRule"], "clusterLabel": "k8s_cluster"}
 
     for name, expression in expressions(helm.template({**MONITORED, "prometheusRule": rule})):
@@ -163,7 +159,7 @@ def test_alerts_keep_clusters_apart_by_any_label(helm: Helm):
 
 
 @pytest.mark.chart
-def test_the_dashboard_tells_clusters_apart_by_that_label_too(helm: Helm):
+def test_the_dashboard_tells_clusters_apart_by_that_label_too(helm):
     rule = {"clusterLabel": "k8s_cluster"}
     objects = helm.template({"grafanaDashboard": {"enabled": True}, "prometheusRule": rule})
 
@@ -176,7 +172,7 @@ def test_the_dashboard_tells_clusters_apart_by_that_label_too(helm: Helm):
 @pytest.mark.parametrize(
     ("title", "expression"), panels(), ids=[f"{title}-{n}" for n, (title, _) in enumerate(panels())]
 )
-def test_every_panel_draws_metrics_that_there_are(title: str, expression: str):
+def test_every_panel_draws_metrics_that_there_are(title, expression):
     check(expression)
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.charts.rendering import VALUES, Helm, one
+from tests.charts.rendering import VALUES, one
 
 pytestmark = pytest.mark.chart
 
 
-def test_a_network_policy_allows_the_named_peers_in_and_only_the_api_server_out(helm: Helm):
+def test_a_network_policy_allows_the_named_peers_in_and_only_the_api_server_out(helm):
     spec = one(helm.template(VALUES["a network policy"]), "NetworkPolicy")["spec"]
 
     assert spec["policyTypes"] == ["Ingress", "Egress"]
@@ -17,7 +17,7 @@ def test_a_network_policy_allows_the_named_peers_in_and_only_the_api_server_out(
     assert [each["port"] for each in rule["ports"]] == [443, 6443]
 
 
-def test_with_cilium_the_api_server_is_recognized_and_addresses_are_not(helm: Helm):
+def test_with_cilium_the_api_server_is_recognized_and_addresses_are_not(helm):
     objects = helm.template(VALUES["a network policy of Cilium"])
 
     assert one(objects, "NetworkPolicy")["spec"]["egress"] is None
@@ -29,14 +29,7 @@ def test_with_cilium_the_api_server_is_recognized_and_addresses_are_not(helm: He
     }
 
 
-def test_where_addresses_change_ports_alone_are_allowed(helm: Helm):
-    objects = helm.template(VALUES["a network policy of ports only"])
-
-    (rule,) = one(objects, "NetworkPolicy")["spec"]["egress"]
-    assert rule == {"ports": [{"port": port, "protocol": "TCP"} for port in (443, 6443)]}
-
-
-def test_names_are_resolved_where_extenders_need_it(helm: Helm):
+def test_names_are_resolved_where_extenders_need_it(helm):
     policy = VALUES["a network policy"]
     extenders = helm.template({**VALUES["profiles and extenders"], **policy})
     asked = {"networkPolicy": {**policy["networkPolicy"], "dns": {"enabled": True}}}

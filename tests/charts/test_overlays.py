@@ -9,7 +9,7 @@ import yaml
 from deploy.tools.controlplane import binaries
 from deploy.tools.demo import installation
 from scheduler import __version__
-from tests.charts.rendering import VALUES, Helm, Json, of_kind, one
+from tests.charts.rendering import VALUES, Json, of_kind, one
 
 pytestmark = pytest.mark.chart
 
@@ -24,7 +24,7 @@ def built(folder: Path) -> list[Json]:
 
 
 @pytest.mark.parametrize("folder", OVERLAYS, ids=lambda folder: folder.name)
-def test_an_overlay_has_the_rights_of_the_base(folder: Path):
+def test_an_overlay_has_the_rights_of_the_base(folder):
     ours, base = built(folder), built(installation.BASE)
 
     rights = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount")
@@ -42,7 +42,7 @@ def test_an_overlay_has_the_rights_of_the_base(folder: Path):
         ("single-replica", {"Deployment"}),
     ],
 )
-def test_an_overlay_changes_what_its_name_promises(helm: Helm, overlay: str, kinds: set[str]):
+def test_an_overlay_changes_what_its_name_promises(helm, overlay, kinds):
     base, ours = built(installation.BASE), built(installation.BASE.parent / "overlays" / overlay)
     spec = one(ours, "Deployment")["spec"]
     pod = spec["template"]["spec"]

@@ -76,7 +76,7 @@ def release(
 
 
 def test_lease_and_ledger_survive_every_change_of_the_release_and_end_with_it(
-    control_plane: ControlPlane, release: Release
+    control_plane, release
 ):
     api = control_plane.api
     taken = api.get(release.lease)

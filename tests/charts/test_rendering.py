@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.charts.rendering import CHART, NAME, VALUES, Helm, configuration, container, of_kind, one
+from tests.charts.rendering import CHART, NAME, VALUES, container, of_kind, one
 
 pytestmark = pytest.mark.chart
 
@@ -29,12 +29,12 @@ def pod(objects):
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_the_linter_finds_nothing(helm: Helm, case: str):
+def test_the_linter_finds_nothing(helm, case):
     assert "1 chart(s) linted, 0 chart(s) failed" in helm.lint(VALUES[case])
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_objects_have_names_of_their_own_and_say_whose_they_are(helm: Helm, case: str):
+def test_objects_have_names_of_their_own_and_say_whose_they_are(helm, case):
     objects = helm.template(VALUES[case])
 
     keys = [(each["kind"], each["metadata"]["name"]) for each in objects]
@@ -49,7 +49,7 @@ def test_objects_have_names_of_their_own_and_say_whose_they_are(helm: Helm, case
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_all_selectors_match_the_pod_labels(helm: Helm, case: str):
+def test_all_selectors_match_the_pod_labels(helm, case):
     objects = helm.template(VALUES[case])
     labels = pod(objects)["metadata"]["labels"].items()
 
@@ -80,17 +80,10 @@ def test_no_template_asks_the_cluster_or_rolls_dice_or_hooks_into_a_release():
     assert "helm.sh/hook" not in text
 
 
-def test_without_values_there_is_what_an_installation_needs_and_nothing_else(helm: Helm):
+def test_without_values_there_is_what_an_installation_needs_and_nothing_else(helm):
     kinds = [each["kind"] for each in helm.template()]
 
     assert {kind: kinds.count(kind) for kind in sorted(kinds)} == DEFAULT_KINDS
-
-
-def test_objects_that_the_user_provides_are_not_rendered(helm: Helm):
-    objects = helm.template(VALUES["everything given by others"])
-
-    assert {each["kind"] for each in objects} == {"Deployment"}
-    assert pod(objects)["spec"]["serviceAccountName"] == "given"
 
 
 @pytest.mark.parametrize(
@@ -103,11 +96,11 @@ def test_objects_that_the_user_provides_are_not_rendered(helm: Helm):
     ],
     ids=["nothing", "tag", "registry", "a digest wins over a tag"],
 )
-def test_the_image_is_named(helm: Helm, values: dict[str, str], want: str):
+def test_the_image_is_named(helm, values, want):
     assert container(helm.template({"image": values}))["image"] == want
 
 
-def test_a_replica_is_restricted(helm: Helm):
+def test_a_replica_is_restricted(helm):
     objects = helm.template()
 
     assert pod(objects)["spec"]["securityContext"] == {
@@ -126,7 +119,7 @@ def test_a_replica_is_restricted(helm: Helm):
     assert pod(objects)["spec"]["automountServiceAccountToken"] is True
 
 
-def test_another_configuration_replaces_the_pods_and_another_label_of_objects_does_not(helm: Helm):
+def test_another_configuration_replaces_the_pods_and_another_label_of_objects_does_not(helm):
     def annotations(**values):
         return pod(helm.template(values))["metadata"]["annotations"]
 
@@ -151,11 +144,11 @@ def test_another_configuration_replaces_the_pods_and_another_label_of_objects_do
         ),
     ],
 )
-def test_two_without_a_lease_never_run_together(helm: Helm, case: str, want: object):
+def test_two_without_a_lease_never_run_together(helm, case, want):
     assert one(helm.template(VALUES[case]), "Deployment")["spec"]["strategy"] == want
 
 
-def test_custom_labels_do_not_change_selectors(helm: Helm):
+def test_custom_labels_do_not_change_selectors(helm):
     stolen = {"app.kubernetes.io/name": "other"}
 
     objects = helm.template({"podLabels": stolen, "commonLabels": stolen})
@@ -163,15 +156,7 @@ def test_custom_labels_do_not_change_selectors(helm: Helm):
     assert pod(objects)["metadata"]["labels"]["app.kubernetes.io/name"] == NAME
 
 
-def test_two_releases_share_no_object(helm: Helm):
-    def keys(name: str) -> set[tuple[str, str]]:
-        objects = helm.template({"fullnameOverride": name}, release=name)
-        return {(each["kind"], each["metadata"]["name"]) for each in objects}
-
-    assert keys("first") & keys("second") == set()
-
-
-def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
+def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm):
     objects = helm.template({"grafanaDashboard": {"enabled": True}}, release="r" * 53)
 
     # A pod has the name of its Deployment and 17 characters more.
@@ -179,21 +164,14 @@ def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
     assert len(one(objects, "Deployment")["metadata"]["name"]) <= 63 - 17
 
 
-def test_another_name_is_that_of_lease_and_right_as_well(helm: Helm):
-    objects = helm.template({"fullnameOverride": "second"})
-
-    assert "resourceName: second" in configuration(objects)
-    assert one(objects, "Role")["rules"][1]["resourceNames"] == ["second"]
-
-
-def test_without_a_lease_there_is_no_right_to_one(helm: Helm):
+def test_without_a_lease_there_is_no_right_to_one(helm):
     objects = helm.template(VALUES["one replica without a lease"])
 
     resources = [each["resources"] for each in one(objects, "Role")["rules"]]
     assert resources == [["configmaps"], ["configmaps"], ["deployments"]]
 
 
-def test_no_state_of_the_process_is_part_of_the_release(helm: Helm):
+def test_no_state_of_the_process_is_part_of_the_release(helm):
     for values in VALUES.values():
         objects = helm.template(values)
 
@@ -203,7 +181,7 @@ def test_no_state_of_the_process_is_part_of_the_release(helm: Helm):
         assert f"--owner-deployment={name}" in container(objects)["args"]
 
 
-def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: Helm):
+def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm):
     objects = helm.template({"evictOnly": True})
 
     verbs = {
@@ -218,7 +196,7 @@ def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: H
 
 
 @pytest.mark.parametrize(("size", "volume"), [("64Mi", "81Mi"), ("1Mi", "2Mi"), ("2Gi", "2561Mi")])
-def test_the_recorder_has_a_bounded_volume(helm: Helm, size: str, volume: str):
+def test_the_recorder_has_a_bounded_volume(helm, size, volume):
     objects = helm.template({"recorder": {"size": size, "retention": "30m"}})
 
     found = pod(objects)
@@ -237,7 +215,7 @@ def test_the_recorder_has_a_bounded_volume(helm: Helm, size: str, volume: str):
     assert found["metadata"]["annotations"][local] == "recording"
 
 
-def test_the_recorder_can_be_switched_off(helm: Helm):
+def test_the_recorder_can_be_switched_off(helm):
     objects = helm.template({"recorder": {"enabled": False}})
 
     assert not [each for each in container(objects)["args"] if "recording" in each]
@@ -246,7 +224,7 @@ def test_the_recorder_can_be_switched_off(helm: Helm):
     assert "recording" not in str(pod(objects)["metadata"]["annotations"])
 
 
-def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
+def test_a_serving_certificate_is_mounted_and_used(helm):
     objects = helm.template(VALUES["locked up"])
 
     (path,) = (
@@ -256,7 +234,7 @@ def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
     assert f"--tls-private-key-file={path}/tls.key" in container(objects)["args"]
 
 
-def test_a_namespace_and_a_release_may_be_numbers(helm: Helm):
+def test_a_namespace_and_a_release_may_be_numbers(helm):
     objects = helm.template(VALUES["locked up"], release="123", namespace="456")
 
     for each in objects:
@@ -269,35 +247,11 @@ def test_a_namespace_and_a_release_may_be_numbers(helm: Helm):
     assert lease["namespaces"] == ["456"]
 
 
-def test_probes_wait_as_long_as_those_of_kube_scheduler(helm: Helm):
-    found = container(helm.template())
-
-    times = {
-        name: {key: value for key, value in found[name].items() if key != "httpGet"}
-        for name in ("startupProbe", "livenessProbe")
-    }
-    # Source: kubeadm v1.36.3 staticpod.LivenessProbe, staticpod.StartupProbe.
-    usual = {"initialDelaySeconds": 10, "timeoutSeconds": 15, "periodSeconds": 10}
-    assert times == {
-        "startupProbe": {**usual, "failureThreshold": 24},
-        "livenessProbe": {**usual, "failureThreshold": 8},
-    }
-    assert {found[name]["httpGet"]["path"] for name in times} == {"/livez"}
-    assert found["readinessProbe"]["timeoutSeconds"] == 15
-
-
-def test_on_openshift_ids_come_from_the_namespace(helm: Helm):
-    assert pod(helm.template(VALUES["on OpenShift"]))["spec"]["securityContext"] == {
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
 @pytest.mark.parametrize(
     ("values", "pods"),
     [({}, "5"), ({"replicaCount": 3}, "7"), ({"resourceQuota": {"pods": 9}}, "9")],
 )
-def test_a_quota_admits_the_priority_class_and_a_roll_out(helm: Helm, values: dict, pods: str):
+def test_a_quota_admits_the_priority_class_and_a_roll_out(helm, values, pods):
     quota = {"create": True, **values.get("resourceQuota", {})}
 
     spec = one(helm.template({**values, "resourceQuota": quota}), "ResourceQuota")["spec"]
@@ -307,7 +261,7 @@ def test_a_quota_admits_the_priority_class_and_a_roll_out(helm: Helm, values: di
     assert expression["values"] == ["system-cluster-critical"]
 
 
-def test_a_certificate_of_cert_manager_is_used_and_verified(helm: Helm):
+def test_a_certificate_of_cert_manager_is_used_and_verified(helm):
     objects = helm.template(VALUES["a certificate of cert-manager"], namespace="there")
 
     made = one(objects, "Certificate")["spec"]

@@ -13,7 +13,6 @@ from tests.charts.rendering import (
     NAME,
     PROMETHEUS,
     VALUES,
-    Helm,
     Json,
     configuration,
     container,
@@ -55,7 +54,7 @@ def bare(objects: list[Json]) -> list[Json]:
 
 
 @pytest.mark.parametrize("kind", SAME)
-def test_the_chart_has_the_objects_of_the_base(helm: Helm, kind: str):
+def test_the_chart_has_the_objects_of_the_base(helm, kind):
     ours = helm.template()
 
     wanted = of_kind(base(), kind)
@@ -69,9 +68,7 @@ def test_the_base_has_no_kind_that_is_not_compared():
     assert kinds == {"Namespace", "CustomResourceDefinition", "Deployment", *SAME}
 
 
-def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(
-    helm: Helm,
-):
+def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(helm):
     key = "rbac.authorization.k8s.io/aggregate-to-view"
     for objects in (base(), helm.template()):
         view = one(objects, "ClusterRole", f"{NAME}-policies-view")
@@ -86,16 +83,6 @@ def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(
     ]
 
 
-def test_writing_policies_is_aggregated_where_that_is_asked_for(helm: Helm):
-    objects = helm.template({"rbac": {"aggregatePolicyEdit": ["edit", "admin"]}})
-
-    labels = one(objects, "ClusterRole", f"{NAME}-policies-edit")["metadata"]["labels"]
-    assert {name: value for name, value in labels.items() if name.startswith("rbac.")} == {
-        "rbac.authorization.k8s.io/aggregate-to-edit": "true",
-        "rbac.authorization.k8s.io/aggregate-to-admin": "true",
-    }
-
-
 def test_the_definition_of_policies_is_the_same_file_everywhere():
     name = "preemption-policies.yaml"
 
@@ -105,7 +92,7 @@ def test_the_definition_of_policies_is_the_same_file_everywhere():
     assert (folder / name).read_text() == wanted
 
 
-def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
+def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm):
     # The base has no recorder, which asks for disk.
     chart = helm.template({"recorder": {"enabled": False}})
 
@@ -134,9 +121,7 @@ def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
         pytest.param(("v1/Pod", ADMISSION), False, False, id="it is off"),
     ],
 )
-def test_the_own_writes_are_limited_where_the_api_server_can(
-    helm: Helm, served: tuple[str, ...], enabled: bool, created: bool
-):
+def test_the_own_writes_are_limited_where_the_api_server_can(helm, served, enabled, created):
     flags = [flag for each in served for flag in ("--api-versions", each)]
     values = {"admission": {"enabled": enabled}}
 
@@ -145,7 +130,7 @@ def test_the_own_writes_are_limited_where_the_api_server_can(
     assert ("kind: ValidatingAdmissionPolicy\n" in text) is created
 
 
-def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(helm: Helm):
+def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(helm):
     values = {
         "fullnameOverride": "second",
         "serviceAccount": {"create": False, "name": "given"},
@@ -174,7 +159,7 @@ def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(hel
     assert NAME not in checks
 
 
-def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
+def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm):
     objects = helm.template(VALUES["neither volumes nor devices"])
 
     rights = [
@@ -195,15 +180,7 @@ def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm: Helm):
     ]
 
 
-def test_more_rights_are_only_those_that_were_asked_for(helm: Helm):
-    rule = {"apiGroups": ["x.example"], "resources": ["ys"], "verbs": ["list"]}
-
-    more = one(helm.template({"rbac": {"extraRules": [rule]}}), "ClusterRole", NAME)["rules"]
-
-    assert more == [*one(helm.template(), "ClusterRole", NAME)["rules"], rule]
-
-
-def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm: Helm):
+def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm):
     objects = helm.template(MONITORED)
 
     role = one(objects, "ClusterRole", f"{NAME}-metrics")
@@ -214,18 +191,7 @@ def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_f
     assert one(objects, "ClusterRole", NAME) == one(helm.template(), "ClusterRole", NAME)
 
 
-def test_viewers_of_the_documents_may_read_them(helm: Helm):
-    objects = helm.template({"api": {"viewers": [{"kind": "Group", "name": "developers"}]}})
-
-    binding = one(objects, "ClusterRoleBinding", f"{NAME}-viewer")
-    assert binding["roleRef"]["name"] == f"{NAME}-viewer"
-    assert binding["subjects"] == [{"kind": "Group", "name": "developers"}]
-    assert f"{NAME}-viewer" not in {
-        each["metadata"]["name"] for each in of_kind(helm.template(), "ClusterRoleBinding")
-    }
-
-
-def test_another_account_has_rights_and_fairness(helm: Helm):
+def test_another_account_has_rights_and_fairness(helm):
     given = {"create": False, "name": "given"}
 
     objects = helm.template({"serviceAccount": given}, namespace="there")

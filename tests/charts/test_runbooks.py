@@ -215,7 +215,7 @@ def _id(block: tuple[Command, ...]) -> str:
 
 
 @pytest.mark.parametrize(("block", "namespace"), BLOCKS, ids=[_id(each) for each, _ in BLOCKS])
-def test_a_command_of_a_page_works(desk: Desk, block: tuple[Command, ...], namespace: str):
+def test_a_command_of_a_page_works(desk, block, namespace):
     wanted = [each for each in block if each.text not in NAMES]
     runs = [each.text for each in wanted if not _lacking(each) and not FIRST.search(each.text)]
 

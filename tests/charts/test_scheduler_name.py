@@ -83,7 +83,5 @@ def scheduler_of(cluster: ControlPlane, namespace: str, metadata: Json, spec: Js
         pytest.param(OWN, {}, {}, "default-scheduler", id="of the release's namespace"),
     ],
 )
-def test_it_gets_the_scheduler_or_keeps_its_own(
-    named: ControlPlane, namespace: str, metadata: Json, spec: Json, want: str
-):
+def test_it_gets_the_scheduler_or_keeps_its_own(named, namespace, metadata, spec, want):
     assert scheduler_of(named, namespace, metadata, spec) == want

@@ -16,8 +16,6 @@ pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 PLACE = {"spreading": "here"}
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
-#: A finalizer.
-HELD = "example.com/held"
 #: At the same time. Spread over nodes alone, every fourth update left both replicas in one zone.
 RELEASES, ROLLOUTS = 6, 3
 
@@ -52,7 +50,7 @@ def nodes(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterat
     "nodes", [(6, ("a", "b", "c")), (6, ())], ids=["three zones", "no zones"], indirect=True
 )
 def test_no_rolling_update_leaves_both_replicas_in_one_zone_or_on_one_node(
-    helm: Helm, control_plane: ControlPlane, namespace: str, nodes: dict[str, Json]
+    helm, control_plane, namespace, nodes
 ):
     deployments = [deployment(helm, namespace, f"release-{n}") for n in range(RELEASES)]
     domains = [key for key in (HOSTNAME, ZONE) if key in next(iter(nodes.values()))]
@@ -67,30 +65,6 @@ def test_no_rolling_update_leaves_both_replicas_in_one_zone_or_on_one_node(
             shared += [key for key in domains if first[key] == second[key]]
 
     assert shared == []
-
-
-@pytest.mark.parametrize("nodes", [(2, ())], ids=["two nodes"], indirect=True)
-def test_a_new_replica_takes_the_node_of_the_one_that_terminates(
-    helm: Helm, control_plane: ControlPlane, namespace: str, nodes: dict[str, Json]
-):
-    deployments = [deployment(helm, namespace, f"release-{n}") for n in range(RELEASES)]
-    for each in deployments:
-        each["spec"]["template"]["metadata"]["labels"]["rollout"] = "0"
-    control_plane.api.apply(deployments)
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-
-    held = [name_of(first) for first, _ in settled(control_plane, namespace, "0")]
-    for name in held:
-        control_plane.api.patch(f"{pods}/{name}", {"metadata": {"finalizers": [HELD]}})
-        control_plane.api.delete(f"{pods}/{name}")
-    try:
-        left = settled(control_plane, namespace, "0", without=held)
-    finally:
-        for name in held:
-            control_plane.api.patch(f"{pods}/{name}", {"metadata": {"finalizers": []}})
-
-    places = [{pod["spec"]["nodeName"] for pod in each} for each in left]
-    assert places == [{*nodes}] * RELEASES
 
 
 def deployment(helm: Helm, namespace: str, release: str) -> Json:

@@ -6,7 +6,7 @@ from ssl import TLSVersion
 
 import pytest
 
-from scheduler.cli import run
+from scheduler.cli import plan_table, run
 from scheduler.cli.main import main, parser
 from scheduler.service.options import ProcessOptions
 
@@ -287,3 +287,38 @@ def test_run_serves_the_protocols_that_flags_name(flags, oldest, ciphers):
     listen = parsed(["run", *flags]).listen
 
     assert (listen.min_version, listen.ciphers) == (oldest, ciphers)
+
+
+def test_plan_takes_only_times(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "-f", str(EXAMPLE), "--at", "noon"])
+
+    assert ended.value.code == 2
+    assert "not a time like 2026-01-02T15:04:05Z: 'noon'" in capsys.readouterr().err
+
+
+def test_plan_narrows_to_one_scheduler_name(cluster, capsys):
+    main(["plan", "-f", cluster, "-o", "json", "--scheduler-name", "another"])
+
+    assert json.loads(capsys.readouterr().out) == {"results": []}
+
+
+def test_a_kubeconfig_that_is_not_there_is_one_line(capfd):
+    code = main(["run", "--kubeconfig", "/nowhere/config", "--secure-port", "0"])
+
+    assert code == 2
+    assert "kubeconfig /nowhere/config: No such file" in capfd.readouterr().err
+
+
+def test_in_a_pipe_no_name_is_broken_at_a_width(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    node = {"name": "a", "filter": "full", "scores": {}, "total": 0}
+    name = "namespace-of-a-team/" + "a-long-name-of-a-pod-" * 3
+    result = {"pod": name, "decision": "Unschedulable", "node": None, "victims": [],
+              "pdbViolations": 0, "message": "no " * 60, "nodes": [node]}  # fmt: skip
+
+    plan_table.show([result], {name: None})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(name in line for line in lines) == 3
+    assert f"{name}, node by node" in lines

@@ -155,3 +155,15 @@ def test_a_decision_is_explained_as_of_then(longer, capsys):
 )
 def test_a_pod_that_was_not_decided_is_no_success(longer, capsys, arguments, problem):
     assert replayed(capsys, longer, *arguments) == (2, "", f"{longer}: {problem}\n")
+
+
+def test_without_a_time_the_last_decision_is_explained(longer, capsys):
+    code, shown, said = replayed(capsys, longer, "--explain", "default/high")
+
+    assert (code, said) == (0, "decided at 2026-01-01T00:00:09Z\n")
+    assert "Scheduled" in shown
+
+
+def test_a_pod_without_its_namespace_is_asked_for(longer, capsys):
+    problem = "--explain high: name the pod as NAMESPACE/NAME\n"
+    assert replayed(capsys, longer, "--explain", "high") == (2, "", problem)

@@ -260,3 +260,15 @@ def test_whatever_a_recording_says_it_ends_in_one_line(longer, tmp_path, capsys,
             if code == 2:
                 problems = [line for line in said.splitlines() if not line.startswith("warning: ")]
                 assert len(problems) == 1, said
+
+
+def test_a_segment_without_a_byte_costs_nothing(longer, tmp_path, capsys):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "0000000000001-0000abcd-000001.rec").write_bytes(longer.read_bytes())
+    (folder / "0000000000002-0000abcd-000002.rec").touch()
+
+    code, shown, said = replayed(capsys, folder)
+
+    assert (code, shown) == (0, "4 decisions, 0 different\n")
+    assert said.endswith(": the process ended before anything was written\n")

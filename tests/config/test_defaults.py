@@ -23,67 +23,37 @@ from scheduler.config.settings import (
 
 _CPU_AND_MEMORY = (ResourceWeight(name="cpu", weight=1), ResourceWeight(name="memory", weight=1))
 
+#: The plugins of each point, in their order, with the weights of those that score.
+_POINTS = {
+    "pre_enqueue": "SchedulingGates DynamicResources DefaultPreemption",
+    "queue_sort": "PrioritySort",
+    "pre_filter": "NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions NodeVolumeLimits "
+    "VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources "
+    "NodeDeclaredFeatures",
+    "filter": "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit "
+    "VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread "
+    "InterPodAffinity DynamicResources NodeDeclaredFeatures",
+    "post_filter": "DynamicResources DefaultPreemption",
+    "pre_score": "TaintToleration NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread "
+    "InterPodAffinity NodeResourcesBalancedAllocation",
+    "reserve": "VolumeBinding DynamicResources",
+    "permit": "",
+    "pre_bind": "VolumeBinding DynamicResources",
+    "bind": "DefaultBinder",
+    "post_bind": "",
+    "placement_generate": "",
+}
+_SCORES = {
+    "TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "VolumeBinding": 1,
+    "PodTopologySpread": 2, "InterPodAffinity": 2, "DynamicResources": 2,
+    "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
+}  # fmt: skip
+
 _PROFILE = ProfileSettings(
     scheduler_name="preemptive-scheduler",
     percentage_of_nodes_to_score=None,
-    pre_enqueue=("SchedulingGates", "DynamicResources", "DefaultPreemption"),
-    queue_sort=("PrioritySort",),
-    pre_filter=(
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        "PodTopologySpread",
-        "InterPodAffinity",
-        "DynamicResources",
-        "NodeDeclaredFeatures",
-    ),
-    filter=(
-        "NodeUnschedulable",
-        "NodeName",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        "PodTopologySpread",
-        "InterPodAffinity",
-        "DynamicResources",
-        "NodeDeclaredFeatures",
-    ),
-    post_filter=("DynamicResources", "DefaultPreemption"),
-    pre_score=(
-        "TaintToleration",
-        "NodeAffinity",
-        "NodeResourcesFit",
-        "VolumeBinding",
-        "PodTopologySpread",
-        "InterPodAffinity",
-        "NodeResourcesBalancedAllocation",
-    ),
-    score=(
-        Weighted("TaintToleration", 3),
-        Weighted("NodeAffinity", 2),
-        Weighted("NodeResourcesFit", 1),
-        Weighted("VolumeBinding", 1),
-        Weighted("PodTopologySpread", 2),
-        Weighted("InterPodAffinity", 2),
-        Weighted("DynamicResources", 2),
-        Weighted("NodeResourcesBalancedAllocation", 1),
-        Weighted("ImageLocality", 1),
-    ),
-    reserve=("VolumeBinding", "DynamicResources"),
-    permit=(),
-    pre_bind=("VolumeBinding", "DynamicResources"),
-    bind=("DefaultBinder",),
-    post_bind=(),
-    placement_generate=(),
+    **{point: tuple(names.split()) for point, names in _POINTS.items()},
+    score=tuple(Weighted(name, weight) for name, weight in _SCORES.items()),
     placement_score=(Weighted("NodeResourcesFit", 1),),
     args={
         "DefaultPreemption": DefaultPreemptionArgs(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import load
-from scheduler.config.field_errors import ConfigError, Problem, UnreadableConfigError
+from scheduler.config.field_errors import ConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.plugin_catalogue import Point, default_plugins
 from scheduler.config.settings import ClientConnection, LeaderElection
@@ -79,32 +79,6 @@ def _problems(text: str) -> list[tuple[str, int | None, str]]:
 )
 def test_says_what_is_wrong_with_a_document(text, want):
     assert _problems(text) == want
-
-
-def test_a_document_may_be_json():
-    text = f'{{"apiVersion": "{_API}", "kind": "{_KIND}", "parallelism": 4}}'
-
-    assert load.parse(text, source="f.json").parallelism == 4
-
-
-def test_problems_name_the_file(tmp_path):
-    file = tmp_path / "config.yaml"
-    file.write_text(f"apiVersion: {_API}\nkind: {_KIND}\nparallelism: 0\n")
-
-    with pytest.raises(ConfigError, match=r"config\.yaml:3: parallelism: Invalid") as caught:
-        load.read(file)
-
-    assert caught.value.source == str(file)
-
-
-def test_a_file_in_another_encoding_cannot_be_read(tmp_path):
-    file = tmp_path / "config.yaml"
-    file.write_bytes(b"apiVersion: x\nkind: \xe4\n")
-
-    with pytest.raises(UnreadableConfigError) as caught:
-        load.read(file)
-
-    assert caught.value.problems == (Problem("", 2, "not UTF-8: invalid continuation byte"),)
 
 
 def test_flags_for_leader_election_win_over_the_file(parse):

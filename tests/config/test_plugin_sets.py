@@ -1,35 +1,16 @@
 """Merging with the defaults and expanding multiPoint, as kube-scheduler v1.36.3 does both."""
 
 import pytest
+import yaml
 
 from scheduler.config import load, plugin_catalogue
 from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Weighted
 from scheduler.model.releases import REFERENCES, V1_36, V1_37
+from tests.support.refusals import cases
 
 _USUAL = load.defaults().profiles[0]
 _SORT_AND_BIND = "{name: PrioritySort}, {name: DefaultBinder}"
-
-_FILTERS = (
-    "NodeUnschedulable",
-    "NodeName",
-    "TaintToleration",
-    "NodeAffinity",
-    "NodePorts",
-    "NodeResourcesFit",
-    "VolumeRestrictions",
-    "NodeVolumeLimits",
-    "VolumeBinding",
-    "VolumeZone",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "DynamicResources",
-    "NodeDeclaredFeatures",
-)
-
-
-def _without(names: tuple[str, ...], *gone: str) -> tuple[str, ...]:
-    return tuple(each for each in names if each not in gone)
 
 
 def _only(*sets: str) -> str:
@@ -38,101 +19,53 @@ def _only(*sets: str) -> str:
     return f"{{plugins: {{{', '.join((bare, *sets))}}}}}"
 
 
-@pytest.mark.parametrize(
-    ("plugins", "point", "want"),
-    [
-        pytest.param(
-            "multiPoint: {disabled: [{name: NodeName}]}",
-            Point.FILTER,
-            _without(_FILTERS, "NodeName"),
-            id="a plugin disabled in multiPoint runs nowhere",
-        ),
-        pytest.param(
-            "filter: {disabled: [{name: NodeName}, {name: VolumeZone}]}",
-            Point.FILTER,
-            _without(_FILTERS, "NodeName", "VolumeZone"),
-            id="plugins disabled at a point do not run there",
-        ),
-        pytest.param(
-            "filter: {disabled: [{name: TaintToleration}]}",
-            Point.PRE_SCORE,
-            _USUAL.pre_score,
-            id="a plugin disabled at a point runs at the others",
-        ),
-        pytest.param(
-            "filter: {disabled: [{name: '*'}]}", Point.FILTER, (), id="a star empties a point"
-        ),
-        pytest.param(
-            "filter: {disabled: [{name: '*'}], enabled: [{name: NodeName}, {name: NodePorts}]}",
-            Point.FILTER,
-            ("NodeName", "NodePorts"),
-            id="with a star only what is enabled runs",
-        ),
-        pytest.param(
-            "filter: {disabled: [{name: Unheard}]}",
-            Point.FILTER,
-            _FILTERS,
-            id="disabling what does not exist changes nothing",
-        ),
-        pytest.param(
-            "filter: {enabled: [{name: VolumeZone}, {name: NodeName}]}",
-            Point.FILTER,
-            ("VolumeZone", "NodeName", *_without(_FILTERS, "VolumeZone", "NodeName")),
-            id="plugins of multiPoint that a point enables run first, in its order",
-        ),
-        pytest.param(
-            "filter: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}",
-            Point.FILTER,
-            (*_without(_FILTERS, "NodeName"), "NodeName"),
-            id="disabling and enabling at a point moves to the end",
-        ),
-        pytest.param(
-            "multiPoint: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}",
-            Point.FILTER,
-            (*_without(_FILTERS, "NodeName"), "NodeName"),
-            id="disabling and enabling in multiPoint moves to the end",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: NodeName}]}",
-            Point.FILTER,
-            _FILTERS,
-            id="enabling a default plugin in multiPoint keeps its place",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: GangScheduling}]}",
-            Point.PERMIT,
-            ("GangScheduling",),
-            id="a further plugin runs wherever it can",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: GangScheduling}]}",
-            Point.PRE_ENQUEUE,
-            (*_USUAL.pre_enqueue, "GangScheduling"),
-            id="a further plugin runs after the default ones",
-        ),
-        pytest.param(
-            "multiPoint: {disabled: [{name: ImageLocality}]}, filter: {enabled: []}",
-            Point.FILTER,
-            _FILTERS,
-            id="an empty list enables nothing",
-        ),
-        pytest.param(
-            "filter: null, score: {enabled: null, disabled: null}",
-            Point.FILTER,
-            _FILTERS,
-            id="null is an empty set",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: ImageLocality}, {name: ImageLocality}]}, "
-            "score: {disabled: [{name: ImageLocality}]}",
-            Point.SCORE,
-            _without(_USUAL.plugins(Point.SCORE), "ImageLocality"),
-            id="a plugin that runs nowhere may be enabled twice",
-        ),
-    ],
-)
-def test_a_point_runs(profile, plugins, point, want):
-    assert profile(f"{{plugins: {{{plugins}}}}}").plugins(point) == want
+#: Plugin sets, and what runs at a point; `*` stands for the defaults that the line does not name,
+#: and `-` comes before defaults that do not run.
+POINTS = """
+multiPoint: {disabled: [{name: NodeName}]}  # a plugin disabled in multiPoint runs nowhere
+    filter: * -NodeName
+filter: {disabled: [{name: NodeName}, {name: VolumeZone}]}  # plugins disabled at a point
+    filter: * -NodeName -VolumeZone
+filter: {disabled: [{name: TaintToleration}]}  # a plugin disabled at a point runs at the others
+    preScore: *
+filter: {disabled: [{name: '*'}]}  # a star empties a point
+    filter:
+filter: {disabled: [{name: '*'}], enabled: [{name: NodeName}, {name: NodePorts}]}
+    filter: NodeName NodePorts
+filter: {disabled: [{name: Unheard}]}  # disabling a plugin that does not exist changes nothing
+    filter: *
+filter: {enabled: [{name: VolumeZone}, {name: NodeName}]}  # enabled ones run first, in order
+    filter: VolumeZone NodeName *
+filter: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}  # both move to the end
+    filter: * NodeName
+multiPoint: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}  # so in multiPoint
+    filter: * NodeName
+multiPoint: {enabled: [{name: NodeName}]}  # enabling a default plugin keeps its place
+    filter: *
+multiPoint: {enabled: [{name: GangScheduling}]}  # a further plugin runs after the default ones
+    permit: GangScheduling
+    preEnqueue: * GangScheduling
+multiPoint: {disabled: [{name: ImageLocality}]}, filter: {enabled: []}  # an empty list
+    filter: *
+filter: null, score: {enabled: null, disabled: null}  # null is an empty set
+    filter: *
+multiPoint: {enabled: [{name: ImageLocality}, {name: ImageLocality}]}, score: {disabled:
+        [{name: ImageLocality}]}  # a plugin that runs nowhere may be enabled twice
+    score: * -ImageLocality
+"""
+
+
+@pytest.mark.parametrize(("plugins", "want"), cases(POINTS).items())
+def test_a_point_runs(profile, plugins, want):
+    found = profile(f"{{plugins: {{{plugins.partition(' #')[0]}}}}}")
+
+    for line in want:
+        point, _, words = line.partition(":")
+        named = [each.lstrip("-") for each in words.split()]
+        rest = [each for each in _USUAL.plugins(Point(point)) if each not in named]
+        runs = [each for each in words.split() if not each.startswith("-")]
+        expected = [name for each in runs for name in (rest if each == "*" else [each])]
+        assert found.plugins(Point(point)) == tuple(expected)
 
 
 def test_plugins_of_a_point_frame_those_of_multi_point(profile):
@@ -156,68 +89,37 @@ def test_a_profile_may_name_every_plugin_at_its_point(profile):
     )
 
 
-@pytest.mark.parametrize(
-    ("sets", "want"),
-    [
-        pytest.param(
-            "score: {enabled: [{name: NodeAffinity, weight: 7}, {name: ImageLocality}]}",
-            (Weighted("NodeAffinity", 7), Weighted("ImageLocality", 1)),
-            id="no weight is one",
-        ),
-        pytest.param(
-            "score: {enabled: [{name: NodeAffinity, weight: 0}]}",
-            (Weighted("NodeAffinity", 1),),
-            id="zero is one",
-        ),
-        pytest.param(
-            "score: {enabled: [{name: NodeAffinity, weight: -1}]}",
-            (Weighted("NodeAffinity", -1),),
-            id="a single negative weight passes",
-        ),
-        pytest.param(
-            "score: {enabled: [{name: NodeAffinity, weight: 5}, {name: ImageLocality, weight: -5}, "
-            "{name: TaintToleration, weight: 2147483647}]}",
-            (
-                Weighted("NodeAffinity", 5),
-                Weighted("ImageLocality", -5),
-                Weighted("TaintToleration", 2**31 - 1),
-            ),
-            id="a negative weight that the sum makes up for passes",
-        ),
-    ],
-)
+#: Plugin sets and the weights of the plugins that score.
+WEIGHTS = """
+score: {enabled: [{name: NodeAffinity, weight: 7}, {name: ImageLocality}]}  # no weight is one
+    {NodeAffinity: 7, ImageLocality: 1}
+score: {enabled: [{name: NodeAffinity, weight: 0}]}  # zero is one
+    {NodeAffinity: 1}
+score: {enabled: [{name: NodeAffinity, weight: -1}]}  # a single negative weight passes
+    {NodeAffinity: -1}
+score: {enabled: [{name: NodeAffinity, weight: 5}, {name: ImageLocality, weight: -5}, {name:
+        TaintToleration, weight: 2147483647}]}  # so does one that the sum makes up for
+    {NodeAffinity: 5, ImageLocality: -5, TaintToleration: 2147483647}
+"""
+
+
+@pytest.mark.parametrize(("sets", "want"), cases(WEIGHTS).items())
 def test_weights(profile, sets, want):
-    assert profile(_only(sets)).score == want
+    assert dict(profile(_only(sets.partition(" #")[0])).score) == yaml.safe_load(want[0])
 
 
 @pytest.mark.parametrize(
-    ("plugins", "want"),
-    [
-        pytest.param(
-            "multiPoint: {enabled: [{name: TaintToleration, weight: 9}]}",
-            9,
-            id="the weight in multiPoint replaces the default",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: TaintToleration}]}",
-            1,
-            id="no weight in multiPoint replaces the default too",
-        ),
-        pytest.param(
-            "multiPoint: {enabled: [{name: TaintToleration, weight: 9}]}, "
-            "score: {enabled: [{name: TaintToleration, weight: 4}]}",
-            4,
-            id="the weight at the point wins over the one in multiPoint",
-        ),
-        pytest.param(
-            "filter: {enabled: [{name: TaintToleration, weight: 9}]}",
-            3,
-            id="the weight at another point means nothing",
-        ),
-    ],
+    ("multi_point", "score", "want"),
+    [("9", "", 9), ("null", "", 1), ("9", "score", 4), ("", "filter", 3)],
+    ids=["of multiPoint", "none in multiPoint", "of the point", "at another point"],
 )
-def test_the_weight_of_a_plugin_comes_from(profile, plugins, want):
-    assert dict(profile(f"{{plugins: {{{plugins}}}}}").score)["TaintToleration"] == want
+def test_the_weight_of_a_plugin_comes_from(profile, multi_point, score, want):
+    sets = [f"multiPoint: {{enabled: [{{name: TaintToleration, weight: {multi_point}}}]}}"]
+    more = [f"{score}: {{enabled: [{{name: TaintToleration, weight: 4}}]}}"]
+
+    found = profile(f"{{plugins: {{{', '.join(sets * bool(multi_point) + more * bool(score))}}}}}")
+
+    assert dict(found.score)["TaintToleration"] == want
 
 
 def test_placements_have_weights_too(profile):

@@ -1,10 +1,7 @@
 """Profiles among each other, and what extenders do to them."""
 
-import pytest
-
 from scheduler.config.args import NodeResourcesFitArgs
 
-_EXTRA = {"OtherSort": frozenset({"queueSort"})}
 _TAKES_GPU = """
 extenders:
 - managedResources: [{name: a.b/gpu, ignoredByScheduler: true}, {name: a.b/other}]
@@ -20,70 +17,6 @@ def test_profiles_keep_their_names_and_shares(parse):
     assert shares == [("a", 5), ("b", None)]
     assert found.profile("b") is found.profiles[1]
     assert found.profile("c") is None
-
-
-def _two(first: str, second: str) -> str:
-    return f"profiles: [{{schedulerName: a, {first}}}, {{schedulerName: b, {second}}}]"
-
-
-_SORT = "plugins: {queueSort: {enabled: [{name: PrioritySort%s}]}}"
-_SORT_ARGS = "pluginConfig: [{name: PrioritySort, args: %s}]"
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param("plugins: {}", "plugins: {queueSort: {enabled: []}}", id="an empty set"),
-        pytest.param(_SORT % "", _SORT % ", weight: 0", id="the same set"),
-        pytest.param(_SORT_ARGS % "{a: 1}", _SORT_ARGS % "{a: 1}", id="with the same settings"),
-        pytest.param(_SORT_ARGS % "null", "plugins: {}", id="without settings"),
-    ],
-)
-def test_profiles_may_share_the_queue_when(parse, first, second):
-    assert len(parse(_two(first, second)).profiles) == 2
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "want"),
-    [
-        pytest.param(
-            "plugins: {}",
-            _SORT % "",
-            'profiles[1].plugins.queueSort: Invalid value: ["PrioritySort"]: '
-            "must be the same for all profiles",
-            id="only one names the plugin",
-        ),
-        pytest.param(
-            _SORT % "",
-            _SORT % ", weight: 3",
-            'profiles[1].plugins.queueSort: Invalid value: ["PrioritySort"]: '
-            "must be the same for all profiles",
-            id="the weights differ",
-        ),
-        pytest.param(
-            "plugins: {}",
-            "plugins: {multiPoint: {disabled: [{name: PrioritySort}], "
-            "enabled: [{name: OtherSort}]}}",
-            'profiles[1].plugins.queueSort: Invalid value: ["OtherSort"]: '
-            "must be the same for all profiles",
-            id="the plugins differ",
-        ),
-        pytest.param(
-            _SORT_ARGS % "{a: 1}",
-            _SORT_ARGS % "{a: 2}",
-            "profiles[1].pluginConfig[0].args: queueSort must be the same for all profiles",
-            id="the settings differ",
-        ),
-        pytest.param(
-            _SORT_ARGS % "{a: 1}",
-            "plugins: {}",
-            "profiles[1].pluginConfig: queueSort must be the same for all profiles",
-            id="only the first has settings",
-        ),
-    ],
-)
-def test_profiles_cannot_share_the_queue_when(problems, first, second, want):
-    assert problems(_two(first, second), extra_plugins=_EXTRA) == [want]
 
 
 def test_extenders_replace_what_the_fit_filter_ignores(parse):

@@ -67,7 +67,6 @@ metadata: {}  # a field like no other
     metadata: unknown field "metadata"
 parallelism: 3\nparallelism: 4  # a field that is set twice
     parallelism: duplicate field "parallelism", first set on line 3
-percentageOfNodesToScore: 100  # all nodes
 podInitialBackoffSeconds: 5\npodMaxBackoffSeconds: 5  # equal pauses
 leaderElection: {leaderElect: false, leaseDuration: 1s}  # no election
 leaderElection: {leaderElect: false, resourceLock: endpoints}  # an old lock without election
@@ -143,6 +142,34 @@ profiles: {schedulerName: a}  # an object for the list
     profiles: Invalid type: expected a list, got an object
 profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}, pluginConfig:
         [{name: NodeResourcesFit, args: {ignoredResources: ['a b']}}]}]  # of a disabled plugin
+profiles: [{schedulerName: a, plugins: {}}, {schedulerName: b, plugins: {queueSort: {enabled:
+        []}}}]  # one queue: an empty set
+profiles: [{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}},
+        {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort, weight: 0}]}}}]  #
+        one queue: the same set
+profiles: [{schedulerName: a, pluginConfig: [{name: PrioritySort, args: {a: 1}}]}, {schedulerName:
+        b, pluginConfig: [{name: PrioritySort, args: {a: 1}}]}]  # one queue: with the same
+        settings
+profiles: [{schedulerName: a, pluginConfig: [{name: PrioritySort, args: null}]}, {schedulerName:
+        b, plugins: {}}]  # one queue: without settings
+profiles: [{schedulerName: a, plugins: {}}, {schedulerName: b, plugins: {queueSort: {enabled:
+        [{name: PrioritySort}]}}}]  # one queue: only one names the plugin
+    profiles[1].plugins.queueSort: Invalid value: ["PrioritySort"]: must be the same for all
+        profiles
+profiles: [{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}},
+        {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort, weight: 3}]}}}]  #
+        one queue: the weights differ
+    profiles[1].plugins.queueSort: Invalid value: ["PrioritySort"]: must be the same for all
+        profiles
+profiles: [{schedulerName: a, plugins: {}}, {schedulerName: b, plugins: {multiPoint: {disabled:
+        [{name: PrioritySort}], enabled: [{name: OtherSort}]}}}]  # one queue: the plugins differ
+    profiles[1].plugins.queueSort: Invalid value: ["OtherSort"]: must be the same for all profiles
+profiles: [{schedulerName: a, pluginConfig: [{name: PrioritySort, args: {a: 1}}]}, {schedulerName:
+        b, pluginConfig: [{name: PrioritySort, args: {a: 2}}]}]  # one queue: the settings differ
+    profiles[1].pluginConfig[0].args: queueSort must be the same for all profiles
+profiles: [{schedulerName: a, pluginConfig: [{name: PrioritySort, args: {a: 1}}]}, {schedulerName:
+        b, plugins: {}}]  # one queue: only the first has settings
+    profiles[1].pluginConfig: queueSort must be the same for all profiles
 """
 PLUGINS = r"""
 filter: {enabled: [{name: NodeNam}]}  # an unknown plugin at a point
@@ -366,7 +393,7 @@ def test_every_problem_is_named_with_its_path(parse, body, want):
         body, want = body.replace(token, text), [each.replace(token, text) for each in want]
     found: list[str] = []
     try:
-        parse(body)
+        parse(body, extra_plugins={"OtherSort": frozenset({"queueSort"})})
     except ConfigError as error:
         found = [str(each) for each in error.problems]
 

@@ -18,7 +18,6 @@ from deploy.tools.nodes import images
 from tests.e2e.measuring import LINES, tell
 from tests.e2e.operating import Cluster, Operator
 from tests.e2e.release import Release
-from tests.e2e.scraping import READER
 from tests.e2e.workloads import Stream, pod_spec
 
 _NUMBERS = itertools.count(1)
@@ -91,7 +90,7 @@ def installed(operator: Operator, image: dict[str, str]) -> Release:
     release = Release(operator, "preemptive-scheduler", image)
     began = time.monotonic()
     classes = [{"name": name, "value": value} for name, value in PRIORITIES.items()]
-    release.install(priorityClasses=classes, metrics={"readers": [READER]})
+    release.install(priorityClasses=classes)
     tell(f"helm install --wait in {time.monotonic() - began:.1f} s")
     return release
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deploy.tools.controlplane.api import ApiClient
-from tests.e2e.operating import CHART, CommandError, Operator, page
+from tests.e2e.operating import CHART, CommandError, Operator
 
 Json = dict[str, Any]
 
@@ -14,7 +14,6 @@ RESTRICTED: Final = {
     "pod-security.kubernetes.io/enforce": "restricted",
     "pod-security.kubernetes.io/enforce-version": "latest",
 }
-PORT: Final = 10259
 PATIENCE_SECONDS: Final = 120.0
 
 
@@ -123,15 +122,6 @@ class Release:
         found = self.api.wait_for(self.lease_path, is_another, PATIENCE_SECONDS)
         assert found is not None
         return _holder(found)
-
-    def page(self, pod: str, path: str, token: str = "") -> tuple[int, str]:
-        """Read a page of one of its pods."""
-        with self.operator.forward(self.name, f"pod/{pod}", PORT) as port:
-            return page(port, path, token)
-
-    def log(self, pod: str, *flags: str) -> str:
-        """Return the log of one of its pods."""
-        return self.operator.kubectl("-n", self.name, "logs", pod, *flags)
 
 
 def leaving(pod: Json) -> bool:

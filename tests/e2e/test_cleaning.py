@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,7 +123,7 @@ def kill_both(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("end", [end_in_order, interrupt, kill, kill_both])
-def test_nothing_is_left(end: Callable[[Owner], None]):
+def test_nothing_is_left(end):
     nothing = traces("a run that there is not")
 
     owner = start()

@@ -92,12 +92,7 @@ def is_rejected(pod: Json) -> bool:
 
 
 def test_a_device_goes_from_one_pod_to_the_next(
-    cluster: Cluster,
-    release: Release,
-    namespace: str,
-    node: str,
-    driver: DeviceDriver,
-    device_class: str,
+    cluster, release, namespace, node, driver, device_class
 ):
     users = Users(release, namespace, device_class)
     users.start("first")

@@ -3,9 +3,6 @@
 import time
 
 from tests.e2e.measuring import tell
-from tests.e2e.operating import Cluster
-from tests.e2e.release import Release
-from tests.e2e.workloads import Stream
 
 #: The chart's defaults: a lease that is not renewed is respected for so long, and tried so often.
 LEASE_SECONDS = 15.0
@@ -14,22 +11,7 @@ RETRY_SECONDS = 2.0
 MARGIN_SECONDS = 3.0
 
 
-def test_another_leads_at_once_when_the_leading_pod_is_deleted(release: Release, stream: Stream):
-    leader = release.await_leader()
-
-    release.operator.kubectl("-n", release.name, "delete", "pod", leader)
-    release.await_leader(other_than=leader)
-    stream.await_next()
-
-    tell(f"leader deleted: longest wait of {stream.count} pods {stream.longest_so_far():.1f} s")
-    # The lease was given back: the next one finds it at its next try, not when it has expired.
-    assert stream.longest_so_far() < RETRY_SECONDS + MARGIN_SECONDS
-    release.await_settled()
-
-
-def test_another_leads_when_the_node_of_the_leader_loses_power(
-    cluster: Cluster, release: Release, stream: Stream
-):
+def test_another_leads_when_the_node_of_the_leader_loses_power(cluster, release, stream):
     leader = release.await_leader()
     places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in release.pods()}
     assert set(places.values()) == set(cluster.nodes), "the replicas stand on one node"
@@ -52,7 +34,7 @@ def test_another_leads_when_the_node_of_the_leader_loses_power(
 
 
 def test_a_drained_node_gives_its_replica_up_and_pods_are_placed_meanwhile(
-    cluster: Cluster, release: Release, stream: Stream
+    cluster, release, stream
 ):
     leader = release.await_leader()
     (node,) = (

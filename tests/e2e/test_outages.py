@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.measuring import tell
-from tests.e2e.operating import Cluster, CommandError, Operator
+from tests.e2e.operating import CommandError, Operator
 from tests.e2e.release import Release
 from tests.e2e.workloads import Stream, pod_spec
 
@@ -64,9 +64,7 @@ def patient(operator: Operator, image: Json) -> Iterator[Release]:
     operator.cluster.api.delete(f"/api/v1/namespaces/{release.name}")
 
 
-def test_a_new_token_is_used_before_the_old_one_ends(
-    cluster: Cluster, patient: Release, namespace: str, played: dict[str, str]
-):
+def test_a_new_token_is_used_before_the_old_one_ends(cluster, patient, namespace, played):
     """The key that signs tokens is replaced, as an administrator would do it."""
     release = patient
     before = restarts(release)

@@ -6,8 +6,6 @@ import json
 import pytest
 
 from deploy.tools.controlplane.api import ApiError
-from tests.e2e.operating import Cluster
-from tests.e2e.release import Release
 from tests.e2e.workloads import await_pods, pod, pod_spec
 
 #: Printed by the scheduler's own container: who it is, what it may, what it can write.
@@ -25,7 +23,7 @@ print(json.dumps({**status, 'refused': refused, 'token': token}))
 PYTHON = "/opt/app/bin/python"
 
 
-def test_it_runs_on_both_nodes_with_no_rights_on_them(cluster: Cluster, release: Release):
+def test_it_runs_on_both_nodes_with_no_rights_on_them(cluster, release):
     pods = release.pods()
 
     assert {each["spec"]["nodeName"] for each in pods} == set(cluster.nodes)
@@ -40,7 +38,7 @@ def test_it_runs_on_both_nodes_with_no_rights_on_them(cluster: Cluster, release:
     assert inside["refused"] == "Read-only file system"
 
 
-def test_its_token_is_its_own_and_ends_soon(release: Release):
+def test_its_token_is_its_own_and_ends_soon(release):
     pod = release.pods()[0]["metadata"]
 
     told = release.operator.kubectl(
@@ -54,14 +52,14 @@ def test_its_token_is_its_own_and_ends_soon(release: Release):
     assert claims["kubernetes.io"]["warnafter"] - claims["iat"] <= 3607
 
 
-def test_the_namespace_refuses_what_is_not_restricted(release: Release):
+def test_the_namespace_refuses_what_is_not_restricted(release):
     refused = pod("root", release.name, hostNetwork=True)
 
     with pytest.raises(ApiError, match="violates PodSecurity"):
         release.api.post(f"/api/v1/namespaces/{release.name}/pods", refused)
 
 
-def test_pods_that_name_it_run(cluster: Cluster, release: Release, namespace: str):
+def test_pods_that_name_it_run(cluster, release, namespace):
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.operating import Cluster
 from tests.e2e.release import Release, leaving, ready
-from tests.e2e.workloads import POLITE, await_pod, bound, deal, pod, pod_spec
+from tests.e2e.workloads import POLITE, await_pod, bound, deal, pod
 
 Json = dict[str, Any]
 
@@ -45,9 +45,7 @@ def ended(pod: Json) -> bool:
     return "terminated" in pod["status"]["containerStatuses"][0]["state"]
 
 
-def test_a_victim_ends_in_its_own_time_and_then_the_preemptor_runs(
-    cluster: Cluster, release: Release, namespace: str
-):
+def test_a_victim_ends_in_its_own_time_and_then_the_preemptor_runs(cluster, release, namespace):
     first, second = cluster.nodes
     place(cluster, release, namespace, "cheap", first, priority="e2e-lower", script=POLITE)
     place(cluster, release, namespace, "dear", second, priority="e2e-low", script=POLITE)
@@ -88,59 +86,7 @@ def placed_at(pod: Json) -> str:
     return str(at)
 
 
-def test_a_budget_is_kept_where_there_is_another_victim(
-    cluster: Cluster, release: Release, namespace: str
-):
-    """By priority alone the protected pod would have to go: it has the lower one."""
-    first, second = cluster.nodes
-    protect(cluster, release, namespace, first)
-    place(cluster, release, namespace, "open", second, priority="e2e-low")
-
-    cluster.api.post(
-        f"/api/v1/namespaces/{namespace}/pods",
-        pod("urgent", release.name, slots=1, priority="e2e-high"),
-    )
-
-    await_pod(cluster.api, namespace, "open", leaving)
-    let_go(cluster, namespace, "open")
-    running = await_pod(cluster.api, namespace, "urgent")
-    assert running["spec"]["nodeName"] == second
-    selector = "labelSelector=app%3Dprotected"
-    (kept,) = cluster.api.items(f"/api/v1/namespaces/{namespace}/pods?{selector}")
-    assert ready(kept)
-
-
-def protect(cluster: Cluster, release: Release, namespace: str, node: str) -> None:
-    """Place a pod of a Deployment on a node, with a budget that allows no disruption."""
-    labels = {"app": "protected"}
-    spec = pod_spec(
-        release.name,
-        slots=1,
-        priority="e2e-lower",
-        nodeSelector={"kubernetes.io/hostname": node},
-    )
-    deployment = {
-        "replicas": 1,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": spec},
-    }
-    budget = {"minAvailable": 1, "selector": {"matchLabels": labels}}
-    metadata = {"name": "protected"}
-    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    cluster.api.post(budgets, {"metadata": metadata, "spec": budget})
-    deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    cluster.api.post(deployments, {"metadata": metadata, "spec": deployment})
-
-    def is_counted(budget: Json | None) -> bool:
-        """Tell whether the disruption controller has seen the pod run."""
-        return budget is not None and budget.get("status", {}).get("currentHealthy") == 1
-
-    cluster.api.wait_for(f"{budgets}/protected", is_counted, 60.0)
-
-
-def test_pods_that_run_without_need_to_leave_are_not_touched(
-    cluster: Cluster, release: Release, namespace: str
-):
+def test_pods_that_run_without_need_to_leave_are_not_touched(cluster, release, namespace):
     """A pod that fits nowhere even after preemption evicts nobody."""
     first, _ = cluster.nodes
     place(cluster, release, namespace, "cheap", first, priority="e2e-lower")

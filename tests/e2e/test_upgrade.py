@@ -5,9 +5,9 @@ from typing import Any
 
 from deploy.tools.controlplane.api import ApiError
 from tests.e2e.measuring import tell
-from tests.e2e.operating import Cluster, Operator
+from tests.e2e.operating import Operator
 from tests.e2e.release import Release
-from tests.e2e.workloads import Stream, await_pod, bound, pod
+from tests.e2e.workloads import await_pod, bound, pod
 
 Json = dict[str, Any]
 
@@ -18,7 +18,7 @@ LONGEST_WAIT_SECONDS = 5.0
 NAMESPACE_OBJECTS = {"serviceaccounts/default", "configmaps/kube-root-ca.crt"}
 
 
-def test_an_upgrade_leaves_no_gap_and_a_rollback_undoes_it(release: Release, stream: Stream):
+def test_an_upgrade_leaves_no_gap_and_a_rollback_undoes_it(release, stream):
     before = {each["metadata"]["uid"] for each in release.pods()}
     config = release.values()["config"] | {"podInitialBackoffSeconds": 2}
     kept = ("--reuse-values", "--wait", "--timeout", "180s")
@@ -53,9 +53,7 @@ def configured(release: Release) -> int | None:
     return int(rest.split()[0]) if found else None
 
 
-def test_uninstalling_leaves_nothing_but_definitions(
-    cluster: Cluster, operator: Operator, image: Json, namespace: str, played: dict[str, str]
-):
+def test_uninstalling_leaves_nothing_but_definitions(cluster, operator, image, namespace, played):
     release = Release(operator, f"e2e-{secrets.token_hex(3)}", image)
     before = everything(operator)
     release.install("--create-namespace")

@@ -127,21 +127,6 @@ def budget(name: str, min_available: int, **labels: str) -> Json:
     }
 
 
-def required_affinity(key: str, *values: str) -> Json:
-    """Return the affinity of a pod that must run on nodes with one of these label values."""
-    expression = {"key": key, "operator": "In", "values": list(values)}
-    terms = [{"matchExpressions": [expression]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return {"nodeAffinity": required}
-
-
-def preferred_affinity(key: str, *values: str) -> Json:
-    """Return the affinity of a pod that prefers nodes with one of these label values."""
-    expression = {"key": key, "operator": "In", "values": list(values)}
-    term = {"weight": 100, "preference": {"matchExpressions": [expression]}}
-    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
 # What to wait for: predicates on a pod, or on None where there is none.
 
 

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-import trustme
 import yaml
 
 from tests.integration.access import EVERYWHERE, RBAC, until_status
@@ -95,20 +94,6 @@ def test_a_preemption_is_told_from_the_decision_to_its_end(scene, scheduler, nam
     assert nodes[small]["resources"]["cpu"] == {"allocatable": 2000, "requested": 2000}
 
 
-def test_documents_are_shown_to_users_with_the_right(schedulers, token, grant):
-    reader, stranger = token("reader"), token("stranger")
-    grant("reader", *API)
-    scheduler = schedulers.start(*EVERYWHERE, *FRESH)
-    until_status(scheduler, "/api/v1", reader, 200)
-
-    for path in PATHS:
-        assert scheduler.get(path, reader)[0] == 200, path
-        status, text = scheduler.get(path, stranger)
-        assert (status, json.loads(text)["reason"]) == (403, "Forbidden"), path
-        assert f'cannot get path \\"/preemptive-scheduler{path}\\"' in text
-        assert scheduler.get(path)[0] == 401, path
-
-
 def test_a_user_of_one_namespace_sees_the_names_there_alone(
     scene, namespace, schedulers, token, grant, may_get_pods
 ):
@@ -161,20 +146,3 @@ def test_a_client_certificate_of_the_cluster_is_enough(
     assert status == 403
     assert f'User \\"{namespace}-bob\\" cannot get' in text
     assert scheduler.logged("client_ca_unavailable") == []
-
-
-def test_an_unknown_certificate_breaks_neither_probes_nor_tokens(
-    plane, schedulers, token, grant, tmp_path
-):
-    reader = token("reader")
-    grant("reader", *API)
-    made = trustme.CA().issue_cert("client.invalid", common_name="root")
-    file = tmp_path / "unknown.pem"
-    made.private_key_and_cert_chain_pem.write_to_path(file)
-    scheduler = schedulers.start(*EVERYWHERE, *FRESH)
-    admin = certificate(plane.kubeconfig_for("root", "system:masters"), tmp_path)
-    until_status(scheduler, "/api/v1", "", 200, admin)
-
-    assert scheduler.get("/healthz", certificate=str(file)) == (200, "ok")
-    assert scheduler.get("/api/v1", certificate=str(file))[0] == 401
-    assert until_status(scheduler, "/api/v1", reader, 200, str(file))[0] == 200

@@ -6,9 +6,7 @@ import ssl
 import pytest
 
 from scheduler.kubectl.connection import Reach
-from tests.integration.access import EVERYWHERE
 from tests.integration.objects import pod
-from tests.integration.test_api import FRESH
 from tests.support.console_in_browser import Page, ServedConsole
 from tests.web_console.browser.conftest import browser, thread  # noqa: F401 - fixtures
 
@@ -92,13 +90,3 @@ def test_what_if_is_answered_by_a_real_scheduler(scene, scheduler, namespace, vi
     page.sees("Preempting", ".answer")
     page.sees(f"{namespace}/low", ".answer")
     assert scene.pod("low") is not None
-
-
-def test_a_real_refusal_names_the_missing_rule(scene, schedulers, token, visit, tmp_path):
-    (tmp_path / "token").write_text(token("stranger"))
-    scheduler = schedulers.start(*EVERYWHERE, *FRESH)
-
-    page = visit(scheduler, str(tmp_path / "token"))
-
-    page.sees("You may not read this", "#problems")
-    page.sees('nonResourceURLs: ["/preemptive-scheduler/api/v1/', "#problems")

@@ -2,24 +2,10 @@
 
 import pytest
 
-from tests.integration.devices import PROTECTION, is_free, using
+from tests.integration.devices import is_free, using
 from tests.integration.objects import pod
 
 pytestmark = pytest.mark.cluster
-
-
-def test_a_pod_is_bound_where_its_claim_got_a_device(scene, scheduler, devices):
-    _, second = scene.nodes(2)
-    devices.device_class()
-    devices.slice(second, "d0")
-    devices.claim("c")
-
-    scene.create(using("p", "c"))
-
-    assert scene.wait_bound("p") == second
-    assert devices.allocated("c") == [(second, "d0")]
-    assert devices.consumers("c") == ["p"]
-    assert scene.api.get(devices.path("c"))["metadata"]["finalizers"] == [PROTECTION]
 
 
 def test_a_pod_waits_for_its_claim_and_another_one_for_a_device(scene, scheduler, devices):

@@ -127,9 +127,7 @@ def _idle() -> dict[str, Any]:
     return {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
 
 
-def test_the_commands_of_the_page_work_in_order(
-    scene: Scene, schedulers: Schedulers, environ: Mapping[str, str], tmp_path: Path
-):
+def test_the_commands_of_the_page_work_in_order(scene, schedulers, environ, tmp_path):
     drill = Drill(scene, schedulers, tmp_path)
     drill.prepare()
     found = list(pages.commands(PAGE))

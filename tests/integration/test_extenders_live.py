@@ -77,23 +77,6 @@ def test_an_extender_filters_scores_and_binds(scene, schedulers, extender):
     assert scene.history().bindings() == {"a": 1}
 
 
-def test_a_rejection_by_an_extender_is_reported_and_the_pod_is_tried_again(
-    scene, schedulers, extender
-):
-    node = scene.node()
-    extender.answers["filter"] = lambda body: {
-        "FailedNodes": dict.fromkeys(body["NodeNames"], "no license")
-    }
-    schedulers.start(config=configured(extender.url, filterVerb="filter", nodeCacheCapable=True))
-    scene.create(pod("a"))
-    assert scene.wait_rejected("a").startswith("0/1 nodes are available: 1 no license.")
-
-    extender.answers["filter"] = lambda body: {"NodeNames": body["NodeNames"]}
-    scene.patch_node(node, {"metadata": {"annotations": {"any": "change"}}})
-
-    assert scene.wait_running("a") == {"a": node}
-
-
 def test_a_dead_extender_keeps_pods_waiting_and_says_so(scene, schedulers, dead):
     scene.node()
     scheduler = schedulers.start(config=configured(dead, filterVerb="filter"))

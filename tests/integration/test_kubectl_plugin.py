@@ -123,7 +123,7 @@ async def until_done(run, *argv):  # noqa: F811 - an argument
 
 
 async def test_the_leader_is_reached_through_the_api_server(
-    run, namespace, leader, user, tmp_path: Path  # noqa: F811 - a fixture
+    run, namespace, leader, user, tmp_path  # noqa: F811 - a fixture
 ):  # fmt: skip
     flags = ["--scheduler-namespace", namespace, "--kubeconfig", user(LEASES, FORWARD)]
 

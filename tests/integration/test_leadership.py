@@ -93,19 +93,6 @@ def test_only_the_leader_schedules_and_the_standby_takes_over_when_it_is_killed(
     assert set(scene.history().bindings().values()) == {1}
 
 
-def test_a_leader_that_is_stopped_releases_the_lease(scene, leader, standby):
-    node = scene.node()
-    first = holder(scene)
-
-    assert leader.terminate() == 0
-    released = scene.api.get(LEASE)["spec"]
-
-    assert released["holderIdentity"] != first
-    standby.wait_log("became_leader")
-    scene.create(pod("a"))
-    assert scene.wait_running("a") == {"a": node}
-
-
 def test_a_leader_that_was_suspended_for_too_long_writes_nothing_and_exits(scene, leader, standby):
     scene.nodes(2, cpu="2")
     leader.pause()

@@ -18,8 +18,7 @@ from tests.integration.devices import Devices, is_allocated, using
 from tests.integration.objects import Json, budget, pod
 from tests.integration.scene import Scene
 from tests.integration.test_policies_live import MISTYPED, Policy, undefine
-from tests.support.fault_proxy import FaultProxy
-from tests.support.live import Scheduler, Schedulers
+from tests.support.live import Scheduler
 
 pytestmark = pytest.mark.cluster
 
@@ -83,14 +82,7 @@ def policies(plane: ControlPlane, scene: Scene) -> Iterator[Policy]:
     undefine(plane)
 
 
-def test_every_metric_moves(
-    scene: Scene,
-    schedulers: Schedulers,
-    policies: Policy,
-    proxy: FaultProxy,
-    devices: Devices,
-    tmp_path: Path,
-):
+def test_every_metric_moves(scene, schedulers, policies, proxy, devices, tmp_path):
     policies.create(
         {"mode": "Audit", "budgets": [{"maxVictims": 0, "window": "1h"}]},
     )
@@ -161,6 +153,6 @@ def has_claim(found: Json | None) -> bool:
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_what_does_not_move_here_moves_in_another_test(name: str):
+def test_what_does_not_move_here_moves_in_another_test(name):
     assert f'"{name}"' in (ROOT / ELSEWHERE[name]).read_text()
     assert name in {row.name for row in CATALOGUE}

@@ -191,7 +191,7 @@ def answers(
 
 
 def test_every_write_that_the_code_does_not_make_is_refused_to_us_and_to_nobody_else(
-    plane: ControlPlane, thief: ApiClient, places: Mapping[str, str]
+    plane, thief, places
 ):
     tried = {**ATTACKS, **OURS, **REMAINS}
     for left in (f"{LEASES}/{US}", f"{CONFIG_MAPS}/{US}-ledger"):
@@ -211,7 +211,7 @@ def test_every_write_that_the_code_does_not_make_is_refused_to_us_and_to_nobody_
     assert [goal for goal, text in others.items() if text.startswith(says[goal]) and text] == []
 
 
-def test_the_ledger_stays_one_that_can_be_written(plane: ControlPlane, thief: ApiClient):
+def test_the_ledger_stays_one_that_can_be_written(plane, thief):
     ledger = f"{CONFIG_MAPS}/{US}-ledger"
     with contextlib.suppress(ApiError):  # there is one, if a scheduler ran before
         plane.api.post(CONFIG_MAPS, {"metadata": {"name": f"{US}-ledger"}})
@@ -223,9 +223,7 @@ def test_the_ledger_stays_one_that_can_be_written(plane: ControlPlane, thief: Ap
     plane.api.delete(ledger)
 
 
-def test_a_policy_that_cannot_be_evaluated_stops_the_scheduler_and_nobody_else(
-    plane: ControlPlane, scene: Scene
-):
+def test_a_policy_that_cannot_be_evaluated_stops_the_scheduler_and_nobody_else(plane, scene):
     policy, bound = own_writes()
     policy["metadata"]["name"] = bound["metadata"]["name"] = name = f"broken-{scene.namespace}"
     bound["spec"]["policyName"] = name
@@ -251,7 +249,7 @@ def test_a_policy_that_cannot_be_evaluated_stops_the_scheduler_and_nobody_else(
             plane.api.delete(f"{POLICIES}/{name}")
 
 
-def test_the_api_server_finds_no_mistake_in_the_policy(plane: ControlPlane):
+def test_the_api_server_finds_no_mistake_in_the_policy(plane):
     found = plane.api.wait_for(
         f"{POLICIES}/{POLICY}",
         lambda policy: policy is not None and "observedGeneration" in policy.get("status", {}),

@@ -31,15 +31,6 @@ def test_pods_of_other_schedulers_are_not_scheduled(scene, scheduler):
     assert condition(scene.pod("theirs"), "PodScheduled") == {}
 
 
-def test_a_pod_is_placed_on_a_node_added_later(scene, scheduler):
-    scene.create(pod("a"))
-    scene.wait_rejected("a", "no nodes available to schedule pods")
-
-    node = scene.node()
-
-    assert scene.wait_running("a") == {"a": node}
-
-
 def test_capacity_that_becomes_free_is_used(scene, scheduler):
     node = scene.node(cpu="1")
     scene.create(pod("first"))
@@ -62,23 +53,6 @@ def test_cordoned_nodes_accept_no_pod_until_they_are_uncordoned(scene, scheduler
     scene.wait_rejected("a", fit_error(1, "1 node(s) were unschedulable", preemption=NO_HELP))
     scene.patch_node(node, {"spec": {"unschedulable": None}})
     assert scene.wait_bound("a") == node
-
-
-def test_gated_pods_wait_until_the_last_gate_is_removed(scene, scheduler):
-    node = scene.node()
-    gates = [{"name": "example.com/one"}, {"name": "example.com/two"}]
-    scene.create(pod("gated", schedulingGates=gates), pod("open"))
-    scene.wait_bound("open")
-    scene.api.patch(scene.path("gated"), {"spec": {"schedulingGates": gates[1:]}})
-    scene.create(pod("later"))
-    scene.wait_bound("later")
-    assert not is_bound(scene.pod("gated"))
-    assert condition(scene.pod("gated"), "PodScheduled")["reason"] == "SchedulingGated"
-    assert scheduler.metric("scheduler_pending_pods", queue="gated") == 1
-
-    scene.api.patch(scene.path("gated"), {"spec": {"schedulingGates": []}})
-
-    assert scene.wait_bound("gated") == node
 
 
 def test_a_pod_that_is_created_again_under_the_same_name_is_another_pod(scene, scheduler):

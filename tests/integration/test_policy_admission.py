@@ -48,7 +48,7 @@ def submitted(plane: ControlPlane, spec: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("spec", POLICIES)
-def test_the_api_server_refuses_and_names_the_field(plane: ControlPlane, spec: str):
+def test_the_api_server_refuses_and_names_the_field(plane, spec):
     with pytest.raises(ApiError) as caught:
         submitted(plane, spec)
 
@@ -57,9 +57,7 @@ def test_the_api_server_refuses_and_names_the_field(plane: ControlPlane, spec: s
 
 
 @pytest.mark.parametrize("spec", BEYOND_THE_SCHEMA)
-def test_fields_that_the_schema_cannot_validate_reach_the_reader_unchanged(
-    plane: ControlPlane, spec: str
-):
+def test_fields_that_the_schema_cannot_validate_reach_the_reader_unchanged(plane, spec):
     stored = submitted(plane, spec)
 
     with pytest.raises(PolicyError) as caught:
@@ -68,7 +66,7 @@ def test_fields_that_the_schema_cannot_validate_reach_the_reader_unchanged(
 
 
 @pytest.mark.parametrize("spec", VALID_POLICIES)
-def test_both_accept_what_is_valid(plane: ControlPlane, spec: str):
+def test_both_accept_what_is_valid(plane, spec):
     stored = submitted(plane, spec)
 
     read = policies.read(stored)

@@ -90,17 +90,3 @@ def test_the_page_returns_what_replay_reads(scene, schedulers, tmp_path):
     assert replayed(incident, "--config", config)[0] == 0
     assert scheduler.get("/api/v1/recording?last=soon")[0] == 400
     assert scheduler.metric("scheduler_recording_bytes") > 1000
-
-
-def test_a_folder_in_use_is_left_alone(scene, schedulers, tmp_path):
-    folder = tmp_path / "recording"
-    schedulers.start("--recording-dir", str(folder))
-
-    second = schedulers.start("--recording-dir", str(folder), name=f"{schedulers.name}-2")
-
-    problem = f"another process records into {folder}"
-    assert second.wait_log("not_recording")["problem"] == problem
-    second.wait_ready()
-    status, text = second.get("/api/v1/recording")
-    message = "the flight recorder is off; see --recording-dir"
-    assert (status, json.loads(text)["message"]) == (404, message)

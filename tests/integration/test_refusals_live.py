@@ -1,19 +1,14 @@
 """What the API server refuses with 403 is told apart, and only a missing right is called one."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from deploy.tools.controlplane.api import ApiError
-from scheduler.kube.errors import refusal
-from scheduler.kube.write.retry import failure_kind
 from scheduler.model.events import FailureKind
-from tests.integration.access import RBAC, subject
-from tests.integration.objects import BASE, Json, condition, is_gone, is_rejected, pod
+from tests.integration.objects import Json, condition, is_gone, is_rejected, pod
 from tests.integration.scene import Scene
 from tests.support.live import Scheduler
 
@@ -70,24 +65,6 @@ def test_pods_whose_namespace_is_being_deleted_are_tried_once_and_left_alone(
     ]
 
 
-def test_a_quota_is_no_missing_right(scene):
-    """Source: kube-apiserver v1.37.2 pkg/quota/v1/install: Events are never counted by one."""
-    path, hard = f"/api/v1/namespaces/{scene.namespace}", {"count/configmaps": "0"}
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": hard}}
-    scene.api.post(f"{path}/resourcequotas", quota)
-    scene.api.wait_for(
-        f"{path}/resourcequotas/none", lambda found: found["status"].get("hard") == hard
-    )
-
-    with pytest.raises(ApiError) as refused:
-        scene.api.post(f"{path}/configmaps", {"metadata": {"name": "a"}})
-
-    status = {"kind": "Status", "message": refused.value.message}
-    error = refusal(refused.value.status, {}, json.dumps(status).encode(), "create", "configmaps")
-    assert "exceeded quota: none" in str(error)
-    assert failure_kind(error) is FailureKind.REFUSED
-
-
 @contextmanager
 def policy(scene: Scene) -> Iterator[None]:
     """A ValidatingAdmissionPolicy that denies all bindings of this namespace, as `Forbidden`."""
@@ -142,36 +119,3 @@ def test_a_policy_that_denies_bindings_is_quoted_and_is_no_missing_right(scene, 
         assert f"ValidatingAdmissionPolicy 'unbound-{scene.namespace}'" in told["message"]
         assert SAYS in told["message"]
         assert failures(scheduler, "Bind").keys() == {"refused"}
-
-
-def test_a_missing_right_is_called_one(scene, schedulers):
-    account, everywhere = "restricted", f"restricted-{scene.namespace}"
-    scene.api.post(
-        f"/api/v1/namespaces/{scene.namespace}/serviceaccounts", {"metadata": {"name": account}}
-    )
-    shipped = next(yaml.safe_load_all((BASE / "rbac.yaml").read_text()))["rules"]
-    rules = [rule for rule in shipped if rule["resources"] != ["pods/binding"]]
-    assert len(rules) == len(shipped) - 1
-    kinds: dict[str, Json] = {
-        "clusterroles": {"rules": rules},
-        "clusterrolebindings": {
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": everywhere
-            },
-            "subjects": [subject(account, scene.namespace)],
-        },
-    }  # fmt: skip
-    for kind, body in kinds.items():
-        scene.api.post(f"{RBAC}/{kind}", {"metadata": {"name": everywhere}, **body})
-    scene.node()
-    kubeconfig = scene.plane.service_account_kubeconfig(scene.namespace, account)
-    scheduler = schedulers.start(kubeconfig=kubeconfig)
-
-    scene.create(pod("a"))
-
-    said = scheduler.wait_log("bind_failed")
-    assert said["cause"] == "forbidden"
-    assert f'{account}" cannot create resource "pods/binding"' in said["message"]
-    assert failures(scheduler, "Bind").keys() == {"forbidden"}
-    for kind in kinds:
-        scene.api.delete(f"{RBAC}/{kind}/{everywhere}")

@@ -86,9 +86,7 @@ def access(plane: ControlPlane, balancer: Alternating) -> ClusterAccess:
     return replace(found, server=f"https://127.0.0.1:{balancer.port}")
 
 
-async def test_the_release_changes_when_no_older_server_answers(
-    plane: ControlPlane, balancer: Alternating, access: ClusterAccess
-):
+async def test_the_release_changes_when_no_older_server_answers(plane, balancer, access):
     now = 0.0
     restarts: list[Reference] = []
 
@@ -118,10 +116,7 @@ async def test_the_release_changes_when_no_older_server_answers(
 
 
 async def test_rules_of_which_only_the_newer_server_knows_are_kept(
-    plane: ControlPlane,
-    balancer: Alternating,
-    access: ClusterAccess,
-    monkeypatch: pytest.MonkeyPatch,
+    plane, balancer, access, monkeypatch
 ):
     rule = {"metadata": {"name": "kept"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
     plane.api.post(TAINT_RULES.path, rule)

@@ -150,7 +150,7 @@ def change_the_lease(scene: Scene, replicas: tuple[Scheduler, Scheduler], run: s
 
 
 def test_one_leads_and_budgets_hold_whatever_happens_to_lease_and_ledger(
-    scene: Scene, policy: Policy, deployment: Json, replicas: tuple[Scheduler, Scheduler]
+    scene, policy, deployment, replicas
 ):
     leader, standby = replicas
     uid = deployment["metadata"]["uid"]
@@ -176,9 +176,7 @@ def test_one_leads_and_budgets_hold_whatever_happens_to_lease_and_ledger(
     assert len(scene.history().doomed()) == 2
 
 
-def test_a_leader_that_stops_leaves_a_ledger_to_the_next_one(
-    scene: Scene, policy: Policy, replicas: tuple[Scheduler, Scheduler]
-):
+def test_a_leader_that_stops_leaves_a_ledger_to_the_next_one(scene, policy, replicas):
     leader, standby = replicas
     preempt_within_a_budget(scene, policy)
     scene.api.wait_for(LEDGER, holds_victims)
@@ -192,18 +190,3 @@ def test_a_leader_that_stops_leaves_a_ledger_to_the_next_one(
     scene.create(pod("last", "1", "high"))
     scene.wait("last", lambda found: policy.name in message(found))
     assert len(scene.history().doomed()) == 2
-
-
-def test_what_the_processes_made_is_deleted_with_their_deployment(
-    scene: Scene, deployment: Json, replicas: tuple[Scheduler, Scheduler]
-):
-    leader, standby = replicas
-    uid = deployment["metadata"]["uid"]
-    assert is_owned(scene.api.get(LEASE), uid)
-
-    scene.api.delete(f"{DEPLOYMENTS}/{NAME}")
-    scene.api.wait_for(LEASE, lambda found: found is None)
-    for each in (standby, leader):
-        each.terminate()
-
-    scene.api.wait_for(LEASE, lambda found: found is None)

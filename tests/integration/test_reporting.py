@@ -1,6 +1,5 @@
 """What a user sees: events, conditions, health, metrics, and clear words about what is missing."""
 
-import os
 import socket
 
 import pytest
@@ -173,14 +172,3 @@ def test_a_missing_right_to_bind_is_named_by_log_event_and_condition(plane, scen
         return why.get("reason") == "SchedulerError" and said in why["message"]
 
     scene.wait("a", is_told)
-
-
-def test_an_unreadable_kubeconfig_is_one_clear_line(schedulers, tmp_path):
-    missing = tmp_path / "no-such-file"
-
-    scheduler = schedulers.start(kubeconfig=missing, ready=False)
-
-    assert scheduler.wait_end() == 2
-    (line,) = scheduler.records
-    assert line["event"] == "cannot_connect"
-    assert line["problem"] == f"kubeconfig {missing}: {os.strerror(2)}"

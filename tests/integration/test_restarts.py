@@ -111,18 +111,6 @@ def test_a_pod_that_cannot_be_bound_is_tried_again_and_says_so(scene, schedulers
     scheduler.wait_log("pod_bound", attempts=2)
 
 
-def test_connections_that_break_are_opened_again(scene, schedulers, proxy):
-    scene.nodes(2, cpu="8")
-    schedulers.start(kubeconfig=proxy.kubeconfig)
-
-    for part in range(3):
-        scene.create(*(pod(f"p{part}-{i}") for i in range(5)))
-        proxy.cut()
-
-    assert scene.wait_bound_count(15) == set()
-    assert set(scene.history().bindings().values()) == {1}
-
-
 def test_a_preemption_of_many_survives_kills_and_lost_answers(scene, schedulers, proxy):
     scene.nodes(4, cpu="4")
     scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)

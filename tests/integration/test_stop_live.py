@@ -17,8 +17,7 @@ from tests.integration.objects import condition, is_bound, pod
 from tests.integration.scene import Scene
 from tests.integration.test_leadership import ELECTION, forget_lease
 from tests.integration.test_policies_live import POLICIES, start, undefine
-from tests.support.fault_proxy import FaultProxy
-from tests.support.live import PATIENCE_SECONDS, Schedulers
+from tests.support.live import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
 
@@ -110,7 +109,7 @@ class Watched:
 
 
 def test_no_eviction_is_sent_after_the_status_says_that_all_are_stopped(
-    scene: Scene, schedulers: Schedulers, plugin: Any, proxy: FaultProxy
+    scene, schedulers, plugin, proxy
 ):
     now = Clock().elapsed
     for group in ("sent", "nominated", "later"):
@@ -151,7 +150,7 @@ def test_no_eviction_is_sent_after_the_status_says_that_all_are_stopped(
 
 
 def test_a_restarted_scheduler_obeys_a_stop_before_it_evicts_anything(
-    scene: Scene, schedulers: Schedulers, stoppable: ControlPlane, plugin: Any, proxy: FaultProxy
+    scene, schedulers, stoppable, plugin, proxy
 ):
     fill(scene, "a", 2)
     scheduler = start(schedulers, kubeconfig=proxy.kubeconfig)
@@ -172,7 +171,7 @@ def test_a_restarted_scheduler_obeys_a_stop_before_it_evicts_anything(
 
 
 def test_a_standby_whose_watch_lags_lists_policies_before_it_decides(
-    scene: Scene, schedulers: Schedulers, stoppable: ControlPlane, proxy: FaultProxy
+    scene, schedulers, stoppable, proxy
 ):
     forget_lease(stoppable)
     fill(scene, "a", 1)
@@ -193,24 +192,3 @@ def test_a_standby_whose_watch_lags_lists_policies_before_it_decides(
 
     scene.wait("high-a-0", is_held)
     assert scene.history().doomed() == []
-
-
-def test_a_stop_is_in_force_whatever_other_policies_there_are(
-    scene: Scene, schedulers: Schedulers, stoppable: ControlPlane, plugin: Any
-):
-    kind = {"apiVersion": "preemptive-scheduler.io/v1alpha1", "kind": "PreemptionPolicy"}
-    rules = {f"p{i:02}": {"maxVictimsPerPreemption": 3} for i in range(64)}
-    rules[STOP] = {"maxVictims": 3}  # no such field
-    for name, spec in rules.items():
-        stoppable.api.post(POLICIES, {**kind, "metadata": {"name": name}, "spec": spec})
-    fill(scene, "a", 1)
-    scheduler = start(schedulers)
-
-    assert plugin("stop").result(PATIENCE_SECONDS) == 0
-
-    demand(scene, "a", 1)
-    scene.wait("high-a-0", is_held)
-    assert scheduler.metric("scheduler_preemption_stopped") == 1
-    assert plugin("resume").result(PATIENCE_SECONDS) == 0
-    scene.wait("high-a-0", is_bound)
-    assert scene.api.get(PATH)["spec"]["maxVictims"] == 3

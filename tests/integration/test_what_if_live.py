@@ -29,19 +29,6 @@ def ask(scheduler: Scheduler, body: dict[str, Any], token: str = "") -> tuple[in
         connection.close()
 
 
-def deployment(name: str, replicas: int, template: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": template["metadata"]["labels"]},
-            "template": template,
-        },
-    }
-
-
 def test_a_preemption_happens_as_it_was_planned(scene, schedulers, namespace):
     node = scene.node(cpu="2")
     scheduler = schedulers.start()
@@ -68,25 +55,6 @@ def test_a_preemption_happens_as_it_was_planned(scene, schedulers, namespace):
     scene.create(high)
     scene.wait("high", lambda each: bool(each and each["spec"].get("nodeName")))
     assert scene.pod("high")["spec"]["nodeName"] == node
-
-
-def test_a_deployment_is_planned_with_the_pods_that_it_lacks(scene, schedulers, namespace):
-    scene.nodes(2, cpu="2")
-    scheduler = schedulers.start()
-    template = pod("web", "1", labels={"app": "web"}, by=schedulers.name)
-    scene.deploy("web", 2, json.loads(json.dumps(template)))
-    assert scene.wait_bound_count(2) == set()
-    del template["metadata"]["name"]
-
-    code, answer = ask(
-        scheduler, {"objects": [deployment("web", 5, template)], "namespace": namespace}
-    )
-
-    assert code == 200, answer
-    assert [each["source"] for each in answer["items"]] == ["Deployment/web"] * 3
-    decisions = sorted(each["decision"] for each in answer["items"])
-    assert decisions == ["Scheduled", "Scheduled", "Unschedulable"]
-    assert "has 2 of 5 pods already" in answer["warnings"][0]
 
 
 def test_the_answer_is_that_of_plan_on_the_snapshot(scene, schedulers, tmp_path, capsys, namespace):

@@ -266,3 +266,12 @@ async def test_trusted_authorities(secure, authority, https, changes, trusted):
 def test_certificates_that_cannot_be_used(settings, want):
     with pytest.raises(ConnectionSettingsError, match=want):
         Extenders([Extender(tls=ExtenderTLS(**settings))], KnownPods(), {})
+
+
+async def test_sends_whole_nodes(server):
+    server.answers["filter"] = lambda body: {"Nodes": body["Nodes"]}
+
+    answers = await ask(extender(server, node_cache_capable=False))
+
+    assert answers == (Filtered(("n1",)),)
+    assert server.asked("filter")[0]["Nodes"]["items"] == [json.loads(NODES["n1"])]

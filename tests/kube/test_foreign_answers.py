@@ -30,7 +30,6 @@ HTML = b"<html>404 Not Found</html>"
 PLAIN = b"404 page not found\n"
 STATUS = b'{"kind":"Status","reason":"NotFound","message":"gone"}'
 BUDGET = {"metadata": {"name": "b", "namespace": "ns"}}
-LIST = "poddisruptionbudgets($|[?]limit=500)"
 
 
 # What a refusal is
@@ -267,29 +266,7 @@ async def test_no_object_is_removed_because_of_it(api, view, start, waits, statu
     await until(lambda: informer.health().problem == "")
 
 
-async def test_a_first_list_is_not_believed_either(api, start, waits):
-    api.proxied["poddisruptionbudgets"] = (404, HTML)
-
-    informer = await start(PDBS, synced=False)
-    await until(lambda: len(waits.slept) > 5)
-
-    assert not informer.synced.is_set()
-
-
 # A resource that the API server does not have
-
-
-async def test_a_resource_that_is_not_served_is_no_problem(api, start, waits, heard):
-    api.absent.add("deviceclasses")
-
-    informer = await start(DEVICE_CLASSES)
-    await until(lambda: len(waits.slept) > 5)
-
-    assert informer.health().problem == ""
-    assert heard.interruptions == []
-    assert heard.restarts == 0
-    assert set(waits.slept) == {30.0}
-    assert informer.health().silent_seconds < 1
 
 
 async def test_known_objects_are_removed_when_their_resource_is_missing_for_minutes(
@@ -373,3 +350,16 @@ async def test_what_is_needed_stays_a_problem(api, start, waits):
     await until(lambda: len(waits.slept) > 2)
 
     assert "cannot list pods" in informer.health().problem
+
+
+async def test_a_resource_that_is_not_served_is_no_problem(api, start, waits, heard):
+    api.absent.add("deviceclasses")
+
+    informer = await start(DEVICE_CLASSES)
+    await until(lambda: len(waits.slept) > 5)
+
+    assert informer.health().problem == ""
+    assert heard.interruptions == []
+    assert heard.restarts == 0
+    assert set(waits.slept) == {30.0}
+    assert informer.health().silent_seconds < 1

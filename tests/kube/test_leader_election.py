@@ -12,7 +12,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.transport import HttpTransport, Reply
-from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from tests.kube.fixtures import NOW, Waits, settle, until
 from tests.support.fake_api import FakeApi, Fault
 
@@ -28,9 +28,6 @@ def candidate(client: Client, waits: Waits) -> Callable[..., LeaderElector]:
         return LeaderElector(client, settings, lambda: NOW, waits.sleeper)
 
     return make
-
-
-Candidate = Callable[..., LeaderElector]
 
 
 def spec(api: FakeApi) -> dict[str, Any]:
@@ -49,22 +46,6 @@ def hold(api: FakeApi, identity: str, **fields: Any) -> None:
     }
     metadata = {"namespace": "kube-system", "name": "preemptive-scheduler", "labels": {"a": "b"}}
     api.store.put("leases", {"metadata": metadata, "spec": content})
-
-
-async def test_the_first_candidate_creates_the_lease(api, candidate):
-    lease = candidate("a")
-    assert not lease.is_leader
-
-    assert not await lease.acquire(), "it was taken at once"
-
-    assert lease.is_leader
-    assert spec(api) == {
-        "holderIdentity": "a",
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:00:00.250000Z",
-        "renewTime": "2026-01-01T00:00:00.250000Z",
-        "leaseTransitions": 0,
-    }
 
 
 async def test_a_lease_that_is_not_renewed_is_taken_over(api, candidate):
@@ -272,3 +253,7 @@ async def test_a_missing_right_is_reported(api, candidate):
 
     assert lease.problem.startswith("cannot get leases: leases is forbidden")
     task.cancel()
+
+
+def test_two_instances_on_a_host_have_different_names():
+    assert unique_identity() != unique_identity()

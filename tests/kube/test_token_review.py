@@ -299,3 +299,21 @@ async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(
     strange.append(asking.needs_review("good"))
 
     assert strange == [True, False, True]
+
+
+@pytest.mark.parametrize("group", ["system:authenticated", "system:unauthenticated"])
+async def test_the_group_of_authenticated_users_is_not_added_twice(server, group):
+    server.users["good"] = {"username": "ada", "groups": [group]}
+
+    assert await reviewer(server).user("good") == AuthenticatedUser("ada", "", (group,))
+
+
+async def test_an_answer_that_is_remembered_needs_no_review(server):
+    asking = reviewer(server)
+
+    before = asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")
+    await asking.user("bad")
+    await asking.allows(ADA, "get", "/configz")
+
+    assert before == (True, False)
+    assert (asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")) == (False, True)

@@ -254,3 +254,37 @@ async def test_text_of_the_server_cannot_control_the_terminal(run, url, schedule
     for form in ("wide", "json", "yaml"):
         printed = await run("why", "api-0", "-n", "prod", "-o", form, "--server", url)
         assert not set(printed.text) & set("\x1b\x07\r\u202e"), form
+
+
+async def test_a_missing_file_is_said(run, url):
+    with pytest.raises(PluginError, match=r"none\.yaml: No such file"):
+        await run("plan", "-f", "none.yaml", "--server", url)
+
+
+async def test_wide_tables_have_more_columns_and_are_not_cut(run, url):
+    printed = await run("preemptions", "-o", "wide", "--server", url)
+
+    assert "CRITERION" in printed.text.splitlines()[0]
+    assert "…" not in printed.text
+
+
+async def test_a_terminal_gets_colours(run, url, manifest):
+    printed = await run("plan", "-f", manifest, "--diff", "--server", url, color=True)
+
+    assert "\x1b[32m+ prod/web-0" in printed.text
+
+
+async def test_without_policies_the_bounds_are_not_denied(run, url, scheduler):
+    scheduler.world.policies = msgspec.structs.replace(scheduler.world.policies, items=())
+
+    printed = await run("policies", "--server", url)
+
+    assert printed.text.startswith("No preemption policies are in force.\n\nLimits on")
+
+
+async def test_a_recording_names_the_next_command(run, url, tmp_path):
+    path = tmp_path / "x.rec"
+
+    printed = await run("record", "--last", "5m", "-o", str(path), "--server", url)
+
+    assert f"kubectl preemptive replay {path}" in printed.text

@@ -74,3 +74,14 @@ async def test_a_recording_that_is_refused_leaves_no_file(run, url, scheduler, t
     with pytest.raises(PluginError, match="not synced"):
         await run("record", "-o", str(tmp_path / "x.rec"), "--server", url)
     assert [each.name for each in tmp_path.iterdir()] == []
+
+
+async def test_a_pod_that_is_not_in_the_queue_is_said(run, url):
+    with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
+        await run("why", "web", "-n", "prod", "--server", url)
+    assert "kubectl get pod web -n prod" in error.value.advice
+
+
+async def test_an_argument_that_is_not_a_pod_is_refused(run, url):
+    with pytest.raises(PluginError, match="not a pod"):
+        await run("why", "deployment/web", "--server", url)

@@ -143,3 +143,27 @@ async def test_a_missing_definition_is_said(
         await run("stop", KUBECONFIG=config)
 
     assert "crds/preemption-policies.yaml" in error.value.advice
+
+
+async def test_without_the_definition_there_is_nothing_to_resume(
+    run, api, config  # noqa: F811
+):  # fmt: skip
+    api.policies = None
+
+    assert await run("resume", KUBECONFIG=config) == (0, "Preemption is not stopped.\n")
+
+
+@pytest.mark.parametrize("command", ["stop", "resume"])
+async def test_an_address_of_a_scheduler_is_no_way_to_write(run, url, command):
+    with pytest.raises(PluginError, match="writes to the API server of the kubeconfig"):
+        await run(command, "--server", url)
+
+
+async def test_a_stop_by_another_policy_is_said(run, policies, config):  # noqa: F811
+    policies[STOP] = policy({"stop": True})
+    policies["by-hand"] = policy({"stop": True}, "by-hand")
+
+    with pytest.raises(PluginError, match="still stopped, by PreemptionPolicy by-hand"):
+        await run("resume", KUBECONFIG=config)
+
+    assert set(policies) == {"by-hand"}

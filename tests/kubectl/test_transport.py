@@ -132,24 +132,6 @@ async def test_without_a_lease_the_only_pod_is_asked(run, api, config):
     assert api.forwarded == [f"/api/v1/namespaces/{NAME}/pods/single/portforward"]
 
 
-async def test_the_name_of_a_pod_cannot_change_the_path(run, api, config):
-    api.leases[NAME, NAME] = lease(NAME, "../../secrets?x_1")
-
-    with refused("is not a pod", "--server"):
-        await run("version", KUBECONFIG=config)
-
-    assert api.forwarded == []
-
-
-async def test_it_is_said_where_to_look_if_it_is_not_installed(run, api, config):
-    api.leases = {}
-
-    with refused(
-        "is not installed in namespace", "helm install", "--scheduler-namespace", "--server"
-    ):
-        await run("version", KUBECONFIG=config)
-
-
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
@@ -172,48 +154,6 @@ async def test_it_is_said_why_a_pod_is_not_in_the_queue(run, api, config, found,
 
     with refused(reason):
         await run("why", "web", KUBECONFIG=config)
-
-
-async def test_a_pod_that_the_user_may_not_get_may_be_anything(run, api, config):
-    api.refused["pods"] = 403
-
-    with refused("pod prod/web is not in the queue", "you have no permission to get it"):
-        await run("why", "web", KUBECONFIG=config)
-
-
-async def test_it_is_said_if_no_replica_leads(run, api, config):
-    api.leases[NAME, NAME] = lease(NAME, "")
-
-    with refused("no replica leads", "kubectl get pods"):
-        await run("version", KUBECONFIG=config)
-
-
-async def test_an_expired_token_is_said(run, api, config):
-    api.token = "another"
-
-    with refused("Unauthorized", "log in again"):
-        await run("version", KUBECONFIG=config)
-
-
-@pytest.mark.parametrize(
-    ("resource", "rule"),
-    [
-        pytest.param("leases", 'resources: ["leases"]', id="the Lease"),
-        pytest.param("portforward", 'resources: ["pods/portforward"]', id="the port-forward"),
-    ],
-)
-async def test_a_missing_right_is_said_as_a_rule(run, api, config, resource, rule):
-    api.refused[resource] = 403
-
-    with refused("forbidden", rule, "verbs:"):
-        await run("version", KUBECONFIG=config)
-
-
-async def test_what_the_kubelet_says_is_said(run, api, config):
-    api.forward_error = "error forwarding port 10259: connection refused"
-
-    with refused("connection refused", "look at its pods"):
-        await run("version", KUBECONFIG=config)
 
 
 async def test_the_new_leader_is_asked_after_the_old_one_has_gone(run, api, scheduler, config):
@@ -262,3 +202,51 @@ async def test_a_token_is_only_sent_to_a_server_that_proves_who_it_is(
 
     with refused(problem):
         await run("version", "--server", server, "--token-file", str(tmp_path / "token"))
+
+
+#: What an API server has or refuses, and the problem with its advice.
+REFUSALS = {
+    "the holder is no name of a pod": (
+        {"leases": {(NAME, NAME): lease(NAME, "../../secrets?x_1")}},
+        ["is not a pod", "--server"],
+    ),
+    "it is not installed": (
+        {"leases": {}},
+        ["is not installed in namespace", "helm install", "--scheduler-namespace", "--server"],
+    ),
+    "no replica leads": (
+        {"leases": {(NAME, NAME): lease(NAME, "")}},
+        ["no replica leads", "kubectl get pods"],
+    ),
+    "an expired token": ({"token": "another"}, ["Unauthorized", "log in again"]),
+    "no right to the Lease": (
+        {"refused": {"leases": 403}},
+        ["forbidden", 'resources: ["leases"]', "verbs:"],
+    ),
+    "no right to the port-forward": (
+        {"refused": {"portforward": 403}},
+        ["forbidden", 'resources: ["pods/portforward"]', "verbs:"],
+    ),
+    "an error of the kubelet is printed": (
+        {"forward_error": "error forwarding port 10259: connection refused"},
+        ["connection refused", "look at its pods"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "words"), REFUSALS.values(), ids=REFUSALS)
+async def test_a_way_that_is_closed_is_named_with_advice(run, api, scheduler, config, state, words):
+    for name, value in state.items():
+        setattr(api, name, value)
+
+    with refused(*words):
+        await run("version", KUBECONFIG=config)
+
+    assert scheduler.authorizations == []
+
+
+async def test_a_pod_that_the_user_may_not_get_may_be_anything(run, api, config):
+    api.refused["pods"] = 403
+
+    with refused("pod prod/web is not in the queue", "you have no permission to get it"):
+        await run("why", "web", KUBECONFIG=config)

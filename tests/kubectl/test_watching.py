@@ -20,7 +20,8 @@ from scheduler.kubectl.connection import Reach
 from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
-from scheduler.model.rest.cluster import NodesDocument
+from scheduler.model.rest.cluster import NodesDocument, Summary
+from scheduler.terminal.top import TopSnapshot
 from tests.support.stand_in_documents import NOW
 
 ROOT = Path(__file__).parents[2]
@@ -201,3 +202,14 @@ async def test_a_defect_ends_top(client, monkeypatch):
     async with asyncio.timeout(5):
         with pytest.raises(ValueError, match="a defect"):
             await top.run(session)
+
+
+SUMMARY = Summary("2026-01-01T00:00:00Z", "v1.37", leader=True, revision=1, queue={})
+
+
+async def test_top_says_for_how_long_the_scheduler_has_been_silent():
+    frames = top._Frames(TopSnapshot(SUMMARY), asked_at=asyncio.get_running_loop().time() - 10)
+    answered = top._Frames(TopSnapshot(SUMMARY))
+
+    assert frames.current().problem == "no response from the scheduler for 10 s"
+    assert answered.current().problem == ""

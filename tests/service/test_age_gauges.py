@@ -60,7 +60,7 @@ def cluster() -> Cluster:
     return Cluster(node("n1").cpu("2"), pod("low").on("n1").cpu("2").priority(1))
 
 
-def test_victims_and_nominations_age_while_others_are_added_and_removed(cluster: Cluster):
+def test_victims_and_nominations_age_while_others_are_added_and_removed(cluster):
     scrapes = Scrapes(cluster)
     cluster.schedule(pod("high").cpu("2").priority(10))
     end = times.stamp(cluster.now + 3600)
@@ -79,7 +79,7 @@ def test_victims_and_nominations_age_while_others_are_added_and_removed(cluster:
     assert scrapes.read(VICTIM) == scrapes.read(NOMINATION) == 3000
 
 
-def test_a_victim_that_hangs_after_its_grace_period_still_ages(cluster: Cluster):
+def test_a_victim_that_hangs_after_its_grace_period_still_ages(cluster):
     scrapes = Scrapes(cluster)
     cluster.schedule(pod("high").cpu("2").priority(10))
     scrapes.read(VICTIM)
@@ -91,7 +91,7 @@ def test_a_victim_that_hangs_after_its_grace_period_still_ages(cluster: Cluster)
     assert scrapes.read(VICTIM) == 0
 
 
-def test_nominations_of_other_schedulers_have_no_age_here(cluster: Cluster):
+def test_nominations_of_other_schedulers_have_no_age_here(cluster):
     scrapes = Scrapes(cluster)
     cluster.add(pod("theirs").scheduler("other").nominated("n1").priority(5))
     scrapes.read(NOMINATION)

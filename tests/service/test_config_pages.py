@@ -58,3 +58,12 @@ def test_the_status_shows_the_numbers():
         "binaryVersion": __version__,
         "paths": ["/a", "/x"],
     }
+
+
+def test_flags_are_shown_by_name():
+    told = config_pages.flagz({"v": "2", "secure-port": "10259"})
+
+    start = "\npreemptive-scheduler flagz\nWarning: This endpoint is not meant"
+    assert told.text.startswith(start)
+    assert told.text.splitlines()[3:] == ["secure-port=10259", "v=2"]
+    assert told.fields == {"flags": {"v": "2", "secure-port": "10259"}}

@@ -91,7 +91,7 @@ async def running() -> AsyncIterator[Running]:
     ("how", "fails"),
     [("an outcome", "observe"), ("news", "observe"), ("a moment", "flush"), ("an attempt", "step")],
 )
-async def test_a_defect_of_the_machine_ends_the_loop(how: str, fails: str):
+async def test_a_defect_of_the_machine_ends_the_loop(how, fails):
     asked: list[object] = []
 
     def defect(*arguments: object) -> None:
@@ -117,7 +117,7 @@ async def test_a_defect_of_the_machine_ends_the_loop(how: str, fails: str):
     assert len(asked) == 1
 
 
-async def test_a_failure_of_the_telemetry_is_a_defect_too(running: Running):
+async def test_a_failure_of_the_telemetry_is_a_defect_too(running):
     running.loop._telemetry = None  # type: ignore[assignment]
 
     running.loop.outcome(EffectDone(Bind(PodRef("default", "a", "u"), "n1", "s")))
@@ -127,7 +127,7 @@ async def test_a_failure_of_the_telemetry_is_a_defect_too(running: Running):
             await running.task
 
 
-async def test_the_first_defect_is_raised(running: Running):
+async def test_the_first_defect_is_raised(running):
     assert not running.loop.failed
     running.loop.fail(ArithmeticError("first"))
     assert running.loop.failed
@@ -153,7 +153,7 @@ BUSY = Failure(FailureKind.UNAVAILABLE, "later")
 
 
 @pytest.mark.parametrize("end", ["gone", "refused", "bound"])
-async def test_no_attempt_is_kept_after_the_wait_for_a_binding(running: Running, end: str):
+async def test_no_attempt_is_kept_after_the_wait_for_a_binding(running, end):
     needs = waiting_pod(running)
     await running.until(lambda: running.sent(BindVolumes))
     running.loop.check()

@@ -15,13 +15,10 @@ import yaml
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.service.clock import Clock
 from tests.support import fake_store
-from tests.support.alternating import Alternating
 from tests.support.fake_api import FakeApi, Fault, node, pod
-from tests.support.fake_store import Object
 
 ROOT = Path(__file__).parents[2]
 LEASE = "kube-system/preemptive-scheduler"
-RENEWED = "2026-01-01T00:00:00.000000Z"
 
 #: The line of a watch whose version is below that of every list.
 OLD = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n'
@@ -54,17 +51,6 @@ def failing(self, event, now):
     return observe(self, event, now)
 
 Machine.observe = failing
-sys.exit(main.main(sys.argv[1:]))
-"""
-
-#: Runs the command with less patience for the release of the API servers.
-HASTY = """
-import sys
-from scheduler.cli import main
-from scheduler.service import release_watch
-
-release_watch.LOOK_SECONDS = 0.05
-release_watch.AGREED_SECONDS = release_watch.LEADER_SECONDS = 0.5
 sys.exit(main.main(sys.argv[1:]))
 """
 
@@ -148,13 +134,13 @@ async def start(api: FakeApi, tmp_path: Path) -> AsyncIterator[Any]:
         await each.ends()
 
 
-async def test_a_signal_during_the_start_ends_the_process(start: Any):
+async def test_a_signal_during_the_start_ends_the_process(start):
     process = await start("-c", EARLY)
 
     assert await process.ends() == 0
 
 
-async def test_a_second_signal_does_not_wait_for_a_server_that_hangs(api: FakeApi, start: Any):
+async def test_a_second_signal_does_not_wait_for_a_server_that_hangs(api, start):
     process = await start("-m", "tests.support.skewed", "3600", elect=True, HTTP_PROXY="http://p")
     await process.logs("became_leader")
     renewed = api.store.get("leases", LEASE)["spec"]["renewTime"]
@@ -172,7 +158,7 @@ async def test_a_second_signal_does_not_wait_for_a_server_that_hangs(api: FakeAp
     assert 3500 < ahead.total_seconds() <= 3600
 
 
-async def test_a_defect_ends_the_process_and_nothing_more_is_written(api: FakeApi, start: Any):
+async def test_a_defect_ends_the_process_and_nothing_more_is_written(api, start):
     api.store.put("nodes", node("n1"))
     api.store.put("pods", pod("a"))
 
@@ -185,39 +171,8 @@ async def test_a_defect_ends_the_process_and_nothing_more_is_written(api: FakeAp
     assert api.store.get("pods", "default/a")["spec"]["nodeName"] == "n1"
 
 
-async def test_a_standby_decides_by_what_the_former_leader_has_written_last(
-    api: FakeApi, start: Any
-):
-    held = {"holderIdentity": "other", "leaseDurationSeconds": 600, "renewTime": RENEWED}
-    released = {**held, "holderIdentity": "", "leaseDurationSeconds": 1}
-    api.store.put("leases", {"metadata": named(LEASE), "spec": held})
-    api.store.put("nodes", node("n1"))
-    api.store.put("pods", asking(pod("waiting"), "3"))
-    process = await start("-m", "scheduler.cli.main", elect=True)
-    await process.logs("caches_synced")
-    async with asyncio.timeout(30):
-        while asked(api).count(("get", "leases")) < 2:
-            await asyncio.sleep(0.01)
-
-    api.store.listeners.remove(api._changed)  # watches lag from here on
-    api.store.put("pods", asking(pod("bound", node="n1"), "3"))
-    api.store.put("leases", {"metadata": named(LEASE), "spec": released})
-
-    await process.logs("pod_unschedulable")
-    assert ("create", "pods/binding") not in asked(api)
-
-
-async def test_a_leader_from_the_start_lists_once(api: FakeApi, start: Any):
-    api.store.put("nodes", node("n1"))
-    api.store.put("pods", pod("a"))
-    process = await start("-m", "scheduler.cli.main", elect=True)
-
-    await process.logs("pod_bound")
-    assert api.lists() == 1
-
-
 async def test_an_etcd_that_is_restored_again_while_everything_is_listed_is_listed_again(
-    api: FakeApi, start: Any
+    api, start
 ):
     seen: set[object] = set()
 
@@ -246,21 +201,7 @@ async def test_an_etcd_that_is_restored_again_while_everything_is_listed_is_list
             await asyncio.sleep(0.01)
 
 
-def asked(api: FakeApi) -> list[tuple[str, str]]:
-    return [(each.verb, each.resource) for each in api.requests]
-
-
-def named(key: str) -> dict[str, str]:
-    namespace, _, name = key.partition("/")
-    return {"namespace": namespace, "name": name}
-
-
-def asking(made: Object, cpu: str) -> Object:
-    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-    return made
-
-
-async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: Any):
+async def test_the_release_of_the_api_server_is_followed(api, start):
     api.version = ("1", "37")
 
     process = await start("-m", "scheduler.cli.main")
@@ -269,7 +210,7 @@ async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: An
     assert '"decides_as":"kube-scheduler v1.37.2"' in process.log.replace('": "', '":"')
 
 
-async def test_a_process_that_finds_another_release_late_restarts_with_it(api: FakeApi, start: Any):
+async def test_a_process_that_finds_another_release_late_restarts_with_it(api, start):
     api.version = None
     api.inject(Fault("GET", "/api/v1/nodes", times=99, status=500))
     process = await start("-m", "scheduler.cli.main")
@@ -283,34 +224,3 @@ async def test_a_process_that_finds_another_release_late_restarts_with_it(api: F
     assert "v1.36.3" in before
     assert "v1.37.2" in after
     assert "became_leader" not in before
-
-
-async def test_an_upgrade_of_the_api_servers_ends_the_process_when_it_is_complete(
-    api: FakeApi, start: Any, tmp_path: Path
-):
-    upgraded = FakeApi()
-    upgraded.version, upgraded.store = ("1", "37"), api.store
-    api.store.listeners.append(upgraded._changed)
-    await upgraded.start()
-    old, new = (int(each.url.rpartition(":")[2]) for each in (api, upgraded))
-    async with Alternating(old) as balancer:
-        kubeconfig = (tmp_path / "kubeconfig").read_text().replace(str(old), str(balancer.port))
-        (tmp_path / "kubeconfig").write_text(kubeconfig)
-        process = await start("-c", HASTY, elect=True, flags=["--reference-change=restart"])
-        await process.logs("became_leader")
-
-        balancer.ports = (old, new)
-        await process.logs("reference_mismatch")
-        seen = balancer.connections
-        async with asyncio.timeout(30):
-            while balancer.connections < seen + 90:
-                await asyncio.sleep(0.05)
-        assert api.store.get("leases", LEASE)["spec"]["holderIdentity"]
-
-        balancer.ports = (new,)
-        assert await process.ends() == 0
-
-    assert '"reference_changed"' in process.log
-    assert process.log.index("reference_changed") < process.log.index('"stopped"')
-    assert not api.store.get("leases", LEASE)["spec"]["holderIdentity"]
-    await upgraded.stop()

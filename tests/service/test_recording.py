@@ -109,9 +109,7 @@ async def run(live: Live, segments: int, each: int = 40) -> None:
     await asyncio.to_thread(live.recorder.stop)
 
 
-async def test_every_segment_of_a_live_loop_decides_the_same_again(
-    live: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+async def test_every_segment_of_a_live_loop_decides_the_same_again(live, tmp_path, capsys):
     await run(live, 4)
 
     starts = headers(live)
@@ -128,9 +126,7 @@ async def test_every_segment_of_a_live_loop_decides_the_same_again(
         assert int(said.out.split()[0]) >= (5 - first) * 40 - 40
 
 
-async def test_events_wait_while_the_machine_is_copied(
-    live: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+async def test_events_wait_while_the_machine_is_copied(live, monkeypatch, capsys):
     monkeypatch.setattr(service, "STEP_SECONDS", 0.0)  # every step of a copy lets I/O run
     monkeypatch.setattr(copying_module, "_AT_ONCE", 1)
 
@@ -143,7 +139,7 @@ async def test_events_wait_while_the_machine_is_copied(
 
 
 async def test_a_stop_that_comes_while_the_machine_is_copied_holds_for_evictions_at_once(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    live, monkeypatch
 ):
     """The status of the policy says meanwhile that all preemption is stopped."""
     effects: list[Effect] = []
@@ -176,9 +172,7 @@ async def test_a_stop_that_comes_while_the_machine_is_copied_holds_for_evictions
     await asyncio.wait([task])
 
 
-async def test_old_segments_are_deleted_while_nothing_happens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_old_segments_are_deleted_while_nothing_happens(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_module, "HEARTBEAT_SECONDS", 0.01)
     now, folder = [1_767_225_600.0], tmp_path / "recording"
     live = Live(folder, Clock(lambda: now[0], lambda: now[0]))
@@ -200,9 +194,7 @@ async def test_old_segments_are_deleted_while_nothing_happens(
     assert left.header.number == 2
 
 
-async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(live, monkeypatch):
     def failing(*_: object) -> Iterator[None]:
         yield
         raise TypeError("a snapshot cannot copy this")
@@ -218,9 +210,7 @@ async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(
     ]  # fmt: skip
 
 
-async def test_a_segment_is_put_off_while_there_is_what_cannot_be_copied(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_segment_is_put_off_while_there_is_what_cannot_be_copied(live, monkeypatch):
     lacking = ("attempts that wait for extenders: 1",)
     monkeypatch.setattr(service, "not_copied", lambda _: lacking)
     live.recorder.wants_segment = True
@@ -235,7 +225,7 @@ def asked(last: str, names: NameAccess = EVERY_NAME) -> ApiRequest:
     return ApiRequest({"last": last}, names)
 
 
-async def test_the_recording_is_for_users_that_may_get_all_pods(live: Live):
+async def test_the_recording_is_for_users_that_may_get_all_pods(live):
     await run(live, 0)
 
     with pytest.raises(ApiError, match="the permission to get pods in all namespaces is missing"):
@@ -253,7 +243,7 @@ class Log:
 
 
 @pytest.mark.parametrize("case", ["a file", "in use", "no folder is possible"])
-def test_without_a_folder_there_is_no_recording_and_one_line_in_the_log(case: str, tmp_path: Path):
+def test_without_a_folder_there_is_no_recording_and_one_line_in_the_log(case, tmp_path):
     folder, log = tmp_path / "recording", Log()
     holder = SegmentFolder(tmp_path / "recording", 1_000_000, 60.0, "ffff0000")
     match case:
@@ -274,3 +264,16 @@ def test_without_a_folder_there_is_no_recording_and_one_line_in_the_log(case: st
     assert fields["problem"]
     assert not [each for each in threading.enumerate() if each.name == "recorder"]
     holder.close()
+
+
+async def test_the_page_streams_what_was_recorded(live):
+    with pytest.raises(ValueError, match="last: "):
+        await live.recording.page(asked("soon"))
+    await run(live, 0)
+
+    download = await live.recording.page(asked("1m"))
+
+    body = b"".join([part async for part in download.parts])
+    (path,) = live.recording.folder.glob("*.rec")
+    assert body == path.read_bytes()
+    assert download.filename == "incident.rec"

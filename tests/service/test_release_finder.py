@@ -91,9 +91,7 @@ async def test_a_release_that_the_configuration_names_counts():
         pytest.param("38", V1_37, ["server_of_other_release"], id="a newer server"),
     ],
 )
-async def test_otherwise_the_release_of_the_api_server_counts(
-    minor: str, reference: object, warnings: list[str]
-):
+async def test_otherwise_the_release_of_the_api_server_counts(minor, reference, warnings):
     found = finder(Server(version(minor)))
 
     assert await found.choose(AUTO) is reference
@@ -109,7 +107,7 @@ async def test_otherwise_the_release_of_the_api_server_counts(
         pytest.param(version("many"), id="no number"),
     ],
 )
-async def test_a_refusal_is_not_waited_out(answer: Reply):
+async def test_a_refusal_is_not_waited_out(answer):
     server = Server(answer)
     found = finder(server)
 
@@ -141,9 +139,25 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_without_end():
     ("minor", "differs"),
     [pytest.param("36", False, id="the same"), pytest.param("37", True, id="another one")],
 )
-async def test_a_version_that_was_not_read_is_read_again_later(minor: str, differs: bool):
+async def test_a_version_that_was_not_read_is_read_again_later(minor, differs):
     server = Server(Reply(403, {}, b'{"kind":"Status"}'), version(minor))
     found = finder(server)
     reference = await found.choose(AUTO)
 
     assert await found.differs(reference) is differs
+
+
+async def test_a_version_that_is_still_unknown_changes_nothing():
+    found = finder(Server(Unreachable("refused")))
+    reference = await found.choose(AUTO)
+
+    assert not await found.differs(reference)
+
+
+async def test_a_version_that_was_read_is_not_read_again():
+    server = Server(version("36"), version("37"))
+    found = finder(server)
+    reference = await found.choose(AUTO)
+
+    assert not await found.differs(reference)
+    assert server.asked == 1

@@ -94,9 +94,7 @@ class Life:
         pytest.param([("e7", 99)], [], 1, id="emulates the same, in turns with another one"),
     ],
 )
-async def test_a_process_restarts_when_all_answers_agree(
-    answers: list[tuple[str, int]], restarts: list[tuple[float, str]], mismatch: int
-):
+async def test_a_process_restarts_when_all_answers_agree(answers, restarts, mismatch):
     life = Life()
 
     await life.lives(answers, life.restart)

@@ -205,9 +205,7 @@ async def process(tmp_path: Path) -> AsyncIterator[Process]:
     await api.stop()
 
 
-async def test_a_process_serves_its_pages_and_the_checks_of_kube_scheduler(
-    process,
-):
+async def test_a_process_serves_its_pages_and_the_checks_of_kube_scheduler(process):
     await process.serves()
 
     for path in (

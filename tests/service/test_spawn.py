@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", code)
 
 
-async def test_other_threads_go_on_while_a_process_is_started(tmp_path: Path):
+async def test_other_threads_go_on_while_a_process_is_started(tmp_path):
     # The new process cannot run its program before the other thread has opened the pipe.
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -44,7 +43,7 @@ async def test_what_cannot_be_started_is_an_error():
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-async def test_a_process_has_no_other_files_and_variables(monkeypatch: pytest.MonkeyPatch):
+async def test_a_process_has_no_other_files_and_variables(monkeypatch):
     monkeypatch.setenv("SECRET", "hunter2")
     first, second = os.pipe()
     os.set_inheritable(first, True)
@@ -63,7 +62,7 @@ async def test_a_process_has_no_other_files_and_variables(monkeypatch: pytest.Mo
     await child.kill()
 
 
-async def test_a_start_that_is_cancelled_leaves_no_process(monkeypatch: pytest.MonkeyPatch):
+async def test_a_start_that_is_cancelled_leaves_no_process(monkeypatch):
     started: list[int] = []
     spawned = spawn._spawn
 

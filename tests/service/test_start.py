@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import yaml
 
@@ -24,7 +23,7 @@ sys.exit(main.main(sys.argv[1:]))
 """
 
 
-def test_the_first_request_does_not_wait_for_heavy_imports(tmp_path: Path):
+def test_the_first_request_does_not_wait_for_heavy_imports(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         yaml.safe_dump(

@@ -166,7 +166,7 @@ async def until(condition: Callable[[], bool]) -> None:
 # Answers
 
 
-async def test_objects_and_requests_are_answered_by_one_process(world: World):
+async def test_objects_and_requests_are_answered_by_one_process(world):
     code, answer = await world.post(new("x", "2", priority=9))
     again, drained = await world.post({"drain": ["n2"], "objects": [new("y")]})
 
@@ -178,7 +178,7 @@ async def test_objects_and_requests_are_answered_by_one_process(world: World):
     assert len(world.processes) == 1
 
 
-async def test_policies_and_what_they_have_spent_are_part_of_the_state(world: World):
+async def test_policies_and_what_they_have_spent_are_part_of_the_state(world):
     few = policy("few", budgets=(Budget(1, 3600.0),))
     world.machine.observe(PolicyObserved(few), NOW)
     entry = EvictionEntry(NOW - 60, "v", "default", "Pod/default/v", "n1", frozenset({"few"}))
@@ -189,7 +189,7 @@ async def test_policies_and_what_they_have_spent_are_part_of_the_state(world: Wo
     assert answer["items"][0]["policies"][0]["policy"] == "few"
 
 
-async def test_names_are_those_that_the_caller_may_see(world: World):
+async def test_names_are_those_that_the_caller_may_see(world):
     class Names:
         async def visible(self, namespaces):
             assert set(namespaces) == {"default", "secret"}
@@ -208,7 +208,7 @@ async def test_names_are_those_that_the_caller_may_see(world: World):
     assert '"b"' not in json.dumps(answer)
 
 
-async def test_while_rights_cannot_be_reviewed_there_is_no_answer(world: World):
+async def test_while_rights_cannot_be_reviewed_there_is_no_answer(world):
     class Names:
         async def visible(self, _namespaces):
             raise ApiError(503, "ServiceUnavailable", "cannot be checked now")
@@ -245,7 +245,7 @@ async def test_while_rights_cannot_be_reviewed_there_is_no_answer(world: World):
         ),
     ],
 )  # fmt: skip
-async def test_bad_input_is_one_clear_line(world: World, body, headers, code, message):
+async def test_bad_input_is_one_clear_line(world, body, headers, code, message):
     found, status = await world.post(body, headers)
 
     assert (found, status["kind"], status["code"]) == (code, "Status", code)
@@ -254,7 +254,7 @@ async def test_bad_input_is_one_clear_line(world: World, body, headers, code, me
     assert (await world.post(new("x")))[0] == 200
 
 
-async def test_a_body_without_a_length_is_read_no_further_than_allowed(world: World):
+async def test_a_body_without_a_length_is_read_no_further_than_allowed(world):
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -275,7 +275,7 @@ async def test_a_body_without_a_length_is_read_no_further_than_allowed(world: Wo
 # Limits
 
 
-async def test_one_caller_has_one_plan_at_a_time(world: World):
+async def test_one_caller_has_one_plan_at_a_time(world):
     answers = await asyncio.gather(*(world.posted(new(f"x{number}")) for number in range(5)))
 
     codes = sorted(code for code, _, _ in answers)
@@ -291,7 +291,7 @@ async def authorized_by_token(caller: Caller) -> AccessDecision:
     )
 
 
-async def test_a_user_is_one_caller_however_the_token_is_written(world: World):
+async def test_a_user_is_one_caller_however_the_token_is_written(world):
     world.authorize = authorized_by_token
     written = ("Bearer a", "bearer a", "Bearer  a", "Bearer a x", "Bearer a-2")
     answers = await asyncio.gather(
@@ -301,7 +301,7 @@ async def test_a_user_is_one_caller_however_the_token_is_written(world: World):
     assert sorted(code for code, _ in answers) == [200, 429, 429, 429, 429]
 
 
-async def test_a_body_that_does_not_arrive_gives_its_place_back(world: World, monkeypatch):
+async def test_a_body_that_does_not_arrive_gives_its_place_back(world, monkeypatch):
     monkeypatch.setattr(plan_route, "_BODY_SECONDS", 0.2)
 
     async def slow() -> AsyncIterator[bytes]:
@@ -315,7 +315,7 @@ async def test_a_body_that_does_not_arrive_gives_its_place_back(world: World, mo
     assert (await world.post(new("x")))[0] == 200
 
 
-async def test_a_plan_is_given_up_when_its_client_has_gone(world: World):
+async def test_a_plan_is_given_up_when_its_client_has_gone(world):
     asked = asyncio.Event()
     world.before = asked.set
     world.delay = 5.0
@@ -377,7 +377,7 @@ async def test_a_plan_without_enough_memory_is_refused():
 # What goes wrong
 
 
-async def test_a_process_that_is_killed_in_the_middle_is_a_refusal(world: World):
+async def test_a_process_that_is_killed_in_the_middle_is_a_refusal(world):
     def kill() -> None:
         world.before = lambda: None
         (pid,) = world.processes
@@ -391,7 +391,7 @@ async def test_a_process_that_is_killed_in_the_middle_is_a_refusal(world: World)
     assert (await world.post(new("x")))[0] == 200
 
 
-async def test_a_process_that_cannot_be_started_is_a_refusal(world: World, monkeypatch):
+async def test_a_process_that_cannot_be_started_is_a_refusal(world, monkeypatch):
     monkeypatch.setattr(what_if.sys, "executable", "/nowhere/python")
 
     code, status = await world.post(new("x"))
@@ -400,7 +400,7 @@ async def test_a_process_that_cannot_be_started_is_a_refusal(world: World, monke
     assert world.log[0][0] == "what_if_not_started"
 
 
-async def test_while_the_state_is_not_complete_nothing_is_planned(world: World):
+async def test_while_the_state_is_not_complete_nothing_is_planned(world):
     world.problem = "not synced: pods"
 
     code, status = await world.post(new("x"))
@@ -439,7 +439,7 @@ async def test_a_plan_under_way_ends_with_the_server():
     await until(lambda: not any(map(runs, pids)))
 
 
-async def test_a_process_is_of_low_priority_and_has_nothing_of_ours(world: World, monkeypatch):
+async def test_a_process_is_of_low_priority_and_has_nothing_of_ours(world, monkeypatch):
     monkeypatch.setenv("SECRET", "hunter2")
     await world.post(new("x"))
     (pid,) = world.processes

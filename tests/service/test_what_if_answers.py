@@ -25,7 +25,7 @@ async def world() -> AsyncIterator[World]:
     await made.close()
 
 
-async def test_a_long_answer_is_written_in_parts(world: World, monkeypatch):
+async def test_a_long_answer_is_written_in_parts(world, monkeypatch):
     _, whole = await world.post(new("x"))
     monkeypatch.setattr(plan_route, "_PART", 100)
 
@@ -35,7 +35,7 @@ async def test_a_long_answer_is_written_in_parts(world: World, monkeypatch):
     assert int(headers["Content-Length"]) > 200
 
 
-async def test_warnings_do_not_tell_what_exists_in_other_namespaces(world: World):
+async def test_warnings_do_not_tell_what_exists_in_other_namespaces(world):
     class Names:
         async def visible(self, namespaces):
             return {"default"} & set(namespaces)
@@ -75,7 +75,7 @@ def described() -> dict[str, Any]:
     return found
 
 
-async def test_each_answer_that_is_given_is_described(world: World, monkeypatch):
+async def test_each_answer_that_is_given_is_described(world, monkeypatch):
     async def never(_request: web.Request, _most: int) -> bytes:
         await asyncio.sleep(5)
         return b""
@@ -126,7 +126,7 @@ async def by_token(caller: Caller) -> AccessDecision:
     return AccessDecision(AccessVerdict.ALLOWED, names=EVERY_NAME, user=user)
 
 
-async def test_bodies_that_do_not_come_keep_no_plan_waiting(world: World, monkeypatch):
+async def test_bodies_that_do_not_come_keep_no_plan_waiting(world, monkeypatch):
     """Of eight bodies that are read at a time, the oldest yields to a new one."""
     monkeypatch.setattr(plan_route, "_BODY_SECONDS", 100.0)
     world.authorize = by_token
@@ -150,7 +150,7 @@ async def test_bodies_that_do_not_come_keep_no_plan_waiting(world: World, monkey
     await asyncio.gather(*answers)
 
 
-async def test_a_refused_body_that_does_not_come_is_answered(world: World):
+async def test_a_refused_body_that_does_not_come_is_answered(world):
     world.problem = "not synced: pods"
     reader, writer = await asyncio.open_connection("127.0.0.1", world._web.port)
     writer.write(

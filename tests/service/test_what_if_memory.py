@@ -24,9 +24,7 @@ def group(folder: Path, names: tuple[str, str, str], limit: str, used: int, file
 
 
 @pytest.mark.parametrize(("names", "below"), [(V2, ""), (V1, "memory")], ids=["v2", "v1"])
-def test_three_quarters_of_what_is_left_beside_the_processes_is_theirs(
-    tmp_path: Path, names: tuple[str, str, str], below: str
-):
+def test_three_quarters_of_what_is_left_beside_the_processes_is_theirs(tmp_path, names, below):
     own = tmp_path / "own"
     own.write_text("4:cpu,memory:/a/b\n0::/a/b\n")
     group(tmp_path / below, names, "1000", 700, files=100)
@@ -46,7 +44,7 @@ def test_three_quarters_of_what_is_left_beside_the_processes_is_theirs(
     ("total", "taken", "found"),
     [(400, 0, 200), (400, 200, 200), (300, 200, 100), (150, 0, 96), (150, 96, 54), (50, 0, 50)],
 )
-def test_each_process_has_its_share_and_no_more_than_is_left(total: int, taken: int, found: int):
+def test_each_process_has_its_share_and_no_more_than_is_left(total, taken, found):
     assert share(total * MIB, 2, taken * MIB) == found * MIB
 
 

@@ -73,12 +73,12 @@ def test_licences_are_permissive_beside_the_copies_and_in_the_notice(library):
 
 
 @each_module
-def test_modules_use_nothing_that_makes_elements_or_code_of_text(module: Path):
+def test_modules_use_nothing_that_makes_elements_or_code_of_text(module):
     assert FORBIDDEN.findall(module.read_text()) == []
 
 
 @each_module
-def test_modules_import_only_files_of_the_page_and_what_these_export(module: Path):
+def test_modules_import_only_files_of_the_page_and_what_these_export(module):
     imports = re.findall(
         r'^(?:import|export) (?:(\{[^}=]*\}|\w+) from )?"([^"]+)";', module.read_text(), re.M
     )

@@ -65,13 +65,13 @@ async def page(unknown: Page) -> Page:
     return unknown
 
 
-async def test_it_listens_on_this_machine_only(unknown: Page):
+async def test_it_listens_on_this_machine_only(unknown):
     assert unknown.server.url == f"http://127.0.0.1:{unknown.server.port}/"
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection("127.0.0.2", unknown.server.port)
 
 
-async def test_without_the_key_there_is_a_form_and_no_data(unknown: Page, scheduler: StandIn):
+async def test_without_the_key_there_is_a_form_and_no_data(unknown, scheduler):
     form, api = await unknown.get("/"), await unknown.get("/api/v1/summary")
 
     assert form[0] == 200
@@ -80,13 +80,13 @@ async def test_without_the_key_there_is_a_form_and_no_data(unknown: Page, schedu
     assert scheduler.requests == []
 
 
-async def test_the_key_opens_the_page_and_the_data(page: Page):
+async def test_the_key_opens_the_page_and_the_data(page):
     assert "console" in (await page.get("/"))[1]
     status, body = await page.get("/api/v1/summary")
     assert (status, '"nodes":12' in body) == (200, True)
 
 
-async def test_the_cookie_is_for_this_site_and_not_for_scripts(unknown: Page):
+async def test_the_cookie_is_for_this_site_and_not_for_scripts(unknown):
     data = {"key": unknown.server.key}
     async with unknown.browser.post(f"{unknown.origin}/session", data=data) as answer:
         (cookie,) = answer.cookies.values()
@@ -96,7 +96,7 @@ async def test_the_cookie_is_for_this_site_and_not_for_scripts(unknown: Page):
     assert unknown.server.key not in cookie.value
 
 
-async def test_bytes_that_are_no_text_are_a_refusal(unknown: Page):
+async def test_bytes_that_are_no_text_are_a_refusal(unknown):
     part = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\n\xff\r\n--x--\r\n'
     form = {"Content-Type": "multipart/form-data; boundary=x"}
     assert (await unknown.post("/session", part, **form))[0] == 403
@@ -111,7 +111,7 @@ async def test_bytes_that_are_no_text_are_a_refusal(unknown: Page):
     writer.close()
 
 
-async def test_wrong_keys_do_not_keep_the_user_out(unknown: Page):
+async def test_wrong_keys_do_not_keep_the_user_out(unknown):
     """Each process of the machine can send wrong keys, so they must have no consequence."""
     wrong = [await unknown.sign_in("x") for _ in range(50)]
 
@@ -121,7 +121,7 @@ async def test_wrong_keys_do_not_keep_the_user_out(unknown: Page):
     assert (await unknown.get("/api/v1/summary"))[0] == 200
 
 
-async def test_the_key_is_too_long_to_be_guessed_and_new_for_each_server(unknown: Page):
+async def test_the_key_is_too_long_to_be_guessed_and_new_for_each_server(unknown):
     """Wrong keys are not limited because of this."""
     other = ConsoleServer(unknown.server._backend, {})
 
@@ -129,7 +129,7 @@ async def test_the_key_is_too_long_to_be_guessed_and_new_for_each_server(unknown
     assert len(base64.urlsafe_b64decode(other.key)) * 8 == 144
 
 
-async def test_a_large_form_is_refused_before_it_is_read(unknown: Page):
+async def test_a_large_form_is_refused_before_it_is_read(unknown):
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     body = b"key=" + b"x" * console_server.FORM_BYTES
 
@@ -139,15 +139,13 @@ async def test_a_large_form_is_refused_before_it_is_read(unknown: Page):
 @pytest.mark.parametrize(
     "host", ["example.com", "127.0.0.1", "127.0.0.1:1", "localhost.example.com", ""]
 )
-async def test_another_host_is_refused(page: Page, host: str):
+async def test_another_host_is_refused(page, host):
     assert (await page.get("/api/v1/summary", Host=host))[0] == 403
     assert (await page.get("/", Host=host))[0] == 403
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://example.com", "http://127.0.0.1:1"])
-async def test_a_plan_of_another_origin_is_refused(
-    page: Page, scheduler: StandIn, origin: str | None
-):
+async def test_a_plan_of_another_origin_is_refused(page, scheduler, origin):
     headers = {} if origin is None else {"Origin": origin}
 
     status, _ = await page.post("/api/v1/plan", b"{}", **headers)
@@ -156,7 +154,7 @@ async def test_a_plan_of_another_origin_is_refused(
     assert scheduler.requests == []
 
 
-async def test_a_plan_of_the_page_is_forwarded(page: Page):
+async def test_a_plan_of_the_page_is_forwarded(page):
     body = b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     headers = {"Origin": page.origin, "Content-Type": "application/yaml"}
 
@@ -166,7 +164,7 @@ async def test_a_plan_of_the_page_is_forwarded(page: Page):
     assert '"decision":"Scheduled"' in text
 
 
-async def test_data_for_other_sites_are_refused(page: Page):
+async def test_data_for_other_sites_are_refused(page):
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
 
     assert (await page.get("/api/v1/summary", **headers))[0] == 403
@@ -176,7 +174,7 @@ async def test_data_for_other_sites_are_refused(page: Page):
     "path",
     ["/api/v2", "/metrics", "/apis", "/api/v1x", "/.secret", "/js/../.secret", "/%2e%2e/x", "/js/"],
 )
-async def test_other_paths_are_not_forwarded(page: Page, scheduler: StandIn, path: str):
+async def test_other_paths_are_not_forwarded(page, scheduler, path):
     address = URL(page.origin + path, encoded=True)
     async with page.browser.get(address) as answer:
         assert answer.status == 404
@@ -184,9 +182,7 @@ async def test_other_paths_are_not_forwarded(page: Page, scheduler: StandIn, pat
 
 
 @pytest.mark.parametrize("path", ["/api/v1/../../metrics", "/api/v1/%2e%2e/x", "/api/v1/a%2fb"])
-async def test_a_path_that_servers_may_read_differently_is_refused(
-    page: Page, scheduler: StandIn, path: str
-):
+async def test_a_path_that_servers_may_read_differently_is_refused(page, scheduler, path):
     reader, writer = await asyncio.open_connection("127.0.0.1", page.server.port)
     cookies = page.browser.cookie_jar.filter_cookies(URL(page.origin))
     cookie = "; ".join(f"{name}={each.value}" for name, each in cookies.items())
@@ -201,7 +197,7 @@ async def test_a_path_that_servers_may_read_differently_is_refused(
     assert scheduler.requests == []
 
 
-async def test_only_get_and_plans_are_forwarded(page: Page, scheduler: StandIn):
+async def test_only_get_and_plans_are_forwarded(page, scheduler):
     for method in ("PUT", "DELETE", "PATCH", "POST"):
         async with page.browser.request(
             method, f"{page.origin}/api/v1/summary", headers={"Origin": page.origin}
@@ -211,7 +207,7 @@ async def test_only_get_and_plans_are_forwarded(page: Page, scheduler: StandIn):
 
 
 @pytest.mark.parametrize("path", ["/", "/js/main.js", "/api/v1/summary", "/nothing"])
-async def test_each_answer_has_the_headers_that_protect_the_page(page: Page, path: str):
+async def test_each_answer_has_the_headers_that_protect_the_page(page, path):
     async with page.browser.get(page.origin + path) as answer:
         headers = answer.headers
 
@@ -221,7 +217,7 @@ async def test_each_answer_has_the_headers_that_protect_the_page(page: Page, pat
     assert headers["Cache-Control"] == "no-store"
 
 
-async def test_refusals_of_the_scheduler_are_forwarded(page: Page, scheduler: StandIn):
+async def test_refusals_of_the_scheduler_are_forwarded(page, scheduler):
     scheduler.switches.failures["/api/v1/pods"] = 403
     scheduler.switches.failures["/api/v1/plan"] = 429
 
@@ -236,7 +232,7 @@ async def test_refusals_of_the_scheduler_are_forwarded(page: Page, scheduler: St
     assert (plan.status, retry) == (429, "1")
 
 
-async def test_a_browser_that_goes_away_ends_the_request(page: Page, scheduler: StandIn):
+async def test_a_browser_that_goes_away_ends_the_request(page, scheduler):
     async with page.browser.get(f"{page.origin}/api/v1/summary?watch=1") as answer:
         await answer.content.readline()
         assert len(asyncio.all_tasks()) > 1
@@ -284,7 +280,7 @@ FORM = b"POST /session HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-f
     ],
 )
 async def test_a_request_that_cannot_be_read_leaves_no_trace_in_the_terminal(
-    unknown: Page, request_: bytes, caplog: pytest.LogCaptureFixture
+    unknown, request_, caplog
 ):
     host = b"127.0.0.1:%d" % unknown.server.port
     reader, writer = await asyncio.open_connection("127.0.0.1", unknown.server.port)

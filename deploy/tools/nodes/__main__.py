@@ -11,8 +11,6 @@ from deploy.tools.nodes import images, leftovers, machine
 from deploy.tools.nodes.cluster import ClusterError, NodeCluster
 from deploy.tools.release.image_base import ImageError
 
-#: The programs of the tests, and Debian's packages with them.
-TOOLS_OF_TESTS = {"prometheus": "prometheus", "promtool": "prometheus"}
 #: The programs that build the image without Docker, and Debian's packages with them.
 BUILDERS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
@@ -41,17 +39,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _packages() -> int:
-    machine.install(BUILDERS | TOOLS_OF_TESTS)
+    machine.install(BUILDERS)
     return 0
 
 
 def _check() -> int:
-    lacking = machine.problems()
-    lacking += [
-        f"{name} is not on PATH (Debian: {TOOLS_OF_TESTS[name]})"
-        for name in machine.absent(TOOLS_OF_TESTS)
-    ]
-    if lacking:
+    if lacking := machine.problems():
         raise ClusterError("\n".join(["this machine cannot run the end-to-end tests:", *lacking]))
     return 0
 

@@ -13,22 +13,12 @@ from tests.integration.workloads.kinds import Workload
 
 WORKLOADS = (
     Workload(placing.resources, (38, 5, 0)),
-    Workload(placing.taints, (29, 3, 0)),
-    Workload(placing.node_affinity, (19, 4, 0)),
-    Workload(placing.ports, (28, 6, 0)),
-    Workload(placing.images, (24, 0, 0)),
-    Workload(placing.packing, (24, 4, 0), profile=placing.PACKING),
     Workload(placing.containers, (21, 4, 0)),
-    Workload(affinity.pod_affinity, (21, 5, 0)),
-    Workload(affinity.pod_anti_affinity, (28, 2, 0)),
-    Workload(affinity.spread_hard, (27, 3, 0)),
-    Workload(affinity.spread_soft, (18, 0, 0)),
     Workload(affinity.spread_default, (24, 0, 0)),
     Workload(storing.local_volumes, (20, 3, 0)),
     Workload(storing.zonal_volumes, (11, 3, 0)),
     Workload(preempting.preemption, (12, 6, 12)),
     Workload(preempting.preemption_with_budgets, (9, 3, 12)),
-    Workload(preempting.preemption_never, (11, 8, 2)),
     Workload(preempting.preemption_by_conflicts, (12, 2, 6)),
     Workload(extending.extender, (17, 1, 1), config=extending.CONFIG, answers=extending.ANSWERS),
     Workload(

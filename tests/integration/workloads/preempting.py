@@ -87,18 +87,6 @@ def room(stage: Stage, app: str, path: str) -> dict[str, str]:
     return {app: " ".join(f"{name}={status[name]}" for name in fields)}
 
 
-def preemption_never(stage: Stage) -> None:
-    """The policy decides: pods that never preempt wait, though preemption could help all."""
-    stage.nodes("full", 5)
-    full = stage.of("full")
-    stage.running("low", full * 2, 1, "2")
-    stage.nodes("open", 2)
-
-    stage.pods("patient", 6, "3", priorityClassName="patient")
-    stage.pods("urgent", 3, "3", rank=50)
-    stage.pods("poor", 2, "3", rank=1)
-
-
 def preemption_by_conflicts(stage: Stage) -> None:
     """Conflicts other than resources decide: ports and pods with anti-affinity."""
     stage.nodes("port", 3, "8")

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 
 from scheduler.kube.auth import cluster_access
 from scheduler.kube.auth.cluster_access import ClusterAccess
+from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.errors import ConnectionSettingsError
 from tests.support.certificates import Authority
 
@@ -282,3 +283,22 @@ def test_a_login_command_that_fails(tmp_path):
 
     with pytest.raises(ConnectionSettingsError, match="exec: /bin/false failed with exit code 1"):
         cluster_access.load(path, {})
+
+
+def test_no_https_without_tls_settings():
+    with pytest.raises(ConnectionSettingsError, match="https needs TLS settings"):
+        ClusterAccess("HTTPS://localhost", FixedHeaders())
+
+
+@pytest.mark.parametrize(
+    ("server", "environment", "want"),
+    [
+        pytest.param("http://h", {"http_proxy": "p"}, ["http_proxy"], id="http"),
+        pytest.param("http://h", {"HTTPS_PROXY": "p"}, [], id="for another scheme"),
+        pytest.param("http://h", {"HTTP_PROXY": ""}, [], id="empty"),
+    ],
+)
+def test_proxies_that_are_not_used_are_named(server, environment, want):
+    where = ClusterAccess(server, FixedHeaders())
+
+    assert cluster_access.unused_proxies(where, environment) == want

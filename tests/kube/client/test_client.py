@@ -166,17 +166,6 @@ async def test_a_watch_notices_a_refused_token_as_well(api, tmp_path):
             assert stream.status == 200
 
 
-async def test_a_token_that_stays_refused_is_an_error(api, tmp_path):
-    path = tmp_path / "token"
-    path.write_text("old")
-    api.tokens = set()
-    async with HttpTransport(ClusterAccess(api.url, TokenFile(path)), "test") as transport:
-        with pytest.raises(Unauthorized, match="cannot list pods: Unauthorized"):
-            await Client(transport).call(LIST)
-
-    assert len(api.requests) == 1
-
-
 async def test_a_token_is_read_again_before_it_expires(tmp_path):
     path = tmp_path / "token"
     path.write_text("old")
@@ -275,3 +264,12 @@ async def test_a_stream_that_cannot_be_opened_is_a_failed_request(heard):
 
     assert not raised.value.sent
     assert heard.requests == [("watch", "pods", "unreachable")]
+
+
+async def test_a_limited_client_waits(api, waits):
+    async with HttpTransport(ClusterAccess(api.url, FixedHeaders()), "test") as transport:
+        client = Client(transport, limiter=RateLimiter(1000, 1, waits.sleep))
+        await client.call(LIST)
+        await client.call(LIST)
+
+    assert len(waits.slept) <= 1

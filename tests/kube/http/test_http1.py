@@ -134,15 +134,6 @@ async def test_a_request_that_may_have_been_processed_is_not_retried(server, htt
     assert [len(requests) for requests in server.connections] == [2]
 
 
-async def test_a_request_on_a_new_connection_that_is_cut_is_not_retried(server, http):
-    server.script = [[None], [OK]]
-
-    with pytest.raises(Unreachable, match="closed the connection"):
-        await get(http)
-
-    assert [len(requests) for requests in server.connections] == [1]
-
-
 async def test_a_cancelled_request_cuts_its_connection(server, http):
     wait = asyncio.Event()
     server.script = [[wait], [OK]]

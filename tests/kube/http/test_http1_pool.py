@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import ssl
 from pathlib import Path
 
@@ -103,18 +102,6 @@ async def test_an_old_connection_is_not_used_for_another_request(server, http, m
     await get(http)
 
     assert [len(requests) for requests in server.connections] == [1, 1]
-
-
-async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(server, http):
-    server.script = [[OK] for _ in range(32)]
-    begun = asyncio.get_running_loop().time()
-
-    await kept(http, 32)
-
-    ages = sorted(each.old_at - begun for each in http._idle)
-    assert ages[0] >= 300
-    assert ages[-1] <= 601
-    assert min(after - before for before, after in itertools.pairwise(ages)) > 2
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 9000000\r\n", ""], ids=["sized", "unsized"])
@@ -295,3 +282,19 @@ async def test_a_refused_certificate_is_read_again(tmp_path):
 
 def trusting(authority: Authority) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(authority.certificate))
+
+
+async def test_another_protocol_is_no_answer(server, http):
+    switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
+    wait = asyncio.Event()
+    server.script = [[switching, wait]]
+
+    with pytest.raises(Unreachable, match="another protocol"):
+        async with asyncio.timeout(10):
+            await get(http)
+    wait.set()
+
+
+def test_https_is_refused_without_tls_settings():
+    with pytest.raises(ValueError, match="https needs TLS settings"):
+        Http1("https://localhost", None, None, {})

@@ -108,15 +108,6 @@ def test_one_answer_among_others_changes_nothing(off):
     assert life.told == [HOUR]
 
 
-def test_pages_of_errors_do_not_count():
-    life = Life(HOUR)
-    life.answer()
-    for _ in range(100):
-        life.answer(stamped(life.server + HOUR), status=502)
-
-    assert life.told == [HOUR]
-
-
 def test_a_clock_that_is_put_right_is_not_ahead_any_more():
     life = Life(HOUR)
     life.answer()
@@ -164,3 +155,14 @@ async def test_the_date_of_each_kind_of_answer_is_read(server):
 
     assert heard == [200, 200, 200]
     assert life.told == [HOUR]
+
+
+def test_a_difference_that_is_known_already_is_reported_at_once():
+    life = Life(ahead=HOUR)
+    for _ in range(5):
+        life.answer()
+    later: list[float] = []
+
+    life.time.report_to(later.append)
+
+    assert later == life.told[-1:] != []

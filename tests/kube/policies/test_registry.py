@@ -1,8 +1,4 @@
-"""Which policy is in force, and what its status should say.
-
-The file is longer than others because every generation and state of a policy is checked by one
-table of cases.
-"""
+"""Which policy is in force, and what its status should say."""
 
 from typing import Any
 
@@ -155,38 +151,24 @@ def test_without_their_definition_there_are_no_policies(book):
 # Status
 
 
-def test_the_status_shows_that_the_rules_are_in_force(book):
-    book.take(parse_policy(policy(ONE, 4, 1)))
+@pytest.mark.parametrize(
+    ("specs", "condition", "more"),
+    [
+        ([ONE], accepted(), {"accepted": {"generation": 1, "spec": ONE}, "victims": 0}),
+        (
+            [ONE, BAD],
+            accepted("False", 2, message=f"generation 1 is in force: {PROBLEM}"),
+            {"accepted": {"generation": 1, "spec": ONE}, "victims": 0},
+        ),
+        ([BAD], accepted("False", message=f"nothing is in force: {PROBLEM}"), {}),
+    ],
+    ids=["the rules are in force", "an older generation is in force", "nothing is in force"],
+)
+def test_the_status_shows_what_is_in_force(book, specs, condition, more):
+    for generation, spec in enumerate(specs, 1):
+        book.take(parse_policy(policy(spec, generation, generation)))
 
-    assert due(book) == {
-        "observedGeneration": 4,
-        "conditions": [accepted(generation=4)],
-        "accepted": {"generation": 4, "spec": ONE},
-        "victims": 0,
-    }
-
-
-def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(book):
-    book.take(parse_policy(policy(ONE, 1, 1)))
-    book.take(parse_policy(policy(BAD, 2, 2)))
-
-    message = f"generation 1 is in force: {PROBLEM}"
-    assert due(book) == {
-        "observedGeneration": 2,
-        "conditions": [accepted("False", 2, message=message)],
-        "accepted": {"generation": 1, "spec": ONE},
-        "victims": 0,
-    }
-
-
-def test_the_status_shows_that_nothing_is_in_force(book):
-    book.take(parse_policy(policy(BAD)))
-
-    message = f"nothing is in force: {PROBLEM}"
-    assert due(book) == {
-        "observedGeneration": 1,
-        "conditions": [accepted("False", message=message)],
-    }
+    assert due(book) == {"observedGeneration": len(specs), "conditions": [condition], **more}
 
 
 def test_what_was_done_is_in_the_status(book):
@@ -352,4 +334,11 @@ def test_a_list_that_was_overtaken_by_a_change_does_not_count(book):
     book.take(parse_policy(policy(ONE, 1, 9)))
 
     assert book.take_list(Listed(8, ()), asked_at) == []
+    assert len(book) == 1
+
+
+def test_the_end_of_another_policy_of_that_name_is_not_meant(book):
+    book.take(parse_policy(policy(ONE, 1, 2, uid="second")))
+
+    assert book.take_gone("p", "first", 1) == []
     assert len(book) == 1

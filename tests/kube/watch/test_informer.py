@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.model.events import PodGone, PodObserved
+from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS
+from scheduler.model.events import BudgetGone, NamespaceGone, NodeGone, PodGone, PodObserved
 from tests.kube.fixtures import View, settle, until
 from tests.support.fake_api import Fault, pod
 
@@ -169,26 +170,6 @@ async def test_repeated_events_are_reported_once(api, view, start):
     assert len(view.events) == 1
 
 
-async def test_a_line_of_several_megabytes_is_read(api, view, start):
-    big = pod("big")
-    big["metadata"]["annotations"] = {"big": "x" * 4 * 2**20}
-    await start()
-
-    api.store.put("pods", big)
-    await until(lambda: view.equals(api))
-
-
-async def test_lines_that_arrive_together_are_delivered_together(api, view, start):
-    await start()
-    await until(lambda: api.watches == 1)
-
-    for number in range(100):
-        api.store.put("pods", pod(f"p{number}"))
-    await until(lambda: view.equals(api))
-
-    assert view.batches < 50
-
-
 async def test_listing_again_ends_when_what_the_watch_withheld_was_handed_over(api, view, start):
     informer = await start()
     await until(lambda: api.watches == 1)
@@ -216,3 +197,33 @@ async def test_a_list_that_has_begun_before_does_not_count(api, view, start):
 
     assert view.equals(api)
     assert [each.verb for each in api.requests[before:]].count("list") == 30 + 31
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "want_gone"),
+    [
+        pytest.param(NODES, "n1", NodeGone("n1"), id="nodes"),
+        pytest.param(NAMESPACES, "ns", NamespaceGone("ns"), id="namespaces"),
+        pytest.param(PDBS, "ns/b", BudgetGone("ns/b"), id="budgets"),
+    ],
+)
+async def test_watches_other_kinds_as_well(api, view, start, resource, name, want_gone):
+    namespace, _, last = name.rpartition("/")
+    await start(resource)
+
+    api.store.put(resource.name, {"metadata": {"name": last, "namespace": namespace}})
+    api.store.remove(resource.name, name)
+    await until(lambda: len(view.events) == 2)
+
+    assert type(view.events[0]) is resource.observed
+    assert view.events[1] == want_gone
+
+
+async def test_lines_that_arrive_in_pieces_are_joined(api, view, start):
+    await start()
+    await until(lambda: api.watches == 1)
+    api.piece_bytes = 7
+
+    api.store.put("pods", pod("a"))
+    api.store.put("pods", pod("b"))
+    await until(lambda: view.equals(api))

@@ -297,3 +297,12 @@ async def test_a_claim_is_deleted_without_its_finalizer():
     assert server.written() == [("PATCH", CLAIM), ("DELETE", CLAIM)]
     assert server.bodies[0][1]["metadata"]["$deleteFromPrimitiveList/finalizers"] == [FINALIZER]
     assert [events[-1], gone[-1]] == [EffectDone(effect)] * 2
+
+
+async def test_another_claim_of_that_name_is_not_written():
+    another = claim("6", uid="another")
+
+    server, events = await write([another])
+
+    assert server.claims[CLAIM] == another
+    assert failure(events)[0] is FailureKind.GONE

@@ -293,3 +293,8 @@ def test_every_effect_is_taken_once_and_in_the_order_of_its_pod(steps, places):
     for uid in ("a", "b", "c"):
         wanted = iter([each for each in came if about(each) == uid])
         assert all(each in wanted for each in went if about(each) == uid)
+
+
+def test_too_few_places_are_refused():
+    with pytest.raises(ValueError, match="at least 4"):
+        EffectQueue(3, lambda: 0.0)

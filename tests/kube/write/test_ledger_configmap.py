@@ -1,14 +1,12 @@
-"""The ledger is written down in one ConfigMap, and nothing that another instance wrote is lost.
+"""The ledger is written down in one ConfigMap, and nothing that another instance wrote is lost."""
 
-The file is longer than others because writes and looks are about one object and its versions.
-"""
-
+import asyncio
 import contextlib
 
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.write.ledger_configmap import KEY, LedgerStore
+from scheduler.kube.write.ledger_configmap import KEY, LOOK_SECONDS, LedgerStore
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.kube.write.writer_settings import Patience
 from scheduler.model.effects import Effect, Evict, SaveLedger
@@ -250,15 +248,6 @@ async def test_a_standby_remembers_the_last_sound_text(api, leader, outcomes, wa
     assert stored(api) == 2
 
 
-async def test_labels_of_others_do_not_bring_back_what_was_taken_back(api, leader):
-    change(api, {KEY: text("a", "b")})  # the same text, in another version
-
-    assert isinstance(await leader.remember("a"), EffectDone)
-
-    assert stored(api) == 1
-    assert leader.recalled == []
-
-
 async def test_a_write_that_is_faster_than_the_restoration_wins(api, leader, heard):
     change(api, {})
     api.inject(Fault("PATCH", "configmaps", status=409))
@@ -379,3 +368,22 @@ async def test_with_evictions_only_no_victim_is_deleted(api, writing_client, out
     await instance.submit(lenient)
 
     assert writes(api) == ["create pods/eviction"]
+
+
+async def test_a_leader_that_stops_leaves_the_ledger_as_it_was(api, leader):
+    change(api, None)
+
+    await leader.store.look_last(leader.client, lambda: True)
+
+    assert stored(api) == 2
+
+
+async def test_the_looks_go_on_until_they_are_cancelled(api, leader, waits):
+    keeping = asyncio.create_task(leader.store.keep(leader.client, lambda: True, waits.sleeper))
+
+    for data in ({}, None, {KEY: "x"}):
+        change(api, data)
+        await until(lambda: "gold" in str(api.store.all("configmaps")))
+
+    keeping.cancel()
+    assert set(waits.slept) == {LOOK_SECONDS}

@@ -52,9 +52,6 @@ async def begin(
         await writer.drain(0)
 
 
-Begin = Callable[..., Writer]
-
-
 def add(api: FakeApi, name: str, node: str = "") -> PodRef:
     uid = api.store.put("pods", pod(name, node=node))["metadata"]["uid"]
     return PodRef("default", name, uid)
@@ -221,17 +218,6 @@ async def test_stopping_abandons_what_was_not_sent(api, begin, outcomes):
     assert len(api.requests) == done
 
 
-async def test_stopping_cancels_hanging_requests_after_the_given_time(api, begin, outcomes):
-    api.inject(Fault("POST", "/binding", hang=True))
-    writer = begin()
-    writer.submit(bind(add(api, "a")))
-    await until(lambda: api.requests)
-
-    await writer.drain(0.01)
-
-    assert kinds(outcomes) == {"abandoned": 1}
-
-
 async def test_stopping_ends_pauses_at_once(client, api, outcomes, waits):
     pausing = asyncio.Event()
 
@@ -295,3 +281,13 @@ async def test_every_effect_has_exactly_one_outcome(api, begin, outcomes, seed):
     await writer.drain(0.05)
 
     assert Counter(map(effect_of, outcomes)) == Counter(submitted)
+
+
+async def test_an_event_whose_answer_is_lost_is_written_once(api, begin, outcomes):
+    api.inject(Fault("POST", "/events", lose=True))
+
+    begin().submit(announce(add(api, "a")))
+    await until(lambda: outcomes)
+
+    assert kinds(outcomes) == {"done": 1}
+    assert len(api.store.all("events")) == 1

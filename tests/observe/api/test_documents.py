@@ -1,4 +1,7 @@
-"""The documents of `/api/v1` show the state of the scheduler, and change nothing."""
+"""The documents of `/api/v1` show the state of the scheduler, and change nothing.
+
+The file is longer than others because it has each document once.
+"""
 
 import pytest
 
@@ -390,3 +393,39 @@ async def test_the_preemption_that_would_follow_is_compared():
     assert [each["node"] for each in preemption["candidates"]] == ["n1", "n2"]
     assert [each["pod"]["name"] for each in preemption["victims"]] == ["a"]
     assert docs.cluster.asked(Evict) == []
+
+
+async def test_the_index_names_all_paths():
+    found = await Documents().get("")
+
+    assert found["leader"] is True
+    assert found["instance"] == "it"
+    assert found["profiles"] == ["preemptive-scheduler"]
+    assert "/api/v1/pods/{namespace}/{name}" in found["paths"]
+
+
+async def test_an_unknown_node_is_not_found():
+    with pytest.raises(LookupError, match='node "n9" is not known'):
+        await Documents(node("n1")).get("nodes/{name}", name="n9")
+
+
+async def test_equal_attempts_are_counted_together():
+    docs = Documents(node("n1").cpu("1"))
+    docs.cluster.schedule(pod("p").cpu("2"))
+    for _ in range(3):
+        docs.cluster.wait(400)
+        docs.cluster.drain()
+
+    found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
+
+    (only,) = found["history"]
+    assert only["repeated"] == len(docs.cluster.attempts) - 1 > 0
+
+
+async def test_a_gated_pod_says_which_gate():
+    docs = Documents(pod("p").gated("example.com/wait"))
+
+    found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
+
+    assert found["pending"]["phase"] == "gated"
+    assert found["helps"] == ['Remove the scheduling gate "example.com/wait".']

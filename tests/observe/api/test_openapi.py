@@ -31,3 +31,7 @@ def test_all_references_have_a_schema():
 
     assert names <= set(schemas)
     assert len(names) > 20
+
+
+async def test_the_description_is_served():
+    assert (await Documents().get("openapi.json"))["openapi"] == "3.1.0"

@@ -68,14 +68,6 @@ async def test_a_list_can_be_kept_up_to_date():
     assert found["removed"] == ["n2"]
 
 
-async def test_a_watch_without_a_revision_begins_with_everything():
-    watching = await watch(Documents(node("n1"), node("n2")), "nodes")
-
-    _, _, found = await watching.next()
-
-    assert [item["name"] for item in found["items"]] == ["n1", "n2"]
-
-
 async def test_changes_meanwhile_are_sent_once():
     docs = Documents(node("n1").cpu("4"))
     watching = await watch(docs, "nodes")

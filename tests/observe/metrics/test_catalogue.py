@@ -6,7 +6,7 @@ import pytest
 
 from deploy.tools.pages import metrics
 from scheduler.observe.metrics.absent import ABSENT
-from scheduler.observe.metrics.catalogue import CATALOGUE, Kind, Origin, Row, Stability
+from scheduler.observe.metrics.catalogue import CATALOGUE, Kind, Origin, Stability
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -26,7 +26,7 @@ def test_every_name_is_listed_once():
 
 
 @rows
-def test_metric_names_follow_the_prometheus_conventions(row: Row):
+def test_metric_names_follow_the_prometheus_conventions(row):
     assert re.fullmatch(r"[a-z][a-z0-9_]*", row.name)
     assert row.name.endswith("_total") == (row.kind is Kind.COUNTER)
     if row.origin is Origin.OURS:
@@ -35,13 +35,13 @@ def test_metric_names_follow_the_prometheus_conventions(row: Row):
 
 
 @rows
-def test_buckets_are_those_of_a_histogram_and_ascend(row: Row):
+def test_buckets_are_those_of_a_histogram_and_ascend(row):
     assert bool(row.buckets) == (row.kind is Kind.HISTOGRAM)
     assert all(low < high for low, high in pairwise(row.buckets))
 
 
 @rows
-def test_no_label_names_an_object_of_a_tenant(row: Row):
+def test_no_label_names_an_object_of_a_tenant(row):
     assert not {"pod", "node", "namespace", "uid"} & set(row.labels)
 
 

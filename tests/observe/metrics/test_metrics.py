@@ -13,7 +13,7 @@ from scheduler.model.decisions import (
     Unschedulable,
 )
 from scheduler.model.effects import Bind, Evict, PodRef
-from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
+from scheduler.model.events import Answered, EffectDone, EffectFailed, Failure, FailureKind
 from scheduler.observe.metrics.catalogue import CATALOGUE
 from scheduler.observe.metrics.metrics import Metrics
 
@@ -218,3 +218,17 @@ def test_a_wait_for_devices_counts_for_each_device(registry, metrics):
     assert (value(f"{waits}_count", of["gpu"]), value(f"{waits}_sum", of["gpu"])) == (2, 4.0)
     assert value(f"{waits}_count", of["nic"]) == 1
     assert (value(allocations, of["gpu"]), value(allocations, of["nic"])) == (2, None)
+
+
+def test_a_failed_binding_is_an_error(registry, metrics):
+    metrics.record_bind_failed(attempt(Placed("n1")), 0.02)
+
+    labels = {"result": "error", **LABELS}
+    assert registry.get_sample_value("scheduler_schedule_attempts_total", labels) == 1
+
+
+def test_answered_questions_count_as_done(registry, metrics):
+    metrics.record_outcome(Answered(PodRef("shop", "web", "uid-1"), 1, ()))
+
+    labels = {"effect": "Ask", "outcome": "done"}
+    assert registry.get_sample_value("scheduler_effects_total", labels) == 1

@@ -194,3 +194,13 @@ async def test_a_node_deleted_while_nodes_are_listed_is_left_out():
     page += b"".join([part async for part in content])
 
     assert len(json.loads(page)["nodes"]) == 149
+
+
+async def test_a_gated_pod_says_why():
+    cluster = Cluster(node("n1").cpu("4"), pod("p").gated("wait"))
+
+    found = await explained(cluster, "p")
+
+    assert found["phase"] == "gated"
+    assert "wait" in found["message"]
+    assert "nodes" not in found

@@ -1,54 +1,52 @@
+import pytest
+
 from scheduler.observe.pages.health import HealthChecks, HealthReport
 
 CHECKS = {"loop": lambda: None, "informer-sync": lambda: "pods not listed"}
+WITHHELD = (
+    "[+]ping ok\n[+]loop ok\n[-]informer-sync failed: reason withheld\nhealthz check failed\n"
+)
+REASON = "[+]ping ok\n[+]loop ok\n[-]informer-sync failed: pods not listed\nreadyz check failed\n"
+EXCLUDED = "[+]ping ok\n[+]loop ok\n[+]informer-sync excluded: ok\nreadyz check passed\n"
+UNKNOWN = (
+    "[+]ping ok\n"
+    'warn: some health checks cannot be excluded: no matches for "a","b"\n'
+    "readyz check passed\n"
+)
 
 
-def test_a_healthy_process_says_ok():
-    assert HealthChecks("livez", {}).report() == HealthReport(healthy=True, text="ok")
+@pytest.mark.parametrize(
+    ("health", "options", "want"),
+    [
+        (HealthChecks("livez", {}), {}, (True, "ok")),
+        (
+            HealthChecks("livez", {"loop": lambda: None}),
+            {"verbose": True},
+            (True, "[+]ping ok\n[+]loop ok\nlivez check passed\n"),
+        ),
+        (HealthChecks("healthz", CHECKS), {}, (False, WITHHELD)),
+        (HealthChecks("readyz", CHECKS, reasons=True), {}, (False, REASON)),
+        (
+            HealthChecks("readyz", CHECKS),
+            {"verbose": True, "excluded": ["informer-sync"]},
+            (True, EXCLUDED),
+        ),
+        (HealthChecks("readyz", {}), {"verbose": True, "excluded": ["b", "a"]}, (True, UNKNOWN)),
+    ],
+    ids=[
+        "a healthy process is ok",
+        "a verbose report names all checks",
+        "a failure is verbose and withholds the reason",
+        "readiness has the reason",
+        "an excluded check does not run",
+        "an unknown exclusion is reported",
+    ],
+)
+def test_a_report_is_that_of_kube_scheduler(health, options, want):
+    assert health.report(**options) == HealthReport(*want)
 
 
-def test_a_verbose_report_names_all_checks():
-    report = HealthChecks("livez", {"loop": lambda: None}).report(verbose=True)
-
-    assert report == HealthReport(healthy=True, text="[+]ping ok\n[+]loop ok\nlivez check passed\n")
-
-
-def test_a_failure_is_always_verbose_and_withholds_the_reason():
-    report = HealthChecks("healthz", CHECKS).report()
-
-    assert report == HealthReport(
-        healthy=False,
-        text="[+]ping ok\n[+]loop ok\n[-]informer-sync failed: reason withheld\n"
-        "healthz check failed\n",
-    )
-
-
-def test_readiness_contains_the_reason():
-    report = HealthChecks("readyz", CHECKS, reasons=True).report()
-
-    assert "[-]informer-sync failed: pods not listed\n" in report.text
-
-
-def test_an_excluded_check_does_not_run():
-    report = HealthChecks("readyz", CHECKS).report(verbose=True, excluded=["informer-sync"])
-
-    assert report == HealthReport(
-        healthy=True,
-        text="[+]ping ok\n[+]loop ok\n[+]informer-sync excluded: ok\nreadyz check passed\n",
-    )
-
-
-def test_excluding_a_check_that_does_not_exist_is_reported():
-    report = HealthChecks("readyz", {}).report(verbose=True, excluded=["b", "a"])
-
-    assert report.text == (
-        "[+]ping ok\n"
-        'warn: some health checks cannot be excluded: no matches for "a","b"\n'
-        "readyz check passed\n"
-    )
-
-
-def test_a_single_check_can_be_asked_for():
+def test_a_single_check_can_be_requested():
     health = HealthChecks("readyz", CHECKS)
 
     assert health.single("ping") == HealthReport(healthy=True, text="ok")

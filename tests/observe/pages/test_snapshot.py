@@ -227,16 +227,6 @@ async def test_a_nomination_that_is_not_written_yet_is_included():
     assert cluster.pod("high").status.nominated_node_name == ""
 
 
-async def test_a_nominated_pod_of_another_scheduler_is_included():
-    other = pod("other").scheduler("default-scheduler").cpu("1").nominated("n1")
-    cluster = Cluster(node("n1").cpu("4"), other)
-
-    found = await told_of(cluster, "other")
-
-    assert found["status"]["nominatedNodeName"] == "n1"
-    assert found["spec"]["schedulerName"] == "default-scheduler"
-
-
 async def test_changes_while_it_is_written_are_not_included():
     cluster = Cluster(node("n1").cpu("4"), *(pod(f"p{i}").cpu("1m") for i in range(250)))
     parts = snapshot(cluster.machine, NOW)

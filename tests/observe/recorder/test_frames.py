@@ -49,7 +49,7 @@ def test_any_tool_for_zstandard_shows_the_lines():
 
 
 @pytest.mark.parametrize("missing", range(1, len(SECOND)))
-def test_only_the_frame_that_was_cut_is_lost(missing: int):
+def test_only_the_frame_that_was_cut_is_lost(missing):
     first, cut = read((FIRST + SECOND)[:-missing])
 
     assert isinstance(first, Frame)
@@ -85,12 +85,12 @@ def test_flipped_bits_are_never_taken_for_lines():
         (FIRST[:12] + b"\x09" + FIRST[13:], "a recording of version 9; this program reads 1"),
     ],
 )
-def test_what_is_no_recording_is_refused(data: bytes, problem: str):
+def test_what_is_no_recording_is_refused(data, problem):
     with pytest.raises(FrameError, match=problem):
         read(data)
 
 
-def test_a_frame_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_a_frame_that_would_fill_the_memory_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 1000)
     bomb = WRITER.frame(b"0" * 1001)
 
@@ -121,7 +121,7 @@ def test_heads_that_claim_all_that_follows_cost_little():
     assert found[-1].problem == "too much is damaged: the rest is not read"
 
 
-def test_large_frames_that_are_damaged_are_read_a_few_times(monkeypatch: pytest.MonkeyPatch):
+def test_large_frames_that_are_damaged_are_read_a_few_times(monkeypatch):
     monkeypatch.setattr(module, "_MOST_UNUSABLE", 3 * len(FIRST))
     damaged = bytearray(FIRST)
     damaged[-1] ^= 4

@@ -115,7 +115,7 @@ def text(path: Path) -> str:
         return reader.read().decode()
 
 
-def test_what_no_rule_reads_is_not_recorded(tmp_path: Path):
+def test_what_no_rule_reads_is_not_recorded(tmp_path):
     recorded = RecordedMachine(tmp_path / "x.rec")
     template = f"spec: {{template: {{spec: {{containers: [{CONTAINER}]}}}}}}".replace("CPU", "1")
     for event in (

@@ -66,7 +66,7 @@ def parts(tmp_path: Path) -> list[SegmentStart | Entry | Notice]:
     return [*recording(tmp_path / "recording")]
 
 
-def test_what_happened_is_written_in_its_order(recorder: Recorder, tmp_path: Path):
+def test_what_happened_is_written_in_its_order(recorder, tmp_path):
     recorder.begin(header(1, fresh=True), None)
     recorder.record(PodObserved(pod("a").build()), T + 1)
     recorder.record(None, T + 2)
@@ -80,7 +80,7 @@ def test_what_happened_is_written_in_its_order(recorder: Recorder, tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_a_segment_continues_the_one_before(recorder: Recorder, tmp_path: Path):
+def test_a_segment_continues_the_one_before(recorder, tmp_path):
     recorder.begin(header(1, fresh=True), None)
     recorder.record(NodeGone("n9"), T + 1)
     recorder.begin(header(2, 5.0), copied(machine()))
@@ -96,7 +96,7 @@ def test_a_segment_continues_the_one_before(recorder: Recorder, tmp_path: Path):
     assert last.line == NodeGone("n8")
 
 
-def test_a_segment_is_wanted_when_the_last_one_is_long_enough(recorder: Recorder):
+def test_a_segment_is_wanted_when_the_last_one_is_long_enough(recorder):
     recorder.begin(header(1, fresh=True), None)
     recorder.record(PodObserved(pod("a").build()), T + 59)
     recorder.tick(T + 59)
@@ -110,7 +110,7 @@ def test_a_segment_is_wanted_when_the_last_one_is_long_enough(recorder: Recorder
     until(lambda: recorder.wants_segment)
 
 
-def test_a_snapshot_that_is_larger_than_its_events_is_not_repeated_at_once(recorder: Recorder):
+def test_a_snapshot_that_is_larger_than_its_events_is_not_repeated_at_once(recorder):
     recorder.begin(header(1), copied(machine(300)))
     recorder.record(NodeGone("n"), T + 70)
     recorder.tick(T + 70)
@@ -123,7 +123,7 @@ def test_a_snapshot_that_is_larger_than_its_events_is_not_repeated_at_once(recor
 
 
 def test_when_the_disk_is_full_recording_pauses_and_goes_on(
-    recorder: Recorder, folder: SegmentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorder, folder, tmp_path, monkeypatch
 ):
     recorder.begin(header(1, fresh=True), None)
     until(lambda: recorder.size > 100)
@@ -156,9 +156,7 @@ def test_when_the_disk_is_full_recording_pauses_and_goes_on(
     assert last.line == NodeGone("n3")
 
 
-def test_nothing_is_encoded_for_a_segment_that_could_not_begin(
-    recorder: Recorder, folder: SegmentFolder, monkeypatch: pytest.MonkeyPatch
-):
+def test_nothing_is_encoded_for_a_segment_that_could_not_begin(recorder, folder, monkeypatch):
     def full(_frame: bytes) -> None:
         raise OSError(28, "No space left on device")
 
@@ -172,9 +170,7 @@ def test_nothing_is_encoded_for_a_segment_that_could_not_begin(
     assert not recorder._lines
 
 
-def test_what_the_thread_cannot_keep_up_with_is_left_out(
-    folder: SegmentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_the_thread_cannot_keep_up_with_is_left_out(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 200)
     recorder = Recorder(folder)
     recorder.begin(header(1, fresh=True), None)
@@ -196,7 +192,7 @@ def test_what_the_thread_cannot_keep_up_with_is_left_out(
     assert not second.continues
 
 
-def test_what_cannot_be_encoded_is_a_gap_and_leaves_no_trace(recorder: Recorder, tmp_path: Path):
+def test_what_cannot_be_encoded_is_a_gap_and_leaves_no_trace(recorder, tmp_path):
     recorder.begin(header(1, fresh=True), None)
     recorder.record(NodeGone("n1"), T + 1)
     recorder.record(NodeGone({"not": object()}), T + 2)
@@ -209,9 +205,7 @@ def test_what_cannot_be_encoded_is_a_gap_and_leaves_no_trace(recorder: Recorder,
     assert entry.line == NodeGone("n1")
 
 
-def test_segments_that_are_too_old_are_deleted_although_nothing_happens(
-    recorder: Recorder, tmp_path: Path
-):
+def test_segments_that_are_too_old_are_deleted_although_nothing_happens(recorder, tmp_path):
     recorder.begin(header(1, fresh=True), None)
     recorder.begin(header(2, 100.0), copied(machine()))
     until(lambda: recorder.size > 500)
@@ -226,7 +220,7 @@ def test_segments_that_are_too_old_are_deleted_although_nothing_happens(
     assert not recorder.wants_segment
 
 
-def test_a_segment_that_exceeds_the_limit_by_itself_is_deleted(tmp_path: Path):
+def test_a_segment_that_exceeds_the_limit_by_itself_is_deleted(tmp_path):
     folder = SegmentFolder(tmp_path / "recording", 2000, 600.0, "0000abcd")
     folder.open()
     recorder = Recorder(folder)
@@ -242,7 +236,7 @@ def test_a_segment_that_exceeds_the_limit_by_itself_is_deleted(tmp_path: Path):
     assert not [*(tmp_path / "recording").glob("*.rec")]
 
 
-def test_a_defect_of_the_recorder_is_a_gap(recorder: Recorder):
+def test_a_defect_of_the_recorder_is_a_gap(recorder):
     broken = MachineCopy()
     broken.parts.append(("queue", "_pods", object()))
 
@@ -253,9 +247,7 @@ def test_a_defect_of_the_recorder_is_a_gap(recorder: Recorder):
 
 
 @pytest.mark.parametrize("trouble", ["deleted", "not deletable", "not closable"])
-def test_trouble_after_a_failure_does_not_end_the_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
-):
+def test_trouble_after_a_failure_does_not_end_the_thread(tmp_path, monkeypatch, trouble):
     folder = SegmentFolder(tmp_path / "recording", 500, 600.0, "0000abcd")
     folder.open()
     recorder = Recorder(folder, RecorderSettings())

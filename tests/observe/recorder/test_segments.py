@@ -21,7 +21,7 @@ def write(folder: SegmentFolder, at: float, number: int, size: int = 100) -> Non
     folder.write(b"." * size)
 
 
-def test_segments_are_listed_by_time_and_other_files_are_left_alone(tmp_path: Path):
+def test_segments_are_listed_by_time_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     folder = opened(tmp_path)
     for number in range(3):
@@ -34,7 +34,7 @@ def test_segments_are_listed_by_time_and_other_files_are_left_alone(tmp_path: Pa
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_the_oldest_segments_go_when_all_are_too_large(tmp_path: Path):
+def test_the_oldest_segments_go_when_all_are_too_large(tmp_path):
     folder = opened(tmp_path)
     for number in range(12):
         write(folder, number * 10.0, number)
@@ -44,7 +44,7 @@ def test_the_oldest_segments_go_when_all_are_too_large(tmp_path: Path):
     assert [each.at - T for each in segments(tmp_path)] == [20.0 + 10.0 * n for n in range(10)]
 
 
-def test_segments_go_when_all_in_them_is_too_old(tmp_path: Path):
+def test_segments_go_when_all_in_them_is_too_old(tmp_path):
     folder = opened(tmp_path)
     for number, at in enumerate((0.0, 300.0, 700.0, 950.0)):
         write(folder, at, number)
@@ -54,7 +54,7 @@ def test_segments_go_when_all_in_them_is_too_old(tmp_path: Path):
     assert [each.at - T for each in segments(tmp_path)] == [300.0, 700.0, 950.0]
 
 
-def test_what_an_earlier_process_has_recorded_counts_and_is_kept(tmp_path: Path):
+def test_what_an_earlier_process_has_recorded_counts_and_is_kept(tmp_path):
     before = opened(tmp_path)
     write(before, 0.0, 0, 400)
     before.close()
@@ -79,7 +79,7 @@ def recorded_ahead(folder: Path) -> SegmentFolder:
     return made
 
 
-def test_segments_from_the_future_go_before_those_of_now(tmp_path: Path):
+def test_segments_from_the_future_go_before_those_of_now(tmp_path):
     folder = recorded_ahead(tmp_path)
     for number in range(4):
         write(folder, 10.0 * number, number)
@@ -90,7 +90,7 @@ def test_segments_from_the_future_go_before_those_of_now(tmp_path: Path):
     ]  # fmt: skip
 
 
-def test_segments_from_the_future_become_too_old(tmp_path: Path):
+def test_segments_from_the_future_become_too_old(tmp_path):
     folder = recorded_ahead(tmp_path)
     for number, at in enumerate((0.0, 601.0, 1300.0)):
         write(folder, at, number)
@@ -100,7 +100,7 @@ def test_segments_from_the_future_become_too_old(tmp_path: Path):
     assert [each.at - T for each in segments(tmp_path)] == [601.0, 1300.0]
 
 
-def test_a_second_process_is_refused(tmp_path: Path):
+def test_a_second_process_is_refused(tmp_path):
     folder = opened(tmp_path)
 
     with pytest.raises(FolderInUseError, match=f"another process records into {tmp_path}"):
@@ -109,7 +109,7 @@ def test_a_second_process_is_refused(tmp_path: Path):
     opened(tmp_path).close()
 
 
-def test_links_are_neither_followed_nor_deleted(tmp_path: Path):
+def test_links_are_neither_followed_nor_deleted(tmp_path):
     target = tmp_path / "target"
     target.write_text("precious")
     inside = tmp_path / "inside"
@@ -124,7 +124,7 @@ def test_links_are_neither_followed_nor_deleted(tmp_path: Path):
     assert target.read_text() == "precious"
 
 
-async def test_the_last_minutes_are_streamed(tmp_path: Path):
+async def test_the_last_minutes_are_streamed(tmp_path):
     folder = opened(tmp_path)
     for number in range(4):
         folder.begin(T + number * 60.0, number)
@@ -138,7 +138,7 @@ async def test_the_last_minutes_are_streamed(tmp_path: Path):
     assert await text(500.0) == b"333"
 
 
-async def test_a_segment_that_is_deleted_meanwhile_ends_nothing(tmp_path: Path):
+async def test_a_segment_that_is_deleted_meanwhile_ends_nothing(tmp_path):
     folder = opened(tmp_path)
     for number in range(3):
         folder.begin(T + number * 60.0, number)
@@ -153,6 +153,10 @@ async def test_a_segment_that_is_deleted_meanwhile_ends_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["soon", "0s", "-1m", "200h", "15"])
-def test_what_is_no_duration_is_refused(text: str):
+def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="last: "):
         parse_last(text)
+
+
+def test_the_default_is_a_quarter_of_an_hour():
+    assert (parse_last(None), parse_last("90s")) == (900.0, 90.0)

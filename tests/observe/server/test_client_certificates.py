@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -176,7 +175,7 @@ def by_a_user(ca: Ca, folder: Path) -> str:
 )
 @pytest.mark.parametrize("tls", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_an_invalid_certificate_names_no_user_and_breaks_nothing(
-    served, judge, ca, tmp_path, made: Callable[[Ca, Path], str], tls
+    served, judge, ca, tmp_path, made, tls
 ):
     certificate = made(ca, tmp_path)
 

@@ -167,15 +167,6 @@ guarded = pytest.mark.parametrize(
 
 
 @guarded
-async def test_no_client_is_allowed_by_default(serve, path):
-    served = await serve(access.deny_all)
-
-    status, _ = await served.get(path)
-
-    assert status == 403
-
-
-@guarded
 @pytest.mark.parametrize(
     ("judgement", "want"),
     [

@@ -8,7 +8,6 @@ import itertools
 import resource
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -206,20 +205,3 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
     assert problems == []
     assert answered >= 5
     assert await holding == b"held up\n"
-
-
-async def test_clients_that_disconnect_early_are_not_logged_as_errors(serve):
-    server, control = serve(), serve()
-
-    async def leave(path: str) -> None:
-        _, writer = await asyncio.open_connection(PROBER, server.port, ssl=TRUSTING)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 3)
-        sock = writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.transport.abort()
-
-    for path in ("/livez", "/readyz?verbose", "/configz", "/metrics"):
-        await asyncio.gather(*(leave(path) for _ in range(10)))
-    assert await probes(server, control, 1) == []
-
-    assert server.stop() == ""

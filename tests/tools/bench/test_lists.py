@@ -9,7 +9,7 @@ from deploy.tools.bench.lists import WAYS, measure
 @pytest.mark.cluster
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_scheduler_knows_every_pod_although_history_is_discarded(way: str):
+def test_a_scheduler_knows_every_pod_although_history_is_discarded(way):
     told: list[str] = []
 
     measure(2000, 11_000, way, told.append)

@@ -35,13 +35,13 @@ def record(store: Store, contender: str, run: int, **changed: object) -> None:
     store.keep(result("PodAntiAffinity", contender, run, **made))
 
 
-def test_the_contenders_take_turns(store: Store):
+def test_the_contenders_take_turns(store):
     names = ["ceiling", "kube-scheduler", "preemptive-scheduler"]
 
     assert missing(store) == [(name, run) for run in (1, 2) for name in names]
 
 
-def test_recorded_runs_are_not_repeated(store: Store):
+def test_recorded_runs_are_not_repeated(store):
     record(store, "ceiling", 1)
     record(store, "kube-scheduler", 2)
 
@@ -58,13 +58,13 @@ def test_recorded_runs_are_not_repeated(store: Store):
     [{"problems": ["ns/a has no node"]}, {"fingerprint": "other"}],
     ids=["an invalid run", "a run of other code or sizes"],
 )
-def test_some_recorded_runs_are_repeated(store: Store, changed: dict[str, object]):
+def test_some_recorded_runs_are_repeated(store, changed):
     record(store, "ceiling", 1, **changed)
 
     assert ("ceiling", 1) in missing(store)
 
 
-def test_our_records_are_stale_when_our_code_has_changed(store: Store, tmp_path: Path):
+def test_our_records_are_stale_when_our_code_has_changed(store, tmp_path):
     for name in ("ceiling", "kube-scheduler", "preemptive-scheduler"):
         record(store, name, 1)
     # The ceiling uses the HTTP client of the scheduler, and nothing else of it.
@@ -80,7 +80,7 @@ def test_our_records_are_stale_when_our_code_has_changed(store: Store, tmp_path:
     assert missing(store, runs=1, code=tmp_path) == [(name, 1) for name in changed]
 
 
-def test_a_truncated_record_is_skipped(store: Store):
+def test_a_truncated_record_is_skipped(store):
     record(store, "ceiling", 1)
     kept = list(store.all())
     (path,) = store.folder.rglob("*.json")
@@ -92,7 +92,7 @@ def test_a_truncated_record_is_skipped(store: Store):
 
 
 @pytest.mark.parametrize(("environ", "release"), [({}, "v1.37"), ({"REFERENCE": "v1.36"}, "v1.36")])
-def test_a_release_of_kube_scheduler_can_be_chosen(environ: dict[str, str], release: str):
+def test_a_release_of_kube_scheduler_can_be_chosen(environ, release):
     assert kube_scheduler_version(environ).startswith(f"{release}.")
 
 

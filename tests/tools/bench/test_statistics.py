@@ -22,13 +22,8 @@ from deploy.tools.bench import statistics
         "of ten, the highest",
     ],
 )
-def test_a_percentile_is_the_nearest_rank(values: list[float], percent: int, want: float):
+def test_a_percentile_is_the_nearest_rank(values, percent, want):
     assert statistics.percentile(values, percent) == want
-
-
-def test_no_values_have_no_percentile():
-    with pytest.raises(ValueError, match="no values"):
-        statistics.percentile([], 50)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +45,7 @@ def test_no_values_have_no_percentile():
         "ticks before the first pod do not count",
     ],
 )
-def test_rates_are_sampled_as_upstream_samples_them(bound: list[float], want: list[float]):
+def test_rates_are_sampled_as_upstream_samples_them(bound, want):
     assert statistics.rates(bound) == pytest.approx(want)
 
 
@@ -66,11 +61,7 @@ def test_a_summary_has_mean_percentiles_and_maximum():
     [(0.0, 1.0), (1.0, 1.0), (2.0, 2.0), (2.5, 2.5), (9.0, 3.0)],
     ids=["before the first", "at the first", "between", "nearer to the last", "after the last"],
 )
-def test_what_was_used_is_interpolated_between_samples(at: float, want: float):
+def test_what_was_used_is_interpolated_between_samples(at, want):
     series = [(1.0, {"etcd": 1.0}), (3.0, {"etcd": 3.0})]
 
     assert statistics.interpolated(series, at) == {"etcd": want}
-
-
-def test_a_part_of_nothing_is_nothing():
-    assert statistics.share(3.0, 0.0) == 0.0

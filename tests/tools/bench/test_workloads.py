@@ -30,7 +30,7 @@ def created(name):
 
 
 @each_case
-def test_a_workload_is_sound(name: str):
+def test_a_workload_is_sound(name):
     workload, cluster = created(name)
     full = cases.workload(name, "full")
 
@@ -78,7 +78,7 @@ def test_preemptors_need_three_victims_each():
         "those with a target",
     ],
 )
-def test_workloads_are_chosen_by_name(text: str, size: cases.Size, want: list[str]):
+def test_workloads_are_chosen_by_name(text, size, want):
     assert cases.chosen(text, size) == want
 
 

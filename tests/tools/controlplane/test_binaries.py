@@ -140,17 +140,6 @@ def test_a_version_that_is_not_pinned_is_refused_with_those_that_are(machine):
         machine.find(version="v1.2.3")
 
 
-def test_every_minor_that_is_pinned_can_be_had(machine):
-    for version in binaries.kubernetes_versions():
-        for name in ("kube-apiserver", "kube-controller-manager"):
-            folder = binaries.tools_folder(binaries.BINARIES[name], version)
-            assert f'_ "{binaries.BINARIES[name].package}"' in (folder / "tools.go").read_text()
-
-    machine.with_go("v1.34.4")
-    machine.find(version="v1.34.4")
-    assert machine.builds()[0].startswith(str(binaries.TOOLS / "kubernetes-1.34"))
-
-
 def test_code_of_our_own_is_built_for_each_release_it_is_pinned_to(machine):
     newest, older = binaries.pinned_versions("scheduler-oracle")
     minor = older.removeprefix("v").rpartition(".")[0]

@@ -1,14 +1,10 @@
 """The manifests that are shipped, as the demonstration installs them."""
 
-from pathlib import Path
-
 import pytest
-import yaml
 
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.manifests import documents
 from deploy.tools.demo import installation
-from scheduler.config import load
 
 
 def test_all_that_the_process_needs_of_the_base_is_installed():
@@ -21,12 +17,6 @@ def test_all_that_the_process_needs_of_the_base_is_installed():
     assert len(objects) == len(list(documents(installation.BASE))) - 6
     assert not {"PodDisruptionBudget"} & set(kinds)
     assert kinds.count("ClusterRole") == 1
-
-
-def test_the_kustomization_lists_every_manifest():
-    listed = yaml.safe_load((installation.BASE / "kustomization.yaml").read_text())["resources"]
-
-    assert {"kustomization.yaml", *listed} == {path.name for path in installation.BASE.iterdir()}
 
 
 def test_names_agree_throughout():
@@ -43,19 +33,6 @@ def test_names_agree_throughout():
     (deployment,) = (each for each in everything if each["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == installation.NAME
-
-
-def test_the_lease_is_the_one_that_the_scheduler_takes_by_default():
-    assert load.defaults().leader_election.resource_name == installation.NAME
-
-
-def test_the_port_of_the_deployment_is_the_one_that_the_scheduler_serves_by_default():
-    (deployment,) = documents(Path(installation.BASE / "deployment.yaml"))
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-
-    assert container["ports"] == [{"name": "https", "containerPort": 10259}]
-    assert container["args"][0] == "run"
-    assert not [flag for flag in container["args"] if "port" in flag]
 
 
 @pytest.mark.cluster

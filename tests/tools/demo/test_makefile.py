@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,76 +56,6 @@ def test_run_with_a_kubeconfig_on_the_command_line_runs_the_scheduler_alone(
     assert f"{SCHEDULER} --kubeconfig '/my own/config'" in commands
     assert DEMO not in commands
     assert "/somebody/elses" not in commands
-
-
-def test_a_kubeconfig_in_the_home_folder_is_found():
-    commands = make("run", "KUBECONFIG=~/.kube/config", environment={"HOME": "/home/me"})
-
-    assert "--kubeconfig '/home/me/.kube/config'" in commands
-
-
-@pytest.mark.parametrize(("once", "want"), [("1", True), ("0", False), ("", False)])
-def test_once_ends_by_itself(once: str, want: bool):
-    assert ("deploy.tools.demo --once" in make("run", f"ONCE={once}")) == want
-
-
-@pytest.mark.parametrize(
-    ("arguments", "want"),
-    [
-        ([], "-m tests.oracle --seeds 0:2000\n"),
-        (["SEEDS=7:9"], "-m tests.oracle --seeds 7:9\n"),
-        (["FAMILIES=odd,ties"], "-m tests.oracle --seeds 0:2000 --families odd,ties\n"),
-        (["REFERENCE=v1.37"], "-m tests.oracle --seeds 0:2000 --reference v1.37\n"),
-    ],
-    ids=["nothing", "seeds", "families", "reference"],
-)
-def test_fidelity_compares_what_is_asked_for(arguments: list[str], want: str):
-    assert want in make("fidelity", *arguments)
-
-
-def test_what_tests_need_is_built_before_them_and_nothing_else():
-    built, tests = make("test").split("-m pytest")
-
-    assert "build kube-scheduler " in built
-    assert "build --every-version scheduler-oracle cel-oracle " in built
-    assert not any(name in built for name in ("helm", "kubectl", "promtool", "chromedriver"))
-    assert left_out(tests) == {"browser", "chart", "deep", "e2e"}
-
-
-@pytest.mark.parametrize(
-    ("target", "needed"),
-    [("chart", {"helm"}), ("browser", {"chromedriver"}), ("verify", {"helm", "chromedriver"})],
-)
-def test_tools_of_other_tests_are_there_before_these_begin(target: str, needed: set[str]):
-    before, *_ = make(target).split("-m pytest")
-
-    assert all(name in before for name in needed)
-
-
-def test_all_checks_together_leave_out_the_end_to_end_tests_alone():
-    first, last = make("verify").splitlines()[-2:]
-
-    assert "PYTHONHASHSEED=1 ALL_SEEDS=1" in first
-    assert left_out(first) == {"browser", "chart", "cluster", "e2e"}
-    assert "PYTHONHASHSEED=2 ALL_SEEDS=1" in last
-    assert left_out(last) == {"e2e"}
-
-
-@pytest.mark.parametrize("target", ["browser", "verify"])
-def test_a_missing_browser_is_an_error(tmp_path: Path, target: str):
-    answer = subprocess.run(
-        [shutil.which("make"), target],
-        cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-    assert answer.returncode == 2
-    assert "make browser-packages" in answer.stderr
-    assert answer.stdout == ""
-
-
-def left_out(command: str) -> set[str]:
-    """Return the markers of the tests that a command leaves out."""
-    return set(re.findall(r"not (\w+)", command))
 
 
 def ci(folder: Path, **environment: str) -> tuple[int, list[str]]:

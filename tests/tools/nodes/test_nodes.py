@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -23,9 +22,7 @@ def test_a_process_is_known_by_its_number_and_start():
     assert leftovers.identity(os.getpid()) != identity
 
 
-def test_runs_of_processes_that_are_gone_are_found_and_others_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_runs_of_processes_that_are_gone_are_found_and_others_are_not(tmp_path, monkeypatch):
     monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(cgroups, "hierarchies", list)
     reused = f"{leftovers.PREFIX}{os.getpid()}-1"
@@ -49,9 +46,7 @@ time.sleep(0.5)
 """
 
 
-def test_a_site_is_gone_when_the_process_that_began_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_site_is_gone_when_the_process_that_began_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(cgroups, "hierarchies", list)
     run = f"{leftovers.PREFIX}1-1"
@@ -79,7 +74,7 @@ esac
 """
 
 
-def test_an_image_goes_when_another_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_image_goes_when_another_takes_its_name(tmp_path, monkeypatch):
     engine = tmp_path / "docker"
     engine.write_text(ENGINE.format(folder=tmp_path))
     engine.chmod(0o755)
@@ -95,7 +90,7 @@ def test_an_image_goes_when_another_takes_its_name(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "removed").read_text() == "sha256:0\n"
 
 
-def test_a_machine_without_what_nodes_need_says_what(monkeypatch: pytest.MonkeyPatch):
+def test_a_machine_without_what_nodes_need_says_what(monkeypatch):
     monkeypatch.setattr(machine, "search_path", lambda: "/nowhere")
     monkeypatch.setattr(machine, "CNI_FOLDERS", ())
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from deploy.tools.release import build, gate, krew
-from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
 from deploy.tools.release.build import Sources
 from deploy.tools.release.commands import ReleaseError
 from tests.support.archives import unpack
@@ -59,14 +58,14 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.chart
-def test_two_builds_give_the_same_digests(released: Path, tmp_path: Path):
+def test_two_builds_give_the_same_digests(released, tmp_path):
     again = release(tmp_path / "somewhere" / "else", "0077", "Asia/Tokyo")
 
     assert digests(again) == digests(released)
 
 
 @pytest.mark.chart
-def test_a_release_has_everything_that_needs_no_registry_and_its_checksums(released: Path):
+def test_a_release_has_everything_that_needs_no_registry_and_its_checksums(released):
     version = Sources(ROOT, EPOCH).version
 
     found = digests(released)
@@ -89,7 +88,7 @@ def test_a_release_has_everything_that_needs_no_registry_and_its_checksums(relea
 
 
 @pytest.mark.chart
-def test_the_wheel_holds_the_package_and_its_record_is_right(released: Path):
+def test_the_wheel_holds_the_package_and_its_record_is_right(released):
     (path,) = released.glob("*.whl")
     with zipfile.ZipFile(path) as wheel:
         assert wheel.testzip() is None
@@ -110,7 +109,7 @@ def test_the_wheel_holds_the_package_and_its_record_is_right(released: Path):
 
 
 @pytest.mark.chart
-def test_what_the_manifest_for_krew_points_to_runs(released: Path, tmp_path: Path):
+def test_what_the_manifest_for_krew_points_to_runs(released, tmp_path):
     """With the packages of the index, by hash; `tests/kubectl/test_krew.py` refuses others."""
     (platform,) = yaml.safe_load((released / krew.MANIFEST).read_text())["spec"]["platforms"]
     packed = released / platform["uri"].rpartition("/")[2]
@@ -130,7 +129,7 @@ def test_what_the_manifest_for_krew_points_to_runs(released: Path, tmp_path: Pat
 
 
 @pytest.mark.chart
-def test_the_charts_of_a_release_pull_from_the_registry_that_it_names(released: Path):
+def test_the_charts_of_a_release_pull_from_the_registry_that_it_names(released):
     version = Sources(ROOT, EPOCH).version
     with tarfile.open(released / f"preemptive-scheduler-{version}.tgz") as chart:
         values, description, page = (
@@ -147,51 +146,7 @@ def test_the_charts_of_a_release_pull_from_the_registry_that_it_names(released: 
     assert image["image"] == f"registry.example/owner/preemptive-scheduler:{version}"
 
 
-def tarball(path: Path, *, at: int, mode: int, names: tuple[str, ...]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for name in names:
-            entry = tarfile.TarInfo(name)
-            entry.mtime, entry.mode, entry.uid, entry.uname = at, mode, at % 7, f"user-{at}"
-            entry.size = len(name)
-            archive.addfile(entry, io.BytesIO(name.encode()))
-    return path
-
-
-def test_archives_of_equal_content_become_equal(tmp_path: Path):
-    first = tarball(tmp_path / "a.tgz", at=5, mode=0o600, names=("x/b", "x/a"))
-    second = tarball(tmp_path / "b.tgz", at=9, mode=0o664, names=("x/a", "x/b"))
-
-    for path in (first, second):
-        normalize_tar_gz(path, EPOCH)
-
-    assert first.read_bytes() == second.read_bytes()
-    with tarfile.open(first) as archive:
-        assert [(entry.name, entry.mtime, entry.mode) for entry in archive] == [
-            ("x/a", EPOCH, 0o644),
-            ("x/b", EPOCH, 0o644),
-        ]
-        assert archive.extractfile("x/b").read() == b"x/b"
-
-
-def test_wheels_of_equal_content_become_equal(tmp_path: Path):
-    paths = tmp_path / "a.whl", tmp_path / "b.whl"
-    for path, when, names in (
-        (paths[0], (1999, 1, 1, 0, 0, 0), ("p-1.dist-info/RECORD", "p-1.dist-info/A", "p/a.py")),
-        (paths[1], (2020, 2, 2, 2, 2, 2), ("p/a.py", "p-1.dist-info/A", "p-1.dist-info/RECORD")),
-    ):
-        with zipfile.ZipFile(path, "w") as wheel:
-            for name in names:
-                wheel.writestr(zipfile.ZipInfo(name, when), name)
-
-    for path in paths:
-        normalize_wheel(path, EPOCH)
-
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    with zipfile.ZipFile(paths[0]) as wheel:
-        assert wheel.namelist() == ["p/a.py", "p-1.dist-info/A", "p-1.dist-info/RECORD"]
-
-
-def test_a_tag_has_to_be_the_version_of_everything(tmp_path: Path):
+def test_a_tag_has_to_be_the_version_of_everything(tmp_path):
     for name in ("pyproject.toml", "scheduler/__init__.py", "charts"):
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(exist_ok=True)
@@ -239,7 +194,7 @@ New.
         ("1.0.0", True, None),
     ],
 )
-def test_the_notes_are_the_section_of_the_changelog(version: str, tagged: bool, want: str | None):
+def test_the_notes_are_the_section_of_the_changelog(version, tagged, want):
     if want is None:
         with pytest.raises(ReleaseError, match=f"no section on {re.escape(version)}$"):
             build.notes(CHANGELOG, version, tagged=tagged)
@@ -247,7 +202,7 @@ def test_the_notes_are_the_section_of_the_changelog(version: str, tagged: bool, 
         assert build.notes(CHANGELOG, version, tagged=tagged) == want
 
 
-def test_checksums_are_of_all_files_and_keep_those_of_before(tmp_path: Path):
+def test_checksums_are_of_all_files_and_keep_those_of_before(tmp_path):
     (tmp_path / "a").write_text("a")
     build.checksums(tmp_path)
     (tmp_path / "sbom.json").write_text("b")
@@ -259,7 +214,7 @@ def test_checksums_are_of_all_files_and_keep_those_of_before(tmp_path: Path):
 
 
 @pytest.mark.parametrize("change", [lambda file: file.write_text("b"), Path.unlink])
-def test_a_file_that_is_not_as_it_was_built_gets_no_checksum(tmp_path: Path, change, capsys):
+def test_a_file_that_is_not_as_it_was_built_gets_no_checksum(tmp_path, change, capsys):
     (tmp_path / "a").write_text("a")
     before = build.checksums(tmp_path)[-1].read_text()
     change(tmp_path / "a")
@@ -282,7 +237,7 @@ def test_a_file_that_is_not_as_it_was_built_gets_no_checksum(tmp_path: Path, cha
     ],
     ids=["tag and digest", "digest", "nothing", "tag", "short digest", "placeholder"],
 )
-def test_a_base_image_has_to_be_named_by_digest(image: str, want: str | None):
+def test_a_base_image_has_to_be_named_by_digest(image, want):
     found = gate.base_problem(image)
 
     assert (found is None) == (want is None)

@@ -29,9 +29,7 @@ RUN = {
         ([RUN, {**RUN, "conclusion": "failure", "run_attempt": 2}], "ended with failure"),
     ],
 )
-def test_the_last_run_of_ci_for_the_commit_on_main_has_to_succeed(
-    runs: list[dict[str, Any]], want: str | None
-):
+def test_the_last_run_of_ci_for_the_commit_on_main_has_to_succeed(runs, want):
     found = gate.ci_problem(runs, REVISION)
 
     assert (found is None) == (want is None)
@@ -51,7 +49,7 @@ def test_the_newest_release_is_that_with_the_highest_version():
     ],
 )
 def test_the_last_rebuild_is_scanned_and_the_next_one_has_the_next_number(
-    published: list[str], scanned: str, want: str, monkeypatch: pytest.MonkeyPatch
+    published, scanned, want, monkeypatch
 ):
     known = {"tag": "v0.2.0", "revision": REVISION, "version": "0.2.0"}
     monkeypatch.setattr(gate, "_releases", lambda repository: ["v0.2.0", "v0.1.0"])
@@ -80,7 +78,7 @@ def finding(severity: str, state: str) -> dict[str, Any]:
         ("Critical", "wont-fix", False),
     ],
 )
-def test_a_severe_hole_with_a_fix_is_found(severity: str, state: str, found: bool):
+def test_a_severe_hole_with_a_fix_is_found(severity, state, found):
     report = {"distro": {"name": "debian"}, "matches": [finding(severity, state)] * 2}
 
     want = [f"CVE-1 ({severity}) in openssl 1, fixed in 2, 3"] if found else []
@@ -88,12 +86,12 @@ def test_a_severe_hole_with_a_fix_is_found(severity: str, state: str, found: boo
 
 
 @pytest.mark.parametrize("distro", [{}, None, {"name": "alpine"}])
-def test_a_scan_that_has_not_seen_debian_proves_nothing(distro: dict[str, str] | None):
+def test_a_scan_that_has_not_seen_debian_proves_nothing(distro):
     with pytest.raises(ReleaseError, match="has not seen the packages of Debian"):
         scan.fixable({"distro": distro, "matches": []})
 
 
-def test_an_image_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_an_image_of_another_version_is_refused(monkeypatch):
     monkeypatch.setattr(start, "tell", lambda command: "preemptive-scheduler 0.1.0rc1\n")
 
     with pytest.raises(ReleaseError, match=r"the image for linux/arm64 is not 0\.1\.0: "):

@@ -109,7 +109,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_a_commit_that_ci_has_passed_is_released(project: Project):
+def test_a_commit_that_ci_has_passed_is_released(project):
     done = project.run()
 
     assert done.failed == ("", "")
@@ -196,9 +196,7 @@ REFUSED: list[tuple[str, Callable[[Project], None], str, str]] = [
 @pytest.mark.parametrize(
     ("break_it", "step", "message"), [each[1:] for each in REFUSED], ids=[r[0] for r in REFUSED]
 )
-def test_nothing_is_signed_or_named_if(
-    project: Project, break_it: Callable[[Project], None], step: str, message: str
-):
+def test_nothing_is_signed_or_named_if(project, break_it, step, message):
     break_it(project)
 
     done = project.run()
@@ -221,7 +219,7 @@ def weekly(project: Project) -> Project:
     return project
 
 
-def test_an_image_with_a_hole_is_built_again_on_the_newest_base(weekly: Project):
+def test_an_image_with_a_hole_is_built_again_on_the_newest_base(weekly):
     done = weekly.run()
 
     assert done.failed == ("", "")
@@ -238,7 +236,7 @@ def test_an_image_with_a_hole_is_built_again_on_the_newest_base(weekly: Project)
     [has("releases", []), has("scans", {}), exists(f"{IMAGE}:0.1.0-1")],
     ids=["nothing published", "no hole", "rebuilt already"],
 )
-def test_there_is_no_rebuild_without_need(weekly: Project, change: Callable[[Project], None]):
+def test_there_is_no_rebuild_without_need(weekly, change):
     change(weekly)
 
     done = weekly.run()
@@ -252,7 +250,7 @@ def test_there_is_no_rebuild_without_need(weekly: Project, change: Callable[[Pro
     [has("runs", []), tag_elsewhere, tag_another_commit_of_main],
     ids=["no CI", "moved tag", "tag moved on main"],
 )
-def test_a_rebuild_passes_the_same_gate(weekly: Project, change: Callable[[Project], None]):
+def test_a_rebuild_passes_the_same_gate(weekly, change):
     change(weekly)
 
     done = weekly.run()

@@ -38,7 +38,7 @@ def steps(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.chart  # built from a Go module, as helm is
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
-def test_actionlint_finds_nothing(path: Path):
+def test_actionlint_finds_nothing(path):
     command = [binaries.find("actionlint"), "-shellcheck=", "-pyflakes=", path]
 
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -47,7 +47,7 @@ def test_actionlint_finds_nothing(path: Path):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
-def test_actions_are_pinned_by_commit_and_say_their_version(path: Path):
+def test_actions_are_pinned_by_commit_and_say_their_version(path):
     used = re.findall(r"^ *-? *uses: (.+)$", path.read_text(), re.MULTILINE)
 
     assert used
@@ -56,7 +56,7 @@ def test_actions_are_pinned_by_commit_and_say_their_version(path: Path):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
-def test_rights_are_given_by_name_and_credentials_are_not_kept(path: Path):
+def test_rights_are_given_by_name_and_credentials_are_not_kept(path):
     workflow = document(path)
 
     assert workflow["permissions"] in ({}, {"contents": "read"})
@@ -66,13 +66,13 @@ def test_rights_are_given_by_name_and_credentials_are_not_kept(path: Path):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
-def test_no_expression_is_part_of_a_script(path: Path):
+def test_no_expression_is_part_of_a_script(path):
     """A tag or a title that somebody chose must not become a command: scripts read variables."""
     assert [step["run"] for step in steps(path) if "${{" in step.get("run", "")] == []
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=name)
-def test_targets_exist(path: Path):
+def test_targets_exist(path):
     commands = re.findall(r"(?<![\w`])make ((?:[a-z0-9-]+ ?)+)", path.read_text())
 
     named = {target for command in commands for target in command.split()}
@@ -93,7 +93,7 @@ def test_ci_runs_on_every_python_that_is_supported():
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
-def test_what_can_write_waits_for_the_protected_environment(path: Path):
+def test_what_can_write_waits_for_the_protected_environment(path):
     for job in document(path)["jobs"].values():
         if "write" in job.get("permissions", {}).values() or "secrets." in json.dumps(job):
             assert job["environment"] == "release"

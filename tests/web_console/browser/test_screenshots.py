@@ -79,7 +79,7 @@ def show(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_of_each_view(page: Page, name: str, tmp_path: Path):
+def test_a_picture_of_each_view(page, name, tmp_path):
     page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
     page.size(1280, 800)
     page.prefer(PICTURES[name])

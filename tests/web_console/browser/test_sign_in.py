@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from scheduler.kubectl.commands.console import file_with_key
-from tests.support.console_in_browser import PATIENCE_SECONDS, Console, LoopThread, Page
+from tests.support.console_in_browser import PATIENCE_SECONDS, Console, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -41,7 +41,7 @@ def sign_in(page: Page) -> None:
     page.find("#connection.tone-good")
 
 
-def test_the_file_with_the_key_opens_the_page(page: Page):
+def test_the_file_with_the_key_opens_the_page(page):
     with file_with_key(page.console.server) as path:
         page.driver.get(path.as_uri())
         page.find("#connection.tone-good")
@@ -51,7 +51,7 @@ def test_the_file_with_the_key_opens_the_page(page: Page):
     assert page.script("return document.cookie") == ""
 
 
-def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page(page: Page):
+def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page(page):
     page.driver.get(page.console.server.url)
     assert "Enter the key that kubectl preemptive console shows" in page.text("main")
     assert page.driver.switch_to.active_element.get_attribute("id") == "key"
@@ -64,7 +64,7 @@ def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page
     page.find("#connection.tone-good")
 
 
-def test_a_reload_and_a_second_tab_need_no_key(page: Page):
+def test_a_reload_and_a_second_tab_need_no_key(page):
     sign_in(page)
 
     page.driver.refresh()
@@ -79,7 +79,7 @@ def test_a_reload_and_a_second_tab_need_no_key(page: Page):
         page.driver.switch_to.window(first)
 
 
-def test_after_a_restart_one_message_says_to_enter_the_new_key(page: Page, thread: LoopThread):
+def test_after_a_restart_one_message_says_to_enter_the_new_key(page, thread):
     sign_in(page)
 
     page.console.restart_server()

@@ -1,13 +1,11 @@
 """What the page does when the API fails, refuses, or sends what an attacker wrote."""
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
 from scheduler.model.rest.common import OwnerView
 from scheduler.model.rest.preemptions import PoliciesDocument
-from tests.support.console_in_browser import Console, Page
+from tests.support.console_in_browser import Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -15,7 +13,7 @@ BARS = ".bars canvas[data-nodes='12']"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
 
-def test_data_stay_while_the_api_fails_and_are_live_again_when_it_is_back(page: Page):
+def test_data_stay_while_the_api_fails_and_are_live_again_when_it_is_back(page):
     page.open("cluster")
     page.find(BARS)
 
@@ -34,7 +32,7 @@ def test_data_stay_while_the_api_fails_and_are_live_again_when_it_is_back(page: 
     page.find(f"{BARS}[data-revision='{revision}']")
 
 
-def test_the_next_attempt_is_announced_and_can_be_made_at_once(page: Page):
+def test_the_next_attempt_is_announced_and_can_be_made_at_once(page):
     page.open("policies")
     page.console.stand_in.switches.failures["/api/v1"] = 503
     page.console.stand_in.switches.break_watches = True
@@ -48,7 +46,7 @@ def test_the_next_attempt_is_announced_and_can_be_made_at_once(page: Page):
     page.wait(lambda: not page.all(".banner"))
 
 
-def test_a_watch_that_is_too_old_is_listed_again(page: Page):
+def test_a_watch_that_is_too_old_is_listed_again(page):
     page.open("cluster")
     page.find(BARS)
     lists = [each for each in page.console.stand_in.requests if "/nodes?" in each]
@@ -67,7 +65,7 @@ def test_a_watch_that_is_too_old_is_listed_again(page: Page):
     page.find(BARS)
 
 
-def test_a_user_without_rights_is_told_the_missing_rule(page: Page):
+def test_a_user_without_rights_is_told_the_missing_rule(page):
     page.console.stand_in.switches.failures["/api/v1"] = 403
 
     page.open("waiting/prod/api-0")
@@ -82,7 +80,7 @@ def test_a_user_without_rights_is_told_the_missing_rule(page: Page):
     assert len(page.all(".banner")) == 1
 
 
-def test_pods_that_the_user_may_not_get_are_counted_and_not_named(page: Page):
+def test_pods_that_the_user_may_not_get_are_counted_and_not_named(page):
     page.console.stand_in.switches.hide_names = True
 
     page.open("waiting")
@@ -94,7 +92,7 @@ def test_pods_that_the_user_may_not_get_are_counted_and_not_named(page: Page):
     assert "app-" not in page.text(".panel")
 
 
-def test_a_replica_on_standby_says_so(page: Page):
+def test_a_replica_on_standby_says_so(page):
     page.console.stand_in.switches.leader = False
 
     page.open("cluster")
@@ -102,7 +100,7 @@ def test_a_replica_on_standby_says_so(page: Page):
     page.sees("This replica is on standby", "#problems")
 
 
-def test_a_user_whose_session_ended_is_told_to_sign_in(page: Page):
+def test_a_user_whose_session_ended_is_told_to_sign_in(page):
     page.open("policies")
     page.driver.delete_all_cookies()
     page.console.stand_in.switches.break_watches = True
@@ -111,22 +109,7 @@ def test_a_user_whose_session_ended_is_told_to_sign_in(page: Page):
     page.sees("Enter the key", "#problems")
 
 
-def test_the_end_of_a_session_is_the_only_problem_that_is_shown(page: Page):
-    page.console.stand_in.switches.failures["/api/v1/nodes"] = 403
-    page.open("cluster")
-    page.sees("You may not read this", "#problems")
-
-    page.driver.delete_all_cookies()
-    page.console.stand_in.switches.break_watches = True
-    page.console.tick()
-
-    page.sees("You are not signed in", "#problems")
-    page.wait(lambda: len(page.all("#problems .banner")) == 1)
-
-
-def test_names_and_messages_never_become_elements(
-    visit: Callable[[Console], Page], console: Console
-):
+def test_names_and_messages_never_become_elements(visit, console):
     console.call(lambda: poison(console))
     page = visit(console)
 
@@ -167,14 +150,14 @@ def poison(console: Console) -> None:
     world.policies = PoliciesDocument(1, (replace(first, name=HOSTILE, rules=(HOSTILE,)), *rest))
 
 
-def test_the_page_of_a_pod_with_a_hostile_name_shows_the_name(page: Page):
+def test_the_page_of_a_pod_with_a_hostile_name_shows_the_name(page):
     page.open(f"waiting/prod/{HOSTILE.replace('/', '%2F')}")
 
     page.sees("onerror=", "h1")
     assert page.driver.title != "owned"
 
 
-def test_the_policy_of_the_page_forbids_inline_scripts(page: Page):
+def test_the_policy_of_the_page_forbids_inline_scripts(page):
     """The test above would see nothing if the policy was not in force, so it is tested, too."""
     page.script(
         "const script = document.createElement('script');"

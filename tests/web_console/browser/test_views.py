@@ -17,7 +17,7 @@ def bars(page: Page) -> int:
     return int(page.find(CANVAS).get_attribute("data-nodes") or 0)
 
 
-def test_every_node_is_a_bar_in_a_group_of_its_zone(page: Page):
+def test_every_node_is_a_bar_in_a_group_of_its_zone(page):
     page.open("cluster")
 
     page.wait(lambda: bars(page) == 12)
@@ -26,7 +26,7 @@ def test_every_node_is_a_bar_in_a_group_of_its_zone(page: Page):
     assert page.script("return document.querySelectorAll('.legend button').length") == 5
 
 
-def test_the_filter_keeps_only_matching_nodes(page: Page):
+def test_the_filter_keeps_only_matching_nodes(page):
     page.open("cluster")
     page.wait(lambda: bars(page) == 12)
 
@@ -37,26 +37,7 @@ def test_the_filter_keeps_only_matching_nodes(page: Page):
     assert page.text("#totals").startswith("1 node, ")
 
 
-def test_pointing_at_a_node_shows_its_figures_and_a_click_its_pods(page: Page):
-    page.open("cluster?by=none")
-    page.wait(lambda: bars(page) == 12)
-
-    page.script(
-        "const box = arguments[0].getBoundingClientRect();"
-        "for (const type of ['mousemove', 'click']) arguments[0].dispatchEvent(new MouseEvent("
-        "type, {bubbles: true, clientX: box.left + 60, clientY: box.top + 44}))",
-        page.find(CANVAS),
-    )
-
-    page.sees("node-0000", ".tip")
-    page.sees("node-0000", ".panel h2")
-    page.sees("ReplicaSet/", ".panel")
-    page.sees("1 name hidden", ".panel")
-    page.press("\ue00c")  # Escape
-    page.wait(lambda: not page.all(".panel"))
-
-
-def test_a_change_of_a_node_is_drawn_without_a_reload(page: Page):
+def test_a_change_of_a_node_is_drawn_without_a_reload(page):
     page.open("cluster")
     page.wait(lambda: bars(page) == 12)
 
@@ -65,7 +46,7 @@ def test_a_change_of_a_node_is_drawn_without_a_reload(page: Page):
     page.wait(lambda: page.find(CANVAS).get_attribute("data-revision") == str(revision))
 
 
-def test_a_node_that_is_removed_disappears(page: Page):
+def test_a_node_that_is_removed_disappears(page):
     page.open("cluster")
     page.wait(lambda: bars(page) == 12)
 
@@ -78,7 +59,7 @@ def test_a_node_that_is_removed_disappears(page: Page):
     page.wait(lambda: bars(page) == 11)
 
 
-def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page: Page):
+def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page):
     page.open("waiting")
 
     page.sees("batch/ReplicaSet/worker")
@@ -89,20 +70,7 @@ def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page: Pag
     assert page.texts(".side h2") == ["Phase", "Reason"]
 
 
-def test_waiting_pods_are_chosen_by_phase_and_by_reason(page: Page):
-    page.open("waiting?by=none")
-    page.wait(lambda: len(page.all("tr[data-row]")) == 14)
-
-    page.click("gated\n2", ".facet")
-    page.wait(lambda: len(page.all("tr[data-row]")) == 2)
-    page.press("\ue00c")
-    page.wait(lambda: len(page.all("tr[data-row]")) == 14)
-    page.find("#filter").send_keys("insufficient cpu")
-
-    page.wait(lambda: set(page.texts("td.reason")) == {"Insufficient cpu"})
-
-
-def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
+def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page):
     page.open("waiting/prod/api-0")
 
     page.sees("Node node-0000 lacks only 50m cpu, the least of 4 nodes.", ".helps")
@@ -113,7 +81,7 @@ def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page: Page):
     assert page.all(".history li")
 
 
-def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
+def test_the_page_of_a_pod_lists_each_node_on_demand(page):
     page.open("waiting/prod/api-0")
     page.sees("Node results")
 
@@ -124,7 +92,7 @@ def test_the_page_of_a_pod_lists_each_node_on_demand(page: Page):
     page.misses("12 of 12 nodes")
 
 
-def test_preemptions_are_listed_with_wasted_victims_marked(page: Page):
+def test_preemptions_are_listed_with_wasted_victims_marked(page):
     page.open("preemptions")
 
     page.wait(lambda: len(page.all("tr[data-row]")) == 11)
@@ -135,7 +103,7 @@ def test_preemptions_are_listed_with_wasted_victims_marked(page: Page):
     assert all("wasted" in text for text in page.texts("tr[data-row]"))
 
 
-def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page: Page):
+def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page):
     page.open("preemptions/preemption-00004")
 
     page.sees("Candidates that were compared")
@@ -149,7 +117,7 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page: Page
     page.sees("batch/train-4-again waits")
 
 
-def test_the_list_of_preemptions_is_kept_up_to_date(page: Page):
+def test_the_list_of_preemptions_is_kept_up_to_date(page):
     page.open("preemptions/preemption-00000")
     page.sees("nominating", ".facts")
 
@@ -164,7 +132,7 @@ def test_the_list_of_preemptions_is_kept_up_to_date(page: Page):
     page.sees("bound", ".facts")
 
 
-def test_policies_have_gauges_refusals_and_built_in_bounds(page: Page):
+def test_policies_have_gauges_refusals_and_built_in_bounds(page):
     page.open("policies")
 
     page.sees("18 of 20 in 1h", "main")
@@ -195,7 +163,7 @@ def fill(page: Page, text: str, drain: str = "") -> None:
     page.click("What would happen?")
 
 
-def test_a_plan_shows_nodes_victims_and_displaced_pods(page: Page):
+def test_a_plan_shows_nodes_victims_and_displaced_pods(page):
     page.open("what-if")
 
     fill(page, DEPLOYMENT, "node-0001")
@@ -208,7 +176,7 @@ def test_a_plan_shows_nodes_victims_and_displaced_pods(page: Page):
     assert page.console.stand_in.requests[-1] == "POST /api/v1/plan"
 
 
-def test_a_plan_that_is_refused_says_why(page: Page):
+def test_a_plan_that_is_refused_says_why(page):
     page.open("what-if")
     page.console.stand_in.switches.failures["/api/v1/plan"] = 429
 
@@ -218,7 +186,7 @@ def test_a_plan_that_is_refused_says_why(page: Page):
     page.sees("Try again in 1 s", ".failure")
 
 
-def test_the_recording_is_downloaded(page: Page, tmp_path):
+def test_the_recording_is_downloaded(page, tmp_path):
     page.driver.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
     )
@@ -232,7 +200,7 @@ def test_the_recording_is_downloaded(page: Page, tmp_path):
     assert "GET /api/v1/recording?last=15m" in page.console.stand_in.requests
 
 
-def test_ages_follow_the_clock_of_the_server(page: Page):
+def test_ages_follow_the_clock_of_the_server(page):
     """The stand-in lives at another time than the browser."""
     page.open("waiting")
 
