@@ -46,7 +46,11 @@ class Waiting:
     def ready(self) -> bool:
         return False
 
-    preemption_durations = ()
+    @property
+    def preemptions(self) -> "Waiting":
+        return self
+
+    durations = ()
 
     def measure(self, enter_phase: object) -> None:
         """Enter no phase."""

@@ -1,6 +1,6 @@
 """The phases of a preemption that is carried out and every legal move between them, as one table.
 
-`plan.PreemptionPlan.change_phase` makes each move. A move that the table does not have raises.
+`transitions` makes each move. A move that the table does not have raises.
 
     NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
         |             |           |           |
@@ -14,6 +14,7 @@ from typing import Final
 
 __all__ = [
     "AWAITING_VICTIMS",
+    "CLOSED",
     "EVICTS",
     "HOLDING",
     "IN_PROGRESS",
@@ -23,6 +24,7 @@ __all__ = [
     "PreemptionMove",
     "PreemptionOutcome",
     "PreemptionPhase",
+    "WasteReason",
 ]
 
 
@@ -44,7 +46,7 @@ class PreemptionPhase(StrEnum):
     #: All evictions were accepted; the preemptor waits for its victims to be gone.
     AWAITING = "awaiting"
     #: The nomination was withdrawn; victims that were evicted terminate anyway.
-    WITHDRAWN = "released"
+    WITHDRAWN = "withdrawn"
     #: The preemptor does not come; other preemptors may use the freed resources.
     VACATED = "vacated"
     DONE = "done"
@@ -64,6 +66,23 @@ class PreemptionOutcome(StrEnum):
     GIVEN_UP = "given up"
     #: The preemptor is gone.
     GONE = "gone"
+
+
+class WasteReason(StrEnum):
+    """Why a preemptor did not use the resources that were freed for it."""
+
+    #: Other pods took them.
+    ROOM_LOST = "room_lost"
+    #: The preemptor was placed on another node.
+    PLACED_ELSEWHERE = "placed_elsewhere"
+    #: The preemptor is gone.
+    PREEMPTOR_GONE = "preemptor_gone"
+    #: The node is gone.
+    NODE_GONE = "node_gone"
+    #: Not all victims could be evicted.
+    PLAN_FAILED = "plan_failed"
+    #: A victim does not finish terminating.
+    VICTIM_HANGS = "victim_hangs"
 
 
 class PreemptionMove(StrEnum):
@@ -109,6 +128,8 @@ WAITING: Final = frozenset({PreemptionPhase.RECORDING, PreemptionPhase.STOPPING}
 EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
 #: The ledger counts the victims whatever their age.
 HOLDING: Final = IN_PROGRESS | {PreemptionPhase.INHERITED}
+#: Nothing is left to be done for the preemptor.
+CLOSED: Final = frozenset({PreemptionPhase.VACATED, PreemptionPhase.DONE})
 #: The preemptor is nominated, and its victims terminate or are about to.
 AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 
