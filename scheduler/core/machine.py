@@ -179,8 +179,9 @@ class Machine:
             cluster, queue, wakeups, outbox, status, self.preemptions, self._binding
         )
         self._suspended = SuspendedAttempts(queue, outbox)
-        self._by_event: Final = self._event_handlers()
-        self._by_effect: Final = self._outcome_handlers()
+        #: What handles each event; and that an effect is done, and that it has failed.
+        self.handlers: Final = self._event_handlers()
+        self.outcome_handlers: Final = self._outcome_handlers()
         self._timers: Final = Timers(queue, self._binding, wakeups.blocked, self.preemptions)
         #: What is done before each event, so that a replay, which calls no `flush`, decides the
         #: same.
@@ -193,7 +194,7 @@ class Machine:
         refused = ""
         self._overdue.flush(now)
         try:
-            for handle in self._by_event[type(event)]:
+            for handle in self.handlers[type(event)]:
                 handle(event, now)
         except (QuantityError, LedgerError) as error:
             refused = str(error)
@@ -388,12 +389,12 @@ class Machine:
         effect = event.effect
         if event.changed and isinstance(effect, Evict):
             self.preemptions.victim_deleted(effect, now)
-        done, _ = self._by_effect[type(effect)]
+        done, _ = self.outcome_handlers[type(effect)]
         if done is not None:
             done(effect, now)
 
     def _on_failed(self, event: EffectFailed, now: Seconds) -> None:
-        _, failed = self._by_effect[type(event.effect)]
+        _, failed = self.outcome_handlers[type(event.effect)]
         if failed is not None:
             failed(event.effect, event.failure, now)
 

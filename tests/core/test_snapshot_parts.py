@@ -28,7 +28,7 @@ NOT_COPIED = {
     "_suspended": {"_attempts", "_ready"},  # running code: `not_copied` names it
     "": {
         "binding",  # the same as that of `_binding`
-        "_by_event", "_by_effect",  # handlers
+        "handlers", "outcome_handlers",  # what handles events and effects
     },
     "cluster": {"namespaces"},  # written again
     "cluster.policies": {"_policies"},  # written again
