@@ -404,7 +404,8 @@ class Machine:
         if queued is None:
             return None
         detail = Detail.PODS if explain else Detail.NONE
-        return AttemptRun(queued, now, self._attempt_starter(queued, now, detail))
+        begin = self._attempt_starter(queued, now, detail)
+        return AttemptRun(queued, now, begin)
 
     def _attempt_starter(self, queued: QueuedPod, now: Seconds, detail: Detail) -> StartAttempt:
         """Return a function that starts an attempt for a pod."""

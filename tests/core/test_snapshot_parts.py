@@ -89,6 +89,6 @@ def test_every_object_with_state_below_the_machine_is_copied():
 
     assert forgotten == {
         ("Deadlines", "entries"),  # of reservations: `not_copied` names them
-        ("Preemptions", "durations"),  # metrics
+        ("Preemptions", "durations", "listeners"),  # metrics, and parts of it
         ("QueueingHints", "_hints", "_plugins"),  # from the configuration
     }

@@ -35,13 +35,18 @@ class FreedResources:
         """Return whether a pod that could have evicted victims is nominated to their node."""
         return any(True for each in plan.placements for _ in self._nominated_pods(plan, each))
 
-    def are_taken(self, plan: PreemptionPlan) -> bool:
-        """Return whether pods have come to the nodes that could not have evicted the victims."""
-        return any(
+    def certainly_wasted(self, plan: PreemptionPlan) -> frozenset[str] | None:
+        """Return the wasted victims, by uid, of a preemptor that did not get their resources.
+
+        That is certain at once where pods have come to the nodes that could not have evicted the
+        victims; `None` where it is not.
+        """
+        taken = any(
             not self._could_evict(pod, plan, placement)
             for placement in plan.placements
             for pod in self._arrivals(plan, placement)
         )
+        return self.wasted_victims(plan) if taken else None
 
     def wasted_victims(self, plan: PreemptionPlan) -> frozenset[str]:
         """Return the victims, by uid, whose resources no pod uses that could have evicted them.

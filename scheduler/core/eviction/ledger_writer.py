@@ -6,9 +6,10 @@ There is one write at a time; plans that come meanwhile wait for the next one an
 from dataclasses import replace
 from typing import Final
 
-from scheduler.core.eviction.phases import HOLDING
+from scheduler.core.eviction.phases import HOLDING, PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.state import WRITE_INTERVAL, LedgerWriterState
+from scheduler.core.eviction.transitions import Transition
 from scheduler.core.outbox import Outbox
 from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
 from scheduler.model.api.owners import owner
@@ -87,11 +88,12 @@ class LedgerWriter:
             ledger.hold_preemption(preemption)
         return plan.at(replace(plan.progress, in_ledger=frozenset(held)))
 
-    def give_back(self, before: PreemptionPlan, plan: PreemptionPlan, now: Seconds) -> None:
-        """Give back what a plan counted before its last transition and does not count any more.
+    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
+        """Give back what a plan does not count any more, or write what it has to wait for.
 
         An eviction without an outcome is decided by its outcome.
         """
+        plan = transition.plan
         ledger, progress = self._ledger, plan.progress
         dropped = before.progress.in_ledger - progress.in_ledger
         given_back = [ledger.release(uid, plan.uid) for uid in sorted(dropped)]
@@ -102,6 +104,8 @@ class LedgerWriter:
                 given_back.append(ledger.release_preemption(preemptor, now, evicted=evicted))
         if any(given_back):
             self._blocked.wake_count_limited(now)
+        if progress.phase is PreemptionPhase.RECORDING and transition.move is not None:
+            self._write_for(plan, now)
 
     def take_over(self, now: Seconds) -> None:
         """Count what an earlier leader was about to evict when it wrote the ledger."""
@@ -126,7 +130,7 @@ class LedgerWriter:
         if self._ledger.observed(uid, now, runs_on=pod is not None and not pod.terminating):
             self._blocked.wake_count_limited(now)
 
-    def write_for(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def _write_for(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Write the ledger before a plan goes on, unless that is done."""
         if plan.ledger_revision > self._state.written:
             self._state.waiting[plan.number] = plan.ledger_revision

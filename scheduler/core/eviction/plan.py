@@ -30,8 +30,6 @@ __all__ = ["EVICT_WITHIN", "Placement", "PolicyInputs", "PreemptionPlan", "Progr
 #: How long it may take to evict every victim. Longer than the writer's patience for one request,
 #: short compared with the time for which a node should be reserved.
 EVICT_WITHIN: Final[Seconds] = 120.0
-#: How many moves are remembered, for the message about an illegal move.
-_HISTORY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +164,6 @@ class Progress:
     vacated_for: WasteReason | None = None
     #: The last moves, oldest first.
     history: tuple[tuple[Seconds, PreemptionPhase], ...] = ()
-
-    def history_with(
-        self, now: Seconds, phase: PreemptionPhase
-    ) -> tuple[tuple[Seconds, PreemptionPhase], ...]:
-        """Return the last moves with a new one."""
-        return (*self.history, (now, phase))[-_HISTORY:]
 
     def without(self, uid: str) -> "Progress":
         """Return the progress when an eviction has an answer."""

@@ -29,10 +29,9 @@ from scheduler.core.eviction import transitions
 from scheduler.core.eviction.cluster_facts import ClusterFacts, FitChecker
 from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.ledger_writer import LedgerWriter
+from scheduler.core.eviction.listeners import Listener, Preemptors, Victims
 from scheduler.core.eviction.phases import (
     AWAITING_VICTIMS,
-    CLOSED,
-    HOLDING,
     IN_PROGRESS,
     WAITING,
     PreemptionMove,
@@ -41,7 +40,7 @@ from scheduler.core.eviction.phases import (
 )
 from scheduler.core.eviction.plan import EVICT_WITHIN, Placement, PreemptionPlan
 from scheduler.core.eviction.state import PreemptionsState
-from scheduler.core.eviction.transitions import Then, Transition
+from scheduler.core.eviction.transitions import Transition
 from scheduler.core.eviction.waste import Waste
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import UNSCHEDULABLE, StatusReporter
@@ -92,7 +91,6 @@ class Preemptions:
         self._wakeups = wakeups
         self._outbox = outbox
         self._status = status
-        self._binding = binding
         #: What others may read.
         self.state: Final = PreemptionsState()
         state = self.state
@@ -103,13 +101,16 @@ class Preemptions:
         self._ledger_writer = LedgerWriter(
             state.ledger_writer, cluster, ledger, wakeups.blocked, outbox
         )
-        self._waste = Waste(state.waste, ledger, status, wakeups.blocked)
+        #: They do what a transition wants, in this order.
+        self.listeners: Final[list[Listener]] = [
+            self._ledger_writer,
+            Victims(cluster, policies, wakeups, outbox, binding),
+            Preemptors(queue, wakeups, status, self.facts),
+            Waste(state.waste, ledger, status, wakeups.blocked, self._ledger_writer),
+        ]
         #: How long the steps of preemptions took, and whether they succeeded; for metrics, which
         #: remove them.
         self.durations: Final[deque[tuple[Seconds, bool]]] = deque(maxlen=_MOST_DURATIONS)
-        #: Called after each transition with the plan, and its victims, by uid, whose freed
-        #: resources were not used in the end; for the history of pages.
-        self.watcher: Callable[[PreemptionPlan, frozenset[str]], None] | None = None
 
     def check(self) -> None:
         """Assert that the ledger holds the victims of the plans under way, and no more."""
@@ -162,7 +163,7 @@ class Preemptions:
             running = {pod.uid for pod in self.facts.not_terminating(old)}
             terminating = {pod.uid for pod in self.facts.remaining(old)} - running
             plan = plan.absorbing(before, preemptor, terminating)
-            self._waste.inherit(before, plan, preemptor)
+            self.state.waste.inherit(before, plan, preemptor)
             self._apply(transitions.absorb(before, now), now)
         else:
             self._apply(transitions.lost(before, preemptor, None, now), now)
@@ -342,13 +343,8 @@ class Preemptions:
             self._close_as_lost(plan, uid, now)
 
     def _close_as_lost(self, plan: PreemptionPlan, preemptor: str, now: Seconds) -> None:
-        """Close a plan of which a preemptor did not get the freed resources.
-
-        Where pods have come that could not have evicted the victims, the wasted evictions are
-        certain at once.
-        """
-        freed = self._freed_resources
-        wasted = freed.wasted_victims(plan) if freed.are_taken(plan) else None
+        """Close a plan of which a preemptor did not get the freed resources."""
+        wasted = self._freed_resources.certainly_wasted(plan)
         self._apply(transitions.lost(plan, preemptor, wasted, now), now)
 
     # Time -----------------------------------------------------------------------------------------
@@ -408,51 +404,29 @@ class Preemptions:
         return plan
 
     def _apply(self, transition: Transition, now: Seconds) -> PreemptionPlan:
-        """Apply a transition: table, ledger, nominations, effects, waste, queue, in this order."""
+        """Keep a plan after a transition, and let the listeners do their parts, in their order."""
         state, plan = self.state, transition.plan
         before = state.plans[plan.number]
         state.replace(plan, now)
         if transition.check_at is not None:
             state.due.put(plan.number, transition.check_at)
-        self._count(before, transition, now)
-        self._withdraw_nominations(transition, now)
-        self._evict(before, transition, now)
-        if self._waste.moved(before, transition, now):
-            self._ledger_writer.write_soon(now)
-        self._continue_preemptors(transition, now)
-        if self.watcher is not None:
-            self.watcher(plan, self._waste.in_vain(plan))
+        if transition.claims_nodes:
+            self._withdraw_lower_nominations(plan, now)
+        for listener in self.listeners:
+            listener.moved(before, transition, now)
         if plan.number not in state.plans:
-            self._waste.forget(plan)
+            state.waste.forget(plan)
+        if before.phase in IN_PROGRESS and transition.move in _ENDS_STEPS:
+            succeeded = transition.move is PreemptionMove.EVICTED
+            self.durations.append((now - (plan.deadline - EVICT_WITHIN), succeeded))
         return plan
 
-    def _count(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
-        """Count what a plan uses up: in the ledger, in flight, and as a duration."""
-        plan, move = transition.plan, transition.move
-        self._ledger_writer.give_back(before, plan, now)
-        if move is not None and plan.phase not in HOLDING and before.phase not in CLOSED:
-            for preemptor in plan.preemptors:
-                self._wakeups.plan_ended(preemptor, now)
-        self._policies.victims_spared(transition.spared)
-        for victim in transition.overdue:
-            self._cluster.mark_overdue(victim)
-        if plan.phase is PreemptionPhase.RECORDING and move is not None:
-            self._ledger_writer.write_for(plan, now)
-        if before.phase in IN_PROGRESS and move in _ENDS_STEPS:
-            succeeded = move is PreemptionMove.EVICTED
-            self.durations.append((now - (plan.deadline - EVICT_WITHIN), succeeded))
-
-    def _withdraw_nominations(self, transition: Transition, now: Seconds) -> None:
-        """Withdraw nominations of a plan, or those of less important pods of ours to its nodes.
+    def _withdraw_lower_nominations(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Withdraw nominations of less important pods of ours to the nodes of a plan.
 
         Source: kube-scheduler v1.36.3 framework/preemption.getLowerPriorityNominatedPods.
         """
-        plan = transition.plan
-        for preemptor in transition.withdrawn:
-            self._wakeups.withdraw(preemptor, now)
-            if preemptor not in plan.progress.refused:
-                self._status.clear_nomination(plan.placement(preemptor).preemptor.ref)
-        for placement in plan.placements if transition.claims_nodes else ():
+        for placement in plan.placements:
             for nomination in self._cluster.nominations.on_node(placement.node):
                 pod = nomination.pod
                 lower = pod.priority < placement.preemptor.priority and self._is_ours(pod)
@@ -460,40 +434,6 @@ class Preemptions:
                     self._cluster.withdraw(pod.uid)
                     self._lose_nomination(pod, "ForceActivate", now)
                     self._wakeups.wake_lower_priority(nomination, now)
-
-    def _evict(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
-        """Request evictions; a victim that is not bound yet is taken off its node instead."""
-        for effect in transition.evictions:
-            uid = effect.victim.uid
-            if uid not in transition.plan.progress.outstanding:
-                self._binding.preempt_unbound(effect, now)
-                continue
-            # One that is requested again may be gone meanwhile.
-            if uid not in before.progress.outstanding:
-                self._cluster.mark_evicting(uid)
-            self._outbox.emit(effect)
-
-    def _continue_preemptors(self, transition: Transition, now: Seconds) -> None:
-        """Let preemptors wait for their victims, retry, or back off."""
-        plan, then = transition.plan, transition.then
-        uids = plan.preemptors if then is Then.WAIT else transition.withdrawn
-        for queued in filter(None, map(self._queue.get, uids)):
-            if queued.uid in plan.progress.refused:
-                # The condition was in the same write as the nomination.
-                self._status.forget_condition(queued)
-            match then:
-                case Then.WAIT:
-                    leaving = self.facts.awaits_victims(queued.uid)
-                    self._queue.end_preemption(
-                        queued, now, retry=False, victims_terminating=leaving
-                    )
-                case Then.RETRY:
-                    self._queue.end_preemption(queued, now, retry=True)
-                case Then.BACK_OFF:
-                    self._queue.fail_preemption(queued, now)
-                    self._status.report_failed(queued.pod, f"preemption: {plan.progress.problem}")
-                case _:
-                    self._wakeups.retry(queued.uid, now, "ForceActivate")
 
 
 #: Moves that end the steps of a plan, apart from those of its preemptors.

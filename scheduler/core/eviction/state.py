@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from scheduler.core.eviction.phases import (
@@ -12,7 +12,7 @@ from scheduler.core.eviction.phases import (
     IN_PROGRESS,
     PreemptionPhase,
 )
-from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.times import Seconds
 from scheduler.queue.deadlines import Deadlines
@@ -75,6 +75,28 @@ class WasteState:
     failed_preemptions: Counter[str] = field(default_factory=Counter)
     #: How often preemption was stopped, for a pair of owners or for a pod.
     stops: int = 0
+
+    def of(self, plan: PreemptionPlan, placement: Placement) -> WastedVictims:
+        """Return what was counted for a placement of a plan."""
+        return self.placements.get((plan.number, placement.uid), WastedVictims())
+
+    def put(self, plan: PreemptionPlan, placement: Placement, counted: WastedVictims) -> None:
+        """Keep what was counted for a placement of a plan."""
+        self.placements[plan.number, placement.uid] = counted
+
+    def inherit(self, before: PreemptionPlan, plan: PreemptionPlan, preemptor: str) -> None:
+        """Let a plan take over what was counted for the former plan of a preemptor, by uid."""
+        counted = self.of(before, before.placement(preemptor))
+        self.put(plan, plan.placement(preemptor), replace(counted, in_vain=frozenset()))
+
+    def in_vain(self, plan: PreemptionPlan) -> frozenset[str]:
+        """Return the victims of a plan, by uid, whose freed resources were not used in the end."""
+        return frozenset[str]().union(*(self.of(plan, each).in_vain for each in plan.placements))
+
+    def forget(self, plan: PreemptionPlan) -> None:
+        """Forget a plan that is over."""
+        for preemptor in plan.preemptors:
+            self.placements.pop((plan.number, preemptor), None)
 
 
 @dataclass(slots=True)

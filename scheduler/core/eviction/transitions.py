@@ -58,6 +58,8 @@ TERMINATION_MARGIN: Final[Seconds] = 30.0
 _CHECK_AGAIN_AFTER: Final[Seconds] = 1.0
 #: An eviction without an answer is requested again, but not more often than this.
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
+#: How many moves are remembered, for the message about an illegal move.
+_HISTORY: Final = 16
 #: Failures that say nothing about the plan.
 _TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How a preemption has ended whose preemptor does not come; else it is given up.
@@ -128,7 +130,7 @@ def _move(
     """
     before = progress or plan.progress
     phase = next_phase(TABLE, before.phase, move, plan)
-    after = replace(before, phase=phase, history=before.history_with(now, phase))
+    after = replace(before, phase=phase, history=(*before.history, (now, phase))[-_HISTORY:])
     if phase in CLOSED and after.ended_at is None:
         failed = PreemptionOutcome.FAILED if after.problem else PreemptionOutcome.GIVEN_UP
         after = replace(after, ended_at=now, outcome=after.outcome or failed)

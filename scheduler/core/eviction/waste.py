@@ -10,6 +10,7 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import Final
 
+from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import (
     PreemptionMove,
     PreemptionOutcome,
@@ -17,7 +18,7 @@ from scheduler.core.eviction.phases import (
     WasteReason,
 )
 from scheduler.core.eviction.plan import Placement, PreemptionPlan, owners
-from scheduler.core.eviction.state import WastedVictims, WasteState
+from scheduler.core.eviction.state import WasteState
 from scheduler.core.eviction.transitions import Transition
 from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.loop_breaker import waste_veto
@@ -39,15 +40,26 @@ class Waste:
     """Counts wasted evictions: the only writer of waste to the ledger."""
 
     def __init__(
-        self, state: WasteState, ledger: Ledger, status: StatusReporter, blocked: BlockedByPolicy
+        self,
+        state: WasteState,
+        ledger: Ledger,
+        status: StatusReporter,
+        blocked: BlockedByPolicy,
+        ledger_writer: LedgerWriter,
     ) -> None:
+        self._ledger_writer = ledger_writer
         self._state = state
         self._ledger = ledger
         self._status = status
         self._blocked = blocked
 
-    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> bool:
-        """Process a transition; return whether the ledger should be written soon."""
+    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
+        """Count what a transition wastes."""
+        if transition.move is not None and self._has_counted(before, transition, now):
+            self._ledger_writer.write_soon(now)
+
+    def _has_counted(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> bool:
+        """Count what a transition wastes; return whether the ledger should be written soon."""
         plan, reason, wasted = transition.plan, transition.reason, transition.wasted
         match transition.move:
             case PreemptionMove.WITHDRAW:
@@ -62,28 +74,6 @@ class Waste:
                     self._count(plan, reason, wasted, now)
                 return lost or bool(wasted)
         return False
-
-    def inherit(self, before: PreemptionPlan, plan: PreemptionPlan, preemptor: str) -> None:
-        """Let a plan take over what was counted for the former plan of a preemptor, by uid."""
-        known = self._state.placements.get((before.number, preemptor))
-        if known is not None:
-            taken_over = replace(known, in_vain=frozenset())
-            self._state.placements[plan.number, preemptor] = taken_over
-
-    def in_vain(self, plan: PreemptionPlan) -> frozenset[str]:
-        """Return the victims of a plan, by uid, whose freed resources were not used in the end."""
-        return frozenset[str]().union(*(self._of(plan, each).in_vain for each in plan.placements))
-
-    def forget(self, plan: PreemptionPlan) -> None:
-        """Forget a plan that is over."""
-        for preemptor in plan.preemptors:
-            self._state.placements.pop((plan.number, preemptor), None)
-
-    def _of(self, plan: PreemptionPlan, placement: Placement) -> WastedVictims:
-        return self._state.placements.get((plan.number, placement.uid), WastedVictims())
-
-    def _put(self, plan: PreemptionPlan, placement: Placement, counted: WastedVictims) -> None:
-        self._state.placements[plan.number, placement.uid] = counted
 
     def _withdrawn(self, plan: PreemptionPlan, now: Seconds, *, failed: bool) -> bool:
         """Count the evictions of a plan that was given up; return whether anything was counted."""
@@ -103,7 +93,7 @@ class Waste:
         for placement, evicted in plan.by_placement(plan.progress.evicted.keys()):
             preemptor = owner(placement.preemptor)
             ledger.record_success(preemptor, owners(placement, evicted))
-            for entry in self._of(plan, placement).entries:
+            for entry in self._state.of(plan, placement).entries:
                 ledger.resolve_waste(entry, 0, now)
             if evicted:
                 ledger.record_binding(preemptor, placement.node)
@@ -129,16 +119,16 @@ class Waste:
     ) -> None:
         if why in _LOOPS:
             self._record_failure(placement, why, uids, now)
-        counted = self._of(plan, placement)
+        counted = self._state.of(plan, placement)
         counted = replace(counted, in_vain=counted.in_vain | uids)
-        self._put(plan, placement, counted)
+        self._state.put(plan, placement, counted)
         fresh = uids - counted.certain
         if not counted.entries:
             self._record(plan, placement, uids, now)
         elif fresh:
             # The other evictions still count against the preemptor alone.
             *left, entry = counted.entries
-            self._put(plan, placement, replace(counted, entries=tuple(left)))
+            self._state.put(plan, placement, replace(counted, entries=tuple(left)))
             pause = self._ledger.resolve_waste(entry, len(fresh), now)
             self._report_pause(placement, pause)
 
@@ -160,9 +150,9 @@ class Waste:
         self, plan: PreemptionPlan, placement: Placement, uids: Set[str], now: Seconds
     ) -> None:
         """Count wasted evictions, each victim once, and back the node off."""
-        counted, preemptor = self._of(plan, placement), placement.preemptor
+        counted, preemptor = self._state.of(plan, placement), placement.preemptor
         fresh = uids - counted.certain
-        self._put(plan, placement, replace(counted, certain=counted.certain | fresh))
+        self._state.put(plan, placement, replace(counted, certain=counted.certain | fresh))
         pause = self._ledger.record_waste(
             preemptor.uid, owner(preemptor), placement.node, len(fresh), now
         )
@@ -174,14 +164,16 @@ class Waste:
         Another preemptor of ours may use the resources; this one needs another preemption anyway.
         """
         for placement, evicted in plan.by_placement(plan.progress.evicted.keys()):
-            counted, preemptor = self._of(plan, placement), placement.preemptor
+            counted, preemptor = self._state.of(plan, placement), placement.preemptor
             fresh = evicted - counted.certain - counted.possible
             if fresh:
                 entry = self._ledger.record_possible_waste(
                     preemptor.uid, owner(preemptor), placement.node, len(fresh), now
                 )
                 possible, entries = counted.possible | fresh, (*counted.entries, entry)
-                self._put(plan, placement, replace(counted, possible=possible, entries=entries))
+                self._state.put(
+                    plan, placement, replace(counted, possible=possible, entries=entries)
+                )
 
     def _report_pause(self, placement: Placement, pause: WastePause | None) -> None:
         """Report that preemption for a pod is paused from now on."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.transitions import Transition
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import (
@@ -74,7 +75,7 @@ class History:
         self._ended: OrderedDict[int, PastPreemption] = OrderedDict()
         #: Those whose plan may still change, by number of the plan.
         self._by_plan: dict[int, list[PastPreemption]] = {}
-        machine.preemptions.watcher = self._plan_changed
+        machine.preemptions.listeners.append(self)
         #: Those that have ended and may still change, in turns.
         self._unsettled: deque[PastPreemption] = deque()
         #: The last digits of all revisions of this process: another leader has other ones.
@@ -128,9 +129,11 @@ class History:
             for victim in past.victims:
                 self._await_replacement(victim)
 
-    def _plan_changed(self, plan: PreemptionPlan, in_vain: frozenset[str]) -> None:
+    def moved(self, _before: PreemptionPlan, transition: Transition, _now: Seconds) -> None:
+        """Follow a plan."""
+        plan = transition.plan
         for past in self._by_plan.get(plan.number, ()):
-            past.follow(plan, in_vain)
+            past.follow(plan, self._machine.preemptions.state.waste.in_vain(plan))
         if plan.phase is PreemptionPhase.DONE:
             self._by_plan.pop(plan.number, None)
 
