@@ -6,9 +6,10 @@ the decision, and on whose nodes no pod is evicted for others, is carried out as
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.facts import Needed

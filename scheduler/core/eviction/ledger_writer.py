@@ -3,8 +3,9 @@
 There is one write at a time; plans that come meanwhile wait for the next one and share it.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.core.eviction.phases import HOLDING, PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan

@@ -9,8 +9,11 @@ never compared with them: a victim hangs only after this process saw it terminat
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import field
+from msgspec.structs import replace
 
 from scheduler.core.eviction.phases import (
     PreemptionOutcome,
@@ -20,6 +23,7 @@ from scheduler.core.eviction.phases import (
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
+from scheduler.model.base import Record
 from scheduler.model.effects import PodRef
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
@@ -65,8 +69,7 @@ class PolicyInputs:
     selected: Mapping[str, frozenset[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Record, frozen=True):
     """A preemptor, the node that it is nominated to, and the pods that must be gone before."""
 
     #: As it was when the preemption was decided.
@@ -133,8 +136,7 @@ class Placement:
         return replace(self, record=encode(record))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Record, frozen=True):
     """How far a plan is carried out. Pods are given by uid."""
 
     phase: PreemptionPhase
@@ -171,8 +173,7 @@ class Progress:
         return replace(self, outstanding=outstanding)
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionPlan:
+class PreemptionPlan(Record, frozen=True):
     """One preemption: its placements, what it counts for, and its progress."""
 
     #: Counts the plans of this process.
@@ -187,7 +188,7 @@ class PreemptionPlan:
     progress: Progress
     #: Whether this process has decided it, so that the pods of the nodes then are known.
     decided_here: bool = True
-    charge: Charge = field(default_factory=Charge)
+    charge: Charge = Charge()
     #: What its charge was computed from; `None` before it was charged.
     charged_under: PolicyInputs | None = None
     #: Revision of the ledger that must be written before the first victim is evicted.

@@ -21,8 +21,9 @@ not lead to a binding. `scheduler.kube.write.evictions` sends the evictions that
 import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction import transitions

@@ -2,8 +2,10 @@
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.core.eviction.phases import (
     AWAITING_VICTIMS,
@@ -13,6 +15,7 @@ from scheduler.core.eviction.phases import (
     PreemptionPhase,
 )
 from scheduler.core.eviction.plan import Placement, PreemptionPlan
+from scheduler.model.base import Record
 from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.times import Seconds
 from scheduler.queue.deadlines import Deadlines
@@ -50,8 +53,7 @@ class LedgerWriterState:
     written: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WastedVictims:
+class WastedVictims(Record, frozen=True):
     """What was counted for one placement, by uid of the victim."""
 
     #: Counted as wasted, and counted against the preemptor alone while that is not certain.

@@ -25,9 +25,10 @@ before the first eviction, and evictions name the victim's uid.
 
 import math
 from collections.abc import Set
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from scheduler.core.eviction.facts import Facts, Needed
 from scheduler.core.eviction.phases import (
@@ -44,6 +45,7 @@ from scheduler.core.eviction.phases import (
 from scheduler.core.eviction.plan import Placement, PreemptionPlan, Progress
 from scheduler.core.pod_status import not_evicted
 from scheduler.model.api.objects import Pod
+from scheduler.model.base import Record
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import Failure, FailureKind
 from scheduler.model.phase_table import next_phase
@@ -82,8 +84,7 @@ class Then(Enum):
     WAKE = "wake"
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Record, frozen=True):
     """A plan after a move, an answer or an event, and what that wants from others."""
 
     #: The ledger holds the victims that its progress names, and gives back all others.

@@ -7,8 +7,9 @@ preemptor would have had to evict other pods: see `freed_resources`.
 """
 
 from collections.abc import Set
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import (

@@ -22,8 +22,9 @@ from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from scheduler.core.eviction.plan import Placement, Progress
+from scheduler.core.eviction.plan import Placement
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.copying import ClusterCopy, MachineCopy
 from scheduler.core.snapshot.parts import ENUMS, PARTS, RECORDS, VALUES, fields_of, part
@@ -39,6 +40,7 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.api.storage import Storage
+from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.queue.queued_pod import QueuedPod
@@ -305,15 +307,19 @@ class _Restorer:
     def _record(self, *raw: bytes) -> None:
         name, fields, changed = map(msgspec.json.decode, raw)
         kind = RECORDS[name]
-        record: Any = object.__new__(kind)
-        for field, tree in zip(_FIELDS[name], fields, strict=True):
-            value = _checked(self._value(tree), _TYPES[name][field], name, field)
-            object.__setattr__(record, field, value)
+        values = {
+            field: _checked(self._value(tree), _TYPES[name][field], name, field)
+            for field, tree in zip(_FIELDS[name], fields, strict=True)
+        }
+        if issubclass(kind, Record):
+            record: Any = kind(**values)
+        else:
+            record = object.__new__(kind)
+            for field, value in values.items():
+                object.__setattr__(record, field, value)
         if kind is QueuedPod:
             record.history = deque(maxlen=16)
-        elif kind is Progress:
-            object.__setattr__(record, "history", ())
-        elif isinstance(record, Placement):
+        if isinstance(record, Placement):
             self._placements.append((record, tuple(changed or ())))
         self._values.append(record)
 
@@ -337,7 +343,7 @@ class _Restorer:
                 -1 if has_changed else log.position
                 for log, has_changed in (zip(logs, changed, strict=True) if changed else ())
             )
-            object.__setattr__(placement, "log_positions", tuple(positions))
+            force_setattr(placement, "log_positions", tuple(positions))
         self.complete = True
 
 

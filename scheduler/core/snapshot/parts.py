@@ -149,7 +149,8 @@ _LEFT_OUT: Final = frozenset({"history", "log_positions"})
 
 def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """Return the attributes of a record that are copied, sorted."""
-    return tuple(sorted(name for name in kind.__slots__ if name not in _LEFT_OUT))
+    names = getattr(kind, "__struct_fields__", None) or kind.__slots__
+    return tuple(sorted(name for name in names if name not in _LEFT_OUT))
 
 
 def part(machine: Machine, path: str) -> Any:

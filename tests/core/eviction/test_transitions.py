@@ -4,10 +4,11 @@ The plan of each case has two preemptors on two nodes, `h1` that waits for `a`, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from scheduler.core.eviction import transitions
 from scheduler.core.eviction.facts import Needed
