@@ -133,39 +133,23 @@ CLOSED: Final = frozenset({PreemptionPhase.VACATED, PreemptionPhase.DONE})
 #: The preemptor is nominated, and its victims terminate or are about to.
 AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 
+#: It is not over, and its freed resources are kept for its preemptors.
+_UNDER_WAY: Final = IN_PROGRESS | AWAITING_VICTIMS | {PreemptionPhase.WITHDRAWN}
+#: The next step may be to withdraw the nominations.
+_WITHDRAWABLE: Final = AWAITING_VICTIMS | {PreemptionPhase.STOPPING, PreemptionPhase.FAILING}
+
 #: (phase, move) -> phase; any other move is illegal.
 TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
     (PreemptionPhase.INHERITED, PreemptionMove.RESUME): PreemptionPhase.RECORDING,
     (PreemptionPhase.INHERITED, PreemptionMove.RECOGNISE): PreemptionPhase.AWAITING,
-    (PreemptionPhase.INHERITED, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.INHERITED, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.INHERITED, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.NOMINATING, PreemptionMove.NOMINATED): PreemptionPhase.RECORDING,
-    (PreemptionPhase.NOMINATING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
-    (PreemptionPhase.NOMINATING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.NOMINATING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.NOMINATING, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.RECORDING, PreemptionMove.RECORDED): PreemptionPhase.EVICTING,
-    (PreemptionPhase.RECORDING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
-    (PreemptionPhase.RECORDING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.RECORDING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.RECORDING, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.EVICTING, PreemptionMove.EVICTED): PreemptionPhase.AWAITING,
-    (PreemptionPhase.EVICTING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
-    (PreemptionPhase.EVICTING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.EVICTING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.EVICTING, PreemptionMove.END): PreemptionPhase.DONE,
+    **{(phase, PreemptionMove.STOP): PreemptionPhase.STOPPING for phase in OPEN},
+    **{(phase, PreemptionMove.FAIL): PreemptionPhase.FAILING for phase in OPEN},
     (PreemptionPhase.STOPPING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.STOPPING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.STOPPING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.STOPPING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.FAILING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.FAILING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.FAILING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.AWAITING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.AWAITING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.AWAITING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.WITHDRAWN, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.WITHDRAWN, PreemptionMove.END): PreemptionPhase.DONE,
+    **{(phase, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN for phase in _WITHDRAWABLE},
+    **{(phase, PreemptionMove.VACATE): PreemptionPhase.VACATED for phase in _UNDER_WAY},
+    **{(phase, PreemptionMove.END): PreemptionPhase.DONE for phase in _UNDER_WAY},
     (PreemptionPhase.VACATED, PreemptionMove.END): PreemptionPhase.DONE,
 }

@@ -7,6 +7,8 @@ it concerns, and `_apply` is the one place where a transition takes effect:
              -> Evict each victim -> every answer has come -> the victims terminate
     answer   -> transitions.<answer> -> _apply -> _go_on: transitions.next_move -> _apply, ...
     event    -> transitions.<event>  -> _apply
+    _apply   -> the table and the timer -> nominations that are outranked -> the listeners in turn:
+                the ledger, the victims, the preemptors, the waste
 
 The plan of a preemptor is open until the preemptor is bound, is deleted, or preempts elsewhere. It
 is written to the preemptor together with the nomination. The next leader checks it at the
@@ -14,8 +16,8 @@ preemptor's attempt by the rules for new decisions. It continues with exactly th
 it, and never adds a victim to it.
 
 What the ledger has to count is written before the first victim is evicted (`ledger_writer`); plans
-that wait for that share one write. `waste` listens to the moves and counts the evictions that did
-not lead to a binding. `scheduler.kube.write.evictions` sends the evictions that are emitted here.
+that wait for that share one write. `waste` counts the evictions that did not lead to a binding.
+`scheduler.kube.write.evictions` sends the evictions that are emitted here.
 """
 
 import functools
@@ -234,7 +236,8 @@ class Preemptions:
     def _go_on_with_others(self, node: str, now: Seconds) -> None:
         """Go on with plans that waited for the answer to another nomination, also if it is none."""
         for other in self.state.on_node(node):
-            plan = self.state.plans.get(other.number, other)
+            # What another one does may stop it.
+            plan = self.state.plans[other.number]
             waits = plan.phase in WAITING and plan.nominations_answered
             if waits and plan.number not in self.state.ledger_writer.waiting:
                 self._go_on(plan, now)
