@@ -154,7 +154,7 @@ class ClusterFacts:
         too many.
         """
         return plan.ledger_revision <= self._state.ledger_writer.written and not any(
-            other.phase is PreemptionPhase.NOMINATING
+            other.progress.phase is PreemptionPhase.NOMINATING
             and other.decided_at <= plan.taken_up_at
             and any(
                 each.preemptor.priority >= placement.preemptor.priority
@@ -188,7 +188,7 @@ class ClusterFacts:
         plan = self._state.plan_of(preemptor)
         return (
             plan is not None
-            and plan.phase in AWAITING_VICTIMS
+            and plan.progress.phase in AWAITING_VICTIMS
             and any(map(self.remaining, plan.placements))
         )
 
@@ -254,7 +254,7 @@ class ClusterFacts:
             other.decided_at
             for placement in plan.placements
             for other in self._state.on_node(placement.node)
-            if other.phase is PreemptionPhase.NOMINATING
+            if other.progress.phase is PreemptionPhase.NOMINATING
         ]
 
     def may_resume(
@@ -391,7 +391,7 @@ class ClusterFacts:
         evicting = (
             other
             for other in self._state.on_node(placement.node)
-            if other.phase in EVICTS and other.priority >= placement.preemptor.priority
+            if other.progress.phase in EVICTS and other.priority >= placement.preemptor.priority
         )
         planned = self._victims_of_others(placement, evicting)
         return frozenset(

@@ -54,10 +54,12 @@ class Victims:
     def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
         """Request evictions; a victim that is not bound yet is taken off its node instead."""
         plan = transition.plan
-        if transition.move and plan.phase not in HOLDING and before.phase not in CLOSED:
+        steps_end = transition.move and plan.progress.phase not in HOLDING
+        if steps_end and before.progress.phase not in CLOSED:
             for preemptor in plan.preemptors:
                 self._wakeups.plan_ended(preemptor, now)
-        self._policies.victims_spared(transition.spared)
+        if transition.spared:
+            self._policies.victims_spared(transition.spared)
         for uid in transition.overdue:
             self._cluster.mark_overdue(uid)
         for effect in transition.evictions:

@@ -313,8 +313,8 @@ class PreemptionPlan(Record, frozen=True):
     @property
     def nominations_answered(self) -> bool:
         """Whether the API server has answered every nomination."""
-        progress = self.progress
-        return len(progress.nominated) + len(progress.refused) >= len(self.placements)
+        answered = self.progress.nominated | self.progress.refused
+        return len(answered) == len(self.placements)
 
     def placement(self, preemptor: str) -> Placement:
         """Return the placement of a preemptor, by uid."""

@@ -238,7 +238,7 @@ class Preemptions:
         for other in self.state.on_node(node):
             # What another one does may stop it.
             plan = self.state.plans[other.number]
-            waits = plan.phase in WAITING and plan.nominations_answered
+            waits = plan.progress.phase in WAITING and plan.nominations_answered
             if waits and plan.number not in self.state.ledger_writer.waiting:
                 self._go_on(plan, now)
 
@@ -420,7 +420,7 @@ class Preemptions:
             listener.moved(before, transition, now)
         if plan.number not in state.plans:
             state.waste.forget(plan)
-        if before.phase in IN_PROGRESS and transition.move in _ENDS_STEPS:
+        if before.progress.phase in IN_PROGRESS and transition.move in _ENDS_STEPS:
             succeeded = transition.move is PreemptionMove.EVICTED
             self.durations.append((now - (plan.deadline - EVICT_WITHIN), succeeded))
         return plan

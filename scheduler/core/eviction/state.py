@@ -147,7 +147,7 @@ class PreemptionsState:
     def in_progress(self, preemptor: str) -> PreemptionPlan | None:
         """Return the plan of a preemptor, by uid, while it is being carried out."""
         plan = self.plan_of(preemptor)
-        return plan if plan is not None and plan.phase in IN_PROGRESS else None
+        return plan if plan is not None and plan.progress.phase in IN_PROGRESS else None
 
     def unchecked(self, preemptor: str) -> PreemptionPlan | None:
         """Return the plan of an earlier leader that was not checked yet, by preemptor."""
@@ -211,18 +211,18 @@ class PreemptionsState:
 
     def replace(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Keep a plan in place of the former one with its number, unless it is over."""
-        before, number = self.plans[plan.number], plan.number
-        self.plans[number] = plan
-        if plan.phase in CLOSED and before.phase not in CLOSED:
+        number, phase = plan.number, plan.progress.phase
+        former, self.plans[number] = self.plans[number].progress.phase, plan
+        if phase in CLOSED and former not in CLOSED:
             for preemptor in plan.preemptors:
                 del self.by_preemptor[preemptor]
             _drop(self.by_node, plan)
             self.late_answers.update(dict.fromkeys(plan.progress.outstanding, number))
-            if plan.phase is PreemptionPhase.VACATED:
+            if phase is PreemptionPhase.VACATED:
                 self.await_others(plan, now)
-        elif plan.phase is not before.phase and before.phase is PreemptionPhase.VACATED:
+        elif phase is not former and former is PreemptionPhase.VACATED:
             _drop(self.vacated_by_node, plan)
-        if plan.phase is PreemptionPhase.DONE and not plan.progress.outstanding:
+        if phase is PreemptionPhase.DONE and not plan.progress.outstanding:
             del self.plans[number]
 
     def await_others(self, plan: PreemptionPlan, now: Seconds) -> None:
