@@ -1,6 +1,7 @@
 """When the loop rests, and what rouses it."""
 
 import asyncio
+from types import SimpleNamespace
 
 from scheduler.core.machine import Reaction
 from scheduler.model.effects import Bind, PodRef, RecordEvent, SetCondition
@@ -28,6 +29,7 @@ class Waiting:
         self.binding: dict[str, object] = {}
         self.moment: Seconds | None = CLOCK.now() + seconds
         self.reached = asyncio.Event()
+        self.preemptions = SimpleNamespace(listeners=[], durations=())
         self.looks = 0
 
     def observe(self, _: Event, now: Seconds) -> Reaction:
@@ -45,12 +47,6 @@ class Waiting:
 
     def ready(self) -> bool:
         return False
-
-    @property
-    def preemptions(self) -> "Waiting":
-        return self
-
-    durations = ()
 
     def measure(self, enter_phase: object) -> None:
         """Enter no phase."""
