@@ -273,7 +273,7 @@ class ClusterFacts:
             and self._may_preempt(pod)
             and self._cluster.nominations.node(pod.uid) == placement.node
             and all(victim.priority < pod.priority for victim in to_evict)
-            and not self._policy_refusal(plan, pod, to_evict, now)
+            and self._policies_allow(plan, pod, to_evict, now)
             and self._needed_victims(placement, queued, frozenset(), now) is not None
         )
 
@@ -285,17 +285,17 @@ class ClusterFacts:
         profile = self._profiles[pod.spec.scheduler_name]
         return PREEMPTION in profile.post_filters and pod.spec.preemption_policy != "Never"
 
-    def _policy_refusal(
+    def _policies_allow(
         self, plan: PreemptionPlan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds
-    ) -> str:
-        """Return why policies refuse to evict the pods now; empty when they allow it.
+    ) -> bool:
+        """Return whether policies allow to evict the pods now.
 
         Policies that count the victims for the plan already have allowed it. Victims that the
         ledger does not count for the plan are evaluated as in a new decision.
         """
         counted = all(victim.uid in plan.progress.in_ledger for victim in to_evict)
         node = plan.placement(pod.uid).node
-        return self._policies.resume_refusal(pod, node, to_evict, now, counted=counted)
+        return self._policies.may_resume(pod, node, to_evict, now, counted=counted)
 
     def _candidate_without_evictions(
         self, queued: QueuedPod, node: str, now: Seconds
