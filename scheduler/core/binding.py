@@ -8,8 +8,6 @@ tried again later.
 What is undone then has no outcome yet when the pod is placed again. So nothing is requested for a
 pod while its claims are being released: its new reservations would be taken back.
 
-The module is longer than others because everything that can happen to such a pod is in it once.
-
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError. Differs:
 allocations in flight and assumed volumes that come to nothing wake the pods that lacked them.
 """
@@ -46,6 +44,10 @@ from scheduler.model.events import (
     DevicesObserved,
     Failure,
     FailureKind,
+    NodeGone,
+    NodeObserved,
+    PodGone,
+    PodObserved,
     StorageGone,
     StorageObserved,
 )
@@ -229,15 +231,8 @@ class BindingCycle:
                 self._releasing.add(uid)
             self._outbox.emit(effect)
 
-    def emit(self, effects: Iterable[Effect]) -> None:
-        """Request what post filters want done for a pod that fits nowhere."""
-        self._outbox.emit_all(effects)
-
-    def done(self, effect: BindVolumes | BindClaims | ReleaseClaims, now: Seconds) -> None:
-        """Go on when the effect of a reservation is done, or one that undoes it."""
-        if isinstance(effect, ReleaseClaims):
-            self._released(effect.pod.uid, now)
-            return
+    def done(self, effect: BindVolumes | BindClaims, now: Seconds) -> None:
+        """Go on when the effect of a reservation is done."""
         claims = self._cluster.devices.claims
         for claim, _ in _allocations(effect):
             if claim.name:
@@ -271,26 +266,27 @@ class BindingCycle:
                     RecordEvent(pod.ref, "Normal", reason, "Scheduling", note, scheduler, version)
                 )
 
-    def _released(self, uid: str, now: Seconds) -> None:
+    def released(self, effect: ReleaseClaims, now: Seconds) -> None:
         """Go on with a pod whose claims are not being released any more."""
+        uid = effect.pod.uid
         self._releasing.discard(uid)
         entry = self._pre_binding.get(uid)
         if entry is not None and not entry.requested:
             self._request(entry)
             self._try_to_bind(uid, now)
 
-    def failed(
-        self, effect: BindVolumes | BindClaims | ReleaseClaims, failure: Failure, now: Seconds
-    ) -> None:
+    def not_released(self, effect: ReleaseClaims, _failure: Failure, now: Seconds) -> None:
+        """Release claims again later, unless it is certain that they have no devices."""
+        claims = self._cluster.devices.claims
+        if any(claims.is_in_flight(claim.uid) for claim in effect.claims):
+            # Only an answer shows whether these claims have devices.
+            self._again.put(effect, now + _AGAIN_SECONDS)
+        else:
+            self.released(effect, now)
+
+    def failed(self, effect: BindVolumes | BindClaims, failure: Failure, now: Seconds) -> None:
         """Take a pod off its node when the effect of a reservation was refused."""
         claims = self._cluster.devices.claims
-        if isinstance(effect, ReleaseClaims):
-            if any(claims.is_in_flight(claim.uid) for claim in effect.claims):
-                # Only an answer shows whether these claims have devices.
-                self._again.put(effect, now + _AGAIN_SECONDS)
-            else:
-                self._released(effect.pod.uid, now)
-            return
         ended = claims.doubt if failure.kind is FailureKind.UNAVAILABLE else claims.end
         for claim, _ in _allocations(effect):
             ended(claim.uid)
@@ -300,18 +296,23 @@ class BindingCycle:
         if entry is not None and reserved is not None:
             self._give_up(entry, reserved.plugin, failure.message, now)
 
-    def on_pod(self, uid: str, now: Seconds) -> None:
+    def on_pod(self, event: PodObserved | PodGone, now: Seconds) -> None:
         """React to an event of a pod."""
-        entry = self._pre_binding.get(uid) if self._pre_binding else None
+        if not self._pre_binding:
+            return
+        uid = event.pod.uid if isinstance(event, PodObserved) else event.uid
+        entry = self._pre_binding.get(uid)
         if entry is None:
             return
         queued = self._queue.get(uid)
         if not self._cluster.is_assumed(uid) or queued is None or queued.pod.terminating:
             self._end(entry, now)
 
-    def on_node(self, name: str, now: Seconds) -> None:
+    def on_node(self, event: NodeObserved | NodeGone, now: Seconds) -> None:
         """React to an event of a node for the pods that wait on it."""
-        self._retry_pre_binding(((_NODE, name),), now)
+        if self._pre_binding:
+            name = event.node.metadata.name if isinstance(event, NodeObserved) else event.name
+            self._retry_pre_binding(((_NODE, name),), now)
 
     def on_storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """React to an event of a storage object for the pods that wait for it."""
@@ -352,21 +353,19 @@ class BindingCycle:
         moments = (self._due.first(), self._again.first())
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def preempt_unbound(self, eviction: Evict, now: Seconds) -> bool:
-        """Take a victim off its node if it is not bound yet: it does not have to be deleted.
+    def is_pre_binding(self, uid: str) -> bool:
+        """Return whether a pod was placed, and is not bound since it waits for reservations."""
+        return uid in self._pre_binding
 
-        Returns:
-            Whether it was taken off; otherwise it has to be evicted.
+    def preempt_unbound(self, eviction: Evict, now: Seconds) -> None:
+        """Take a victim off its node that is not bound yet: it does not have to be deleted.
 
         Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor.
         """
-        entry = self._pre_binding.get(eviction.victim.uid)
-        if entry is None:
-            return False
+        entry = self._pre_binding[eviction.victim.uid]
         version = entry.queued.pod.metadata.resource_version
         self._give_up(entry, "", f"preempted by {PREEMPTION}", now)
         self._status.report_preempted_unbound(eviction, version)
-        return True
 
     def _emit_binding(self, queued: QueuedPod, node: str) -> None:
         pod = queued.pod

@@ -6,15 +6,12 @@ exactly one outcome. The live scheduler, `plan` and the tests run this very mach
 
 `observe` may be called at any time, `step` whenever `ready` returns that a pod waits for its turn.
 An attempt that calls extenders is suspended, and continues in a later step.
-
-The module is longer than others because it names every event and every outcome once, in one place.
 """
 
 import functools
-from collections import Counter, deque
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Any, Final, TypeAlias
 
 from scheduler.core.attempt.equivalence import no_longer_equivalent
 from scheduler.core.attempt.node_results import node_traces
@@ -22,16 +19,15 @@ from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingA
 from scheduler.core.binding import BindingCycle, DeviceWait
 from scheduler.core.cycle.commit import DecisionCommitter
 from scheduler.core.cycle.event_handlers import EventHandlers
-from scheduler.core.cycle.policy_events import PolicyEvent, PolicyEventHandlers
+from scheduler.core.cycle.policy_events import PolicyEventHandlers
 from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, SuspendedAttempts
-from scheduler.core.eviction.phases import PreemptionPhase
-from scheduler.core.eviction.plan import PreemptionPlan
-from scheduler.core.eviction.plan_runner import PlanRunner
-from scheduler.core.eviction.victim_tracker import VictimTracker
+from scheduler.core.eviction.phases import IN_PROGRESS
+from scheduler.core.eviction.preemptions import Preemptions
 from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
+from scheduler.core.timers import Timers
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
@@ -58,7 +54,10 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import (
     Answered,
+    BudgetGone,
+    BudgetObserved,
     ClaimAnswered,
+    ClockAhead,
     DeviceClassGone,
     DeviceClassObserved,
     DevicesGone,
@@ -67,12 +66,19 @@ from scheduler.model.events import (
     EffectFailed,
     Event,
     Failure,
+    LedgerLoaded,
+    NamespaceGone,
+    NamespaceObserved,
     NodeGone,
     NodeObserved,
     PodGone,
     PodObserved,
+    PolicyGone,
+    PolicyObserved,
     StorageGone,
     StorageObserved,
+    WorkloadGone,
+    WorkloadObserved,
 )
 from scheduler.model.releases import OLDEST
 from scheduler.model.times import Seconds
@@ -80,10 +86,14 @@ from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.preemption.ledger import Ledger, LedgerError
 
 __all__ = ["Machine", "Reaction"]
+
+#: Handles an event, or an effect that is done: both have handlers for each of their types.
+_Handler: TypeAlias = Callable[[Any, Seconds], None]
+#: Handles an effect that has failed.
+_FailureHandler: TypeAlias = Callable[[Any, Failure, Seconds], None]
 
 
 class Reaction(Record, frozen=True):
@@ -109,7 +119,7 @@ class Sizes:
 
 
 class Machine:
-    """The scheduler without its surroundings."""
+    """The scheduling core: it does no I/O, reads no clock and has no thread."""
 
     def __init__(
         self,
@@ -147,8 +157,10 @@ class Machine:
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
         self.binding: Final = self._binding.in_flight
-        self._plan_runner = PlanRunner(
+        #: Preemptions, until it is certain which pods use what they have freed.
+        self.preemptions: Final = Preemptions(
             profiles=profiles,
+            is_ours=self._is_ours,
             cluster=cluster,
             queue=queue,
             ledger=self.ledger,
@@ -159,25 +171,31 @@ class Machine:
             fit_checker=self._attempts,
             binding=self._binding,
         )
-        self._handlers = EventHandlers(profiles, cluster, queue, wakeups, self._plan_runner)
+        self._handlers = EventHandlers(profiles, cluster, queue, wakeups, self.preemptions)
         self._policy_handlers = PolicyEventHandlers(
-            cluster, self.ledger, self.policies, wakeups, self._plan_runner
+            cluster, self.ledger, self.policies, wakeups, self.preemptions
         )
         self._committer = DecisionCommitter(
-            cluster, queue, wakeups, status, self._plan_runner, self._binding
+            cluster, queue, wakeups, outbox, status, self.preemptions, self._binding
         )
         self._suspended = SuspendedAttempts(queue, outbox)
+        #: What handles each event; and that an effect is done, and that it has failed.
+        self.handlers: Final = self._event_handlers()
+        self.outcome_handlers: Final = self._outcome_handlers()
+        self._timers: Final = Timers(queue, self._binding, wakeups.blocked, self.preemptions)
+        #: What is done before each event, so that a replay, which calls no `flush`, decides the
+        #: same.
+        self._overdue: Final = Timers(self._binding, self.preemptions)
         #: Whether this instance has decided anything: only the leader does.
         self._is_leader = False
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Apply an event."""
         refused = ""
-        # Overdue work comes first, so that a replay, which calls no `flush`, decides the same.
-        self._binding.flush(now)
-        self._plan_runner.tracking.flush(now)
+        self._overdue.flush(now)
         try:
-            self._dispatch(event, now)
+            for handle in self.handlers[type(event)]:
+                handle(event, now)
         except (QuantityError, LedgerError) as error:
             refused = str(error)
         return self._take_reaction(refused)
@@ -185,11 +203,6 @@ class Machine:
     def take_device_waits(self) -> tuple[DeviceWait, ...]:
         """Return and remove the waits for devices that have ended, for metrics."""
         return self._binding.take_device_waits()
-
-    @property
-    def preemption_durations(self) -> deque[tuple[Seconds, bool]]:
-        """How long preemptions took and whether they succeeded, for metrics, which remove them."""
-        return self._plan_runner.durations
 
     def prepare(self) -> bool:
         """Do a part of the work that the next decision needs; return whether more is left.
@@ -207,14 +220,14 @@ class Machine:
         """
         if not self._is_leader:
             self._is_leader = True
-            self._plan_runner.inherited.take_over(self.queue, now)
+            self.preemptions.take_over(self.queue, now)
         self.flush(now)
         run = self._suspended.pop_resumable(now) or self._start_next(now, explain=explain)
         if run is None:
             return None
         queued, pod = run.queued, run.queued.pod
         # Evictions that were wasted until now already count for this attempt.
-        self._plan_runner.tracking.close_if_lost(queued.uid, now)
+        self.preemptions.close_if_lost(queued.uid, now)
         questions, outcome, error = self._run(run)
         self._attempts.enter_phase(AttemptPhase.COMMIT)
         decision: Decision
@@ -256,20 +269,11 @@ class Machine:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do."""
-        moments = (
-            self.queue.next_wakeup(),
-            self._binding.next_wakeup(),
-            self._wakeups.blocked.next_wakeup(),
-            self._plan_runner.tracking.next_wakeup(),
-        )
-        return min((moment for moment in moments if moment is not None), default=None)
+        return self._timers.next_wakeup()
 
     def flush(self, now: Seconds) -> None:
         """Do what is due: move pods, give up what took too long."""
-        self.queue.flush(now)
-        self._binding.flush(now)
-        self._wakeups.blocked.flush(now)
-        self._plan_runner.tracking.flush(now)
+        self._timers.flush(now)
 
     def flushed_effects(self) -> tuple[Effect, ...]:
         """Return the effects of `flush`; to be called after it."""
@@ -283,7 +287,7 @@ class Machine:
             pods=len(self.cluster.pods) - len(self.cluster.nominations),
             assumed=self.cluster.assumed,
             nominations=len(self.cluster.nominations),
-            preempting=len(self._plan_runner),
+            preempting=sum(plan.phase in IN_PROGRESS for plan in self.preemptions.state),
         )
 
     def explain(self, queued: QueuedPod, now: Seconds) -> tuple[AttemptResult, str]:
@@ -312,36 +316,9 @@ class Machine:
         return None if gate is None else gate[1]
 
     @property
-    def tracking(self) -> VictimTracker:
-        """The preemptions whose victims were evicted, and what came of them."""
-        return self._plan_runner.tracking
-
-    def plan_of(self, uid: str) -> PreemptionPlan | None:
-        """Return the preemption for a pod, under way or waiting for its victims; only to read."""
-        return self._plan_runner.plan_of(uid)
-
-    def plans(self) -> list[PreemptionPlan]:
-        """Return all preemptions that are not over; only to read."""
-        return self._plan_runner.plans()
-
-    @property
     def profile_names(self) -> Set[str]:
         """The scheduler names of the profiles."""
         return self._profiles.keys()
-
-    @property
-    def change_logs(self) -> tuple[ChangeLog, ...]:
-        """The logs of changes whose positions preemption plans record."""
-        return self._plan_runner.revalidation.change_logs()
-
-    @property
-    def preemptions(self) -> Counter[PreemptionPhase]:
-        """How many preemptions are in each phase."""
-        return self._plan_runner.phases()
-
-    def is_still_planned(self, effect: Evict) -> bool:
-        """Return whether an eviction that was not sent yet is still part of a plan."""
-        return self._plan_runner.is_still_planned(effect)
 
     def check(self) -> None:
         """Assert the invariants of everything that the machine keeps."""
@@ -350,101 +327,76 @@ class Machine:
         self._binding.check()
         self._suspended.check()
         self._wakeups.blocked.check()
-        self._plan_runner.check()
+        self.preemptions.check()
         for queued in self.queue:
             on_node = self.cluster.find_pod(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
             assert on_node == (queued.phase is QueuePhase.BINDING), queued.pod.key
 
-    def _dispatch(self, event: Event, now: Seconds) -> None:
-        match event:
-            case PodObserved(pod):
-                self._handlers.on_pod(pod, now)
-                self._binding.on_pod(pod.uid, now)
-            case PodGone(uid=uid):
-                self._handlers.on_pod_gone(uid, now)
-                self._binding.on_pod(uid, now)
-            case NodeObserved(node):
-                self._handlers.on_node(node, now)
-                self._binding.on_node(node.metadata.name, now)
-            case NodeGone(name):
-                self._handlers.on_node_gone(name, now)
-                self._binding.on_node(name, now)
-            case EffectDone() | EffectFailed() | Answered():
-                self._on_outcome(event, now)
-            case _:
-                self._dispatch_other(event, now)
+    def _event_handlers(self) -> Mapping[type[Event], tuple[_Handler, ...]]:
+        """Return what handles each event, in this order."""
+        objects, policies, binding = self._handlers, self._policy_handlers, self._binding
+        return {
+            PodObserved: (objects.on_pod, binding.on_pod),
+            PodGone: (objects.on_pod_gone, binding.on_pod),
+            NodeObserved: (objects.on_node, binding.on_node),
+            NodeGone: (objects.on_node_gone, binding.on_node),
+            StorageObserved: (objects.on_storage, binding.on_storage),
+            StorageGone: (objects.on_storage, binding.on_storage),
+            DeviceClassObserved: (objects.on_device_class,),
+            DeviceClassGone: (objects.on_device_class,),
+            DevicesObserved: (objects.on_devices, binding.on_devices),
+            DevicesGone: (objects.on_devices, binding.on_devices),
+            ClaimAnswered: (objects.on_devices, binding.on_devices),
+            BudgetObserved: (policies.on_pdb,),
+            BudgetGone: (policies.on_pdb,),
+            PolicyObserved: (policies.on_policy,),
+            PolicyGone: (policies.on_policy,),
+            NamespaceObserved: (policies.on_namespace,),
+            NamespaceGone: (policies.on_namespace,),
+            WorkloadObserved: (policies.on_workload,),
+            WorkloadGone: (policies.on_workload,),
+            LedgerLoaded: (policies.on_ledger,),
+            ClockAhead: (policies.on_clock_ahead,),
+            EffectDone: (self._on_done,),
+            EffectFailed: (self._on_failed,),
+            Answered: (self._suspended.answered,),
+        }
 
-    def _dispatch_other(
+    def _outcome_handlers(
         self,
-        event: StorageObserved
-        | StorageGone
-        | DeviceClassObserved
-        | DeviceClassGone
-        | DevicesObserved
-        | DevicesGone
-        | ClaimAnswered
-        | PolicyEvent,
-        now: Seconds,
-    ) -> None:
-        match event:
-            case StorageObserved() | StorageGone():
-                self._handlers.on_storage(event, now)
-                self._binding.on_storage(event, now)
-            case DeviceClassObserved() | DeviceClassGone():
-                self._handlers.on_device_class(event, now)
-            case DevicesObserved() | DevicesGone() | ClaimAnswered():
-                self._handlers.on_devices(event, now)
-                self._binding.on_devices(event, now)
-            case _:
-                self._policy_handlers.handle(event, now)
+    ) -> Mapping[type[Effect], tuple[_Handler | None, _FailureHandler | None]]:
+        """Return what handles that an effect is done, and that it has failed; `None`: nothing."""
+        binding, preemptions, wakeups = self._binding, self.preemptions, self._wakeups
+        return {
+            Bind: (self._committer.bound, self._committer.not_bound),
+            BindVolumes: (binding.done, binding.failed),
+            BindClaims: (binding.done, binding.failed),
+            ReleaseClaims: (binding.released, binding.not_released),
+            Nominate: (preemptions.nominated, preemptions.not_nominated),
+            SaveLedger: (preemptions.ledger_saved, preemptions.ledger_not_saved),
+            Evict: (preemptions.evicted, preemptions.not_evicted),
+            SetCondition: (None, self._status.condition_not_set),
+            Ask: (None, self._suspended.failed),
+            # The events of a claim say what has changed.
+            DeallocateClaim: (None, wakeups.claim_not_freed),
+            DeleteClaim: (wakeups.claim_deleted, wakeups.claim_not_freed),
+            ClearNomination: (None, None),
+            RecordEvent: (None, None),
+        }
 
-    def _on_outcome(self, event: EffectDone | EffectFailed | Answered, now: Seconds) -> None:
-        match event:
-            case EffectDone(effect, changed):
-                self._on_done(effect, now, changed=changed)
-            case EffectFailed(effect, failure):
-                self._on_failed(effect, failure, now)
-            case Answered():
-                self._suspended.answered(event)
+    def _on_done(self, event: EffectDone, now: Seconds) -> None:
+        effect = event.effect
+        if event.changed and isinstance(effect, Evict):
+            self.preemptions.victim_deleted(effect, now)
+        done, _ = self.outcome_handlers[type(effect)]
+        if done is not None:
+            done(effect, now)
 
-    def _on_done(self, effect: Effect, now: Seconds, *, changed: bool) -> None:
-        match effect:
-            case Bind():
-                self._committer.bound(effect, now)
-            case BindVolumes() | BindClaims() | ReleaseClaims():
-                self._binding.done(effect, now)
-            case Nominate():
-                self._plan_runner.nominated(effect, now)
-            case SaveLedger():
-                self._plan_runner.ledger_saved(effect, now)
-            case Evict():
-                self._plan_runner.evicted(effect, now, changed=changed)
-            case DeleteClaim():
-                self._wakeups.retry(effect.pod.uid, now, "ResourceClaimDelete")
-            case SetCondition() | ClearNomination() | RecordEvent() | Ask() | DeallocateClaim():
-                pass  # the events of a claim say what has changed
-            case _:
-                assert_never(effect)
-
-    def _on_failed(self, effect: Effect, failure: Failure, now: Seconds) -> None:
-        match effect:
-            case Bind():
-                self._committer.not_bound(effect, failure, now)
-            case BindVolumes() | BindClaims() | ReleaseClaims():
-                self._binding.failed(effect, failure, now)
-            case Nominate() | SaveLedger() | Evict():
-                self._plan_runner.failed(effect, failure, now)
-            case SetCondition():
-                self._status.condition_not_set(effect)
-            case Ask():
-                self._suspended.failed(effect, failure)
-            case DeallocateClaim() | DeleteClaim():
-                self._wakeups.retry(effect.pod.uid, now, "ClaimNotFreed")
-            case ClearNomination() | RecordEvent():
-                pass
-            case _:
-                assert_never(effect)
+    def _on_failed(self, event: EffectFailed, now: Seconds) -> None:
+        _, failed = self.outcome_handlers[type(event.effect)]
+        if failed is not None:
+            failed(event.effect, event.failure, now)
 
     def _start_next(self, now: Seconds, *, explain: bool) -> AttemptRun | None:
         """Start an attempt for the next pod; `None` when none waits for its turn."""
@@ -452,7 +404,8 @@ class Machine:
         if queued is None:
             return None
         detail = Detail.PODS if explain else Detail.NONE
-        return AttemptRun(queued, now, self._attempt_starter(queued, now, detail))
+        begin = self._attempt_starter(queued, now, detail)
+        return AttemptRun(queued, now, begin)
 
     def _attempt_starter(self, queued: QueuedPod, now: Seconds, detail: Detail) -> StartAttempt:
         """Return a function that starts an attempt for a pod."""

@@ -114,7 +114,7 @@ class StatusReporter:
             SetCondition(pod.ref, reason, message, pod.metadata.generation, clear_nomination)
         )
 
-    def condition_not_set(self, effect: SetCondition) -> None:
+    def condition_not_set(self, effect: SetCondition, _failure: Failure, _now: Seconds) -> None:
         """Record that a condition could not be written, so that the next one is."""
         queued = self._queue.get(effect.pod.uid)
         if queued is not None:

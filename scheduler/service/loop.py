@@ -142,7 +142,7 @@ class Loop:
         """
         held = (each for each in self._held or () if isinstance(each, PolicyObserved))
         is_stopped = any(each.policy.stop is not None for each in held)
-        return not is_stopped and self._machine.is_still_planned(effect)
+        return not is_stopped and self._machine.preemptions.state.is_still_planned(effect)
 
     def observe(self, events: Iterable[Event]) -> None:
         """Pass events of informers and the writer to the machine."""
@@ -190,7 +190,7 @@ class Loop:
     def _report_ended(self) -> None:
         for wait in self._machine.take_device_waits():
             self._telemetry.device_wait(wait)
-        durations = self._machine.preemption_durations
+        durations = self._machine.preemptions.durations
         while durations:
             self._telemetry.preemption_executed(*durations.popleft())
 

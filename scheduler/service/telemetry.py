@@ -247,13 +247,13 @@ def provide(
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victim_counts)
     metrics.provide("scheduler_preemption_policies", policies.count_by_state)
     metrics.provide("scheduler_preemption_stopped", lambda: {(): float(policies.stops)})
-    tracking = machine.tracking
+    waste = machine.preemptions.state.waste
     metrics.provide(
         "scheduler_preemption_victims_wasted_total",
-        lambda: dict.fromkeys(_WASTED, 0) | tracking.wasted_evictions,
+        lambda: dict.fromkeys(_WASTED, 0) | waste.wasted_evictions,
     )
-    metrics.provide("scheduler_preemption_fruitless_total", lambda: tracking.failed_preemptions)
-    metrics.provide("scheduler_preemption_loops_total", lambda: {(): tracking.stops})
+    metrics.provide("scheduler_preemption_fruitless_total", lambda: waste.failed_preemptions)
+    metrics.provide("scheduler_preemption_loops_total", lambda: {(): waste.stops})
     metrics.provide("scheduler_effect_queue_length", writer.lengths)
     metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
     metrics.provide(

@@ -1,6 +1,7 @@
 """No state of the machine is forgotten by a snapshot: it is copied, or said not to be."""
 
 from collections import Counter, deque
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,11 @@ NOT_COPIED = {
         "_reservers",  # from the configuration
         "_device_waits",  # metrics
     },
-    "_plan_runner": {"durations"},  # metrics
     "_suspended": {"_attempts", "_ready"},  # running code: `not_copied` names it
-    "": {"binding"},  # the same as that of `_binding`
+    "": {
+        "binding",  # the same as that of `_binding`
+        "handlers", "outcome_handlers",  # what handles events and effects
+    },
     "cluster": {"namespaces"},  # written again
     "cluster.policies": {"_policies"},  # written again
 }  # fmt: skip
@@ -35,10 +38,16 @@ ELSEWHERE = {"_profiles", "_changes", "_nominations_seen"}
 STATE = (dict, list, set, deque, Counter, tuple, int, float, bool, str, type(None), np.ndarray)
 
 
+def everything(owner: Any) -> dict[str, Any]:
+    if is_dataclass(owner):
+        return {field.name: getattr(owner, field.name) for field in fields(owner)}
+    return vars(owner)
+
+
 def attributes(owner: Any) -> dict[str, Any]:
     return {
         name: value
-        for name, value in vars(owner).items()
+        for name, value in everything(owner).items()
         if isinstance(value, STATE) and name not in ELSEWHERE
     }
 
@@ -51,7 +60,7 @@ def test_every_attribute_is_copied_or_said_not_to_be():
 
     for path, names in copied.items():
         found = attributes(part(machine, path)).keys()
-        assert names <= vars(part(machine, path)).keys(), path
+        assert names <= everything(part(machine, path)).keys(), path
         assert found <= names | NOT_COPIED.get(path, set()), path
         assert not names & NOT_COPIED.get(path, set()), path
 
@@ -66,8 +75,9 @@ def test_every_object_with_state_below_the_machine_is_copied():
         if id(owner) in seen or type(owner).__name__ in derived:
             continue
         seen.add(id(owner))
-        for value in vars(owner).values():
-            if type(value).__module__.startswith("scheduler.") and hasattr(value, "__dict__"):
+        for value in everything(owner).values():
+            has_attributes = hasattr(value, "__dict__") or type(value).__name__.endswith("State")
+            if type(value).__module__.startswith("scheduler.") and has_attributes:
                 left.append(value)
         mutable = [
             name
@@ -79,5 +89,6 @@ def test_every_object_with_state_below_the_machine_is_copied():
 
     assert forgotten == {
         ("Deadlines", "entries"),  # of reservations: `not_copied` names them
+        ("Preemptions", "durations", "listeners"),  # metrics, and parts of it
         ("QueueingHints", "_hints", "_plugins"),  # from the configuration
     }

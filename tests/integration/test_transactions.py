@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.victim_tracker import TERMINATION_MARGIN
+from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from tests.integration.objects import (
     HANGS,

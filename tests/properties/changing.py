@@ -169,8 +169,9 @@ class Changing(World):
 
     def _is_awaited(self, uid: str, preemptor: str) -> bool:
         """Return whether a plan only waits for a victim, which another plan evicts."""
-        plan = self.machine._plan_runner._plans.get(preemptor)
-        return plan is not None and any(each.wait_only for each in plan.victims if each.uid == uid)
+        plan = self.machine.preemptions.state.plan_of(preemptor)
+        victims = () if plan is None else plan.placement(preemptor).victims
+        return any(each.wait_only for each in victims if each.uid == uid)
 
     def _may_go(self, victim: Pod, wanted: Pod) -> None:
         """Assert that a pod may be a victim: it is less important, and no policy protects it."""

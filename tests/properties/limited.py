@@ -116,7 +116,7 @@ class Limited(Transactions):
             self.waiting.insert(0, effect)
             super().execute(number)
             return
-        if not self.machine.is_still_planned(effect):
+        if not self.machine.preemptions.state.is_still_planned(effect):
             self._no(effect, FailureKind.ABANDONED)
         elif self._chance(0.1):
             self._no(effect, FailureKind.REFUSED)

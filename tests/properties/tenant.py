@@ -171,7 +171,7 @@ class Besieged(Changing):
             "overdue": len(cluster.overdue),
             "unreported": len(machine.queue.unreported),
             # A pod that waits may keep its plan; a process that begins knows of none.
-            "preempting": sum(uid not in self.pods for uid in machine._plan_runner._plans._plans),
+            "preempting": sum(plan.uid not in self.pods for plan in machine.preemptions.state),
         }
 
 

@@ -8,7 +8,7 @@ Nothing else interferes, so at the end each victim must have made capacity that 
 from collections import Counter
 from typing import Final
 
-from scheduler.core.eviction.freed_resources import USE_WITHIN
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.api import pod_changes
@@ -176,7 +176,7 @@ class Transactions(LateCluster):
     def kill(self, _: int) -> None:
         """The process is killed, and another one begins; what was not sent is lost."""
         self.kills += 1
-        self.wasted += self.machine.tracking.wasted_evictions
+        self.wasted += self.machine.preemptions.state.waste.wasted_evictions
         self._begin()
 
     # The end ------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Transactions(LateCluster):
             assert used == CPU, (where, used)
         self.now += USE_WITHIN
         self._flush()
-        assert self.wasted + self.machine.tracking.wasted_evictions == {}
+        assert self.wasted + self.machine.preemptions.state.waste.wasted_evictions == {}
         self.machine.check()
         assert self.machine.sizes().preempting == 0
         assert self.machine.cluster.evicting == 0

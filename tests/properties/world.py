@@ -213,7 +213,9 @@ class World(LateCluster):
         assert decision.violations == chosen.violations
         assert all(victim.priority < wanted.priority for victim in chosen.victims)
         # Freed capacity is known for certain where the attempt did not change it.
-        assert not freed.keys() & set(self.machine.tracking.nodes_with_unneeded_victims()), (
+        assert not freed.keys() & set(
+            self.machine.preemptions.facts.nodes_with_unneeded_victims()
+        ), (
             decision,
             freed,
         )

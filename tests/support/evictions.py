@@ -24,4 +24,4 @@ def asked(cluster: Cluster) -> list[str]:
 
 def wasted(cluster: Cluster) -> dict[str, int]:
     """Return the number of wasted victims, by reason."""
-    return dict(cluster.machine.tracking.wasted_evictions)
+    return dict(cluster.machine.preemptions.state.waste.wasted_evictions)

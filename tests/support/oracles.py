@@ -61,7 +61,7 @@ class View:
             nominations=[Nomination(each.pod, each.node) for each in cluster.nominations],
             budgets=list(budgets),
             overdue=set(cluster.overdue),
-            freed=set(machine.tracking.nodes_with_unneeded_victims()),
+            freed=set(machine.preemptions.facts.nodes_with_unneeded_victims()),
         )
         for row, node in enumerate(columns.nodes):
             if node is not None:

@@ -251,7 +251,7 @@ _POD: Final = Diagram(
 )  # fmt: skip
 
 _OPEN: Final = ("nominating", "recording", "evicting")
-_UNDER_WAY: Final = ("inherited", *_OPEN, "stopping", "failing", "awaiting", "released")
+_UNDER_WAY: Final = ("inherited", *_OPEN, "stopping", "failing", "awaiting", "withdrawn")
 
 _PREEMPTION: Final = Diagram(
     title="Phases of a preemption",
@@ -266,7 +266,7 @@ _PREEMPTION: Final = Diagram(
         Box("awaiting", 736, 160, 150, 46, ("victims terminate",)),
         Box("stopping", 150, 310, 150, 46, ("then retry at once",)),
         Box("failing", 440, 310, 150, 46, ("then back off",)),
-        Box("released", 736, 310, 150, 46, ("nomination given up",)),
+        Box("withdrawn", 736, 310, 150, 46, ("nomination given up",)),
         Box("vacated", 984, 310, 130, 46, ("resources are free",)),
         Box("done", 984, 160, 130, 46, (), "end"),
     ),

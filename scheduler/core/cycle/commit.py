@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
-from scheduler.core.eviction.inherited_plans import ResumeResult
-from scheduler.core.eviction.plan_runner import PlanRunner
+from scheduler.core.eviction.phases import PreemptionMove
+from scheduler.core.eviction.preemptions import Preemptions
+from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
@@ -34,15 +35,17 @@ class DecisionCommitter:
         cluster: Cluster,
         queue: SchedulingQueue,
         wakeups: Wakeups,
+        outbox: Outbox,
         status: StatusReporter,
-        plan_runner: PlanRunner,
+        preemptions: Preemptions,
         binding: BindingCycle,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._wakeups = wakeups
+        self._outbox = outbox
         self._status = status
-        self._plan_runner = plan_runner
+        self._preemptions = preemptions
         self._binding = binding
 
     def commit(
@@ -54,37 +57,35 @@ class DecisionCommitter:
         self._wakeups.blocked.unblock(queued.uid)
         if error:
             # An error says nothing about the plan that an earlier leader has made.
-            clear = not self._plan_runner.inherited.has_unchecked(
-                pod.uid
-            ) and self._withdraw_nomination(queued, now)
+            unchecked = self._preemptions.state.unchecked(pod.uid)
+            clear = unchecked is None and self._withdraw_nomination(queued, now)
             self._retry(queued, now)
             self._report_failure(queued, SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
         if outcome.node is not None and outcome.state is not None:
             return self._place(queued, outcome.node, outcome.state, now)
-        self._binding.emit(outcome.effects)
-        resumed, plan = self._plan_runner.inherited.resume(queued, now)
+        self._outbox.emit_all(outcome.effects)
         queued.reason = PendingReason.PREEMPTING
-        if plan is not None and resumed is ResumeResult.GOES_ON:
-            self._queue.begin_preemption(queued, outcome.rejectors, now)
-            self._plan_runner.continue_plan(plan, now)
-            return Preempting(plan.node, plan.refs(), 0, outcome.message)
+        move, placement = self._preemptions.resume(queued, outcome.rejectors, now)
+        if move is PreemptionMove.RESUME and placement is not None:
+            victims = tuple(victim.ref for victim in placement.victims)
+            return Preempting(placement.node, victims, 0, outcome.message)
         if outcome.candidate is not None:
-            candidate = self._plan_runner.prefer_terminating(queued, outcome.candidate, now)
+            candidate = self._preemptions.facts.prefer_terminating(queued, outcome.candidate, now)
             self._withdraw_elsewhere(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.begin_preemption(queued, outcome.rejectors, now)
             self._status.report_failed(pod, outcome.message)
-            node = self._plan_runner.start(queued, candidate, outcome.message, now)
+            node = self._preemptions.start(queued, candidate, outcome.message, now)
             victims = tuple(victim.ref for victim in candidate.victims)
             return Preempting(node, victims, candidate.violations, outcome.message)
-        if resumed is ResumeResult.CANCELLED:
+        if move is PreemptionMove.WITHDRAW:
             outcome = replace(outcome, keeps_nomination=False)
         return self._mark_unschedulable(queued, outcome, now)
 
     def _place(self, queued: QueuedPod, node: str, state: AttemptState, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""
         pod = queued.pod
-        self._plan_runner.tracking.preemptor_assumed(pod.uid, node, now)
+        self._preemptions.preemptor_assumed(pod.uid, node, now)
         self._withdraw_elsewhere(pod, node, now)
         self._cluster.assume(pod, node)
         self._queue.mark_assumed(queued, now)
@@ -114,8 +115,7 @@ class DecisionCommitter:
         queued.reason = outcome.reason
         if outcome.rejectors:
             victims_terminating = (
-                outcome.keeps_nomination
-                and self._plan_runner.tracking.has_terminating_victims(queued.uid)
+                outcome.keeps_nomination and self._preemptions.facts.awaits_victims(queued.uid)
             )
             self._queue.add_unschedulable(
                 queued,
@@ -159,7 +159,7 @@ class DecisionCommitter:
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Remove a pod that the API server has bound from the queue; the watch will confirm it."""
         self._queue.delete(effect.pod.uid, now)
-        self._plan_runner.bound(effect.pod.uid, effect.node, now)
+        self._preemptions.bound(effect.pod.uid, effect.node, now)
         self._binding.bound(effect, now)
 
     def not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:

@@ -6,17 +6,16 @@ nothing that matters, and pods of one name are distinguished by their uids.
 Source: kube-scheduler v1.36.3 eventhandlers.go.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.core.eviction.plan_runner import PlanRunner
+from scheduler.core.eviction.preemptions import Preemptions
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.framework.profile import Profile
 from scheduler.model.api.devices import DeviceObject, ResourceClaim
-from scheduler.model.api.objects import Node, Pod
+from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.events import (
@@ -25,6 +24,10 @@ from scheduler.model.events import (
     DeviceClassObserved,
     DevicesGone,
     DevicesObserved,
+    NodeGone,
+    NodeObserved,
+    PodGone,
+    PodObserved,
     StorageGone,
     StorageObserved,
 )
@@ -45,22 +48,23 @@ class EventHandlers:
         cluster: Cluster,
         queue: SchedulingQueue,
         wakeups: Wakeups,
-        plan_runner: PlanRunner,
+        preemptions: Preemptions,
     ) -> None:
         self._profiles = profiles
         self._cluster = cluster
         self._queue = queue
         self._wakeups = wakeups
-        self._plan_runner = plan_runner
+        self._preemptions = preemptions
 
-    def on_pod(self, pod: Pod, now: Seconds) -> None:
+    def on_pod(self, event: PodObserved, now: Seconds) -> None:
         """Apply the state of a pod.
 
         Raises:
             QuantityError: A request of the pod is not a quantity; nothing is changed then.
         """
+        pod = event.pod
         if pod.terminal:
-            self.on_pod_gone(pod.uid, now)
+            self._remove_pod(pod.uid, now)
         elif pod.spec.node_name:
             self._on_assigned_pod(pod, now)
         elif self._cluster.is_assumed(pod.uid):
@@ -71,46 +75,52 @@ class EventHandlers:
         else:
             if self._cluster.find_pod(pod.uid) is not None:
                 # It was on a node, and no API server takes it off: etcd was restored.
-                self.on_pod_gone(pod.uid, now)
+                self._remove_pod(pod.uid, now)
             if pod.spec.scheduler_name in self._profiles:
                 self._on_pending_pod(pod, now)
             else:
                 self._sync_foreign_nomination(pod, now)
 
-    def on_pod_gone(self, uid: str, now: Seconds) -> None:
+    def on_pod_gone(self, event: PodGone, now: Seconds) -> None:
+        """Remove a pod that is gone."""
+        self._remove_pod(event.uid, now)
+
+    def _remove_pod(self, uid: str, now: Seconds) -> None:
         """Remove a pod that is gone or has finished."""
         self._queue.delete(uid, now)
         self._cluster.devices.users.forget(uid)
         self._wakeups.blocked.unblock(uid)
-        self._plan_runner.preemptor_gone(uid, now)
+        self._preemptions.preemptor_gone(uid, now)
         nomination = self._cluster.nominations.get(uid)
         removed = self._cluster.remove(uid)
         if removed is not None:
-            self._wake_by_freed_resources(removed, now)
+            self._preemptions.victim_gone(removed, now)
         elif nomination is not None:
             self._wakeups.wake_lower_priority(nomination, now)
 
-    def on_node(self, node: Node, now: Seconds) -> None:
+    def on_node(self, event: NodeObserved, now: Seconds) -> None:
         """Apply the state of a node.
 
         Raises:
             QuantityError: An allocatable amount is not a quantity; nothing is changed then.
         """
+        node = event.node
         before = self._cluster.write_node(node)
         events = (
             [event_diff.NODE_ADDED] if before is None else event_diff.node_changes(before, node)
         )
-        for event in events:
-            self._wakeups.wake(event, before, node, now)
+        for change in events:
+            self._wakeups.wake(change, before, node, now)
 
-    def on_node_gone(self, name: str, now: Seconds) -> None:
+    def on_node_gone(self, event: NodeGone, now: Seconds) -> None:
         """Remove a node; nominations to it are withdrawn."""
+        name = event.name
         before = self._cluster.columns.node(name)
         if before is None:
             return
         self._wakeups.wake(event_diff.NODE_DELETED, before, None, now)
         self._cluster.erase_node(name)
-        self._plan_runner.node_gone(name, now)
+        self._preemptions.node_gone(name, now)
 
     def on_storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """Apply the state of a storage object, or remove it.
@@ -196,10 +206,10 @@ class EventHandlers:
         self._queue.delete(uid, now)
         cluster.devices.users.forget(uid)
         wakeups.blocked.unblock(uid)
-        self._plan_runner.bound(uid, node, now)
+        self._preemptions.bound(uid, node, now)
         if before is not None and assumed_on != node:
             # Another scheduler bound it, and not to the node on which it was assumed.
-            self._wake_by_freed_resources(before, now)
+            self._preemptions.victim_gone(before, now)
         if before is not None and runs_since(before) != runs_since(pod):
             wakeups.blocked.wake(now, "PodStarted", Rule.MIN_RUNTIME)
         if before is None or confirmed:
@@ -210,19 +220,11 @@ class EventHandlers:
         if nomination is not None and nomination.node != node:
             wakeups.wake_lower_priority(nomination, now)
 
-    def _wake_by_freed_resources(self, gone: Pod, now: Seconds) -> None:
-        """Wake the pods that can use the resources of a pod that has left its node."""
-        plan_runner, node = self._plan_runner, gone.spec.node_name
-        fits = functools.partial(plan_runner.revalidation.group_fits, node=node, now=now)
-        self._wakeups.wake_by_freed_resources(
-            gone, plan_runner.tracking.done_waiting(node, now), fits, now
-        )
-
     def _on_pending_pod(self, pod: Pod, now: Seconds) -> None:
         """Apply the state of a pod of ours that waits for a node."""
         if pod.terminating:
             # It will never run: it must not be bound or nominated any more.
-            self.on_pod_gone(pod.uid, now)
+            self._remove_pod(pod.uid, now)
             return
         self._cluster.footprints.validate(pod)
         self._cluster.devices.users.note(pod)
@@ -262,7 +264,7 @@ class EventHandlers:
         node = self._nominated_node(pod)
         known = self._cluster.nominations.get(pod.uid)
         kept = old is not None and node == self._nominated_node(old)
-        if kept or self._plan_runner.owns_nomination(pod.uid):
+        if kept or self._preemptions.state.in_progress(pod.uid):
             if known is not None and not _counts_alike(known.pod, pod):
                 self._cluster.nominate(pod, known.node)
                 self._wakeups.wake_lower_priority(known, now)

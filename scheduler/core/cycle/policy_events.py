@@ -3,9 +3,7 @@
 No plugin listens to these events. They requeue no pods, or only pods that policies block.
 """
 
-from typing import TypeAlias, assert_never
-
-from scheduler.core.eviction.plan_runner import PlanRunner
+from scheduler.core.eviction.preemptions import Preemptions
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.events import (
@@ -25,20 +23,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
 
-__all__ = ["PolicyEvent", "PolicyEventHandlers"]
-
-PolicyEvent: TypeAlias = (
-    BudgetObserved
-    | BudgetGone
-    | PolicyObserved
-    | PolicyGone
-    | NamespaceObserved
-    | NamespaceGone
-    | WorkloadObserved
-    | WorkloadGone
-    | LedgerLoaded
-    | ClockAhead
-)
+__all__ = ["PolicyEventHandlers"]
 
 
 class PolicyEventHandlers:
@@ -50,40 +35,16 @@ class PolicyEventHandlers:
         ledger: Ledger,
         policies: PolicyEngine,
         wakeups: Wakeups,
-        plan_runner: PlanRunner,
+        preemptions: Preemptions,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._policies = policies
         self._wakeups = wakeups
         self._blocked = wakeups.blocked
-        self._plan_runner = plan_runner
+        self._preemptions = preemptions
 
-    def handle(self, event: PolicyEvent, now: Seconds) -> None:
-        """Apply an event.
-
-        Raises:
-            LedgerError: The text of a ledger cannot be read; nothing is changed then.
-        """
-        match event:
-            case BudgetObserved() | BudgetGone():
-                self._on_pdb(event, now)
-            case PolicyObserved() | PolicyGone():
-                self._on_policy(event, now)
-            case NamespaceObserved() | NamespaceGone():
-                self._on_namespace(event, now)
-            case WorkloadObserved(workload):
-                self._cluster.workloads.write(workload)
-            case WorkloadGone(kind, key):
-                self._cluster.workloads.erase(kind, key)
-            case LedgerLoaded(text):
-                self._ledger.merge(text, now)
-            case ClockAhead(seconds):
-                self._on_clock_ahead(seconds, now)
-            case _:
-                assert_never(event)
-
-    def _on_pdb(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
+    def on_pdb(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
         """Apply the state of a disruption budget, or delete it.
 
         As in kube-scheduler this wakes no pods, except those that this very PDB blocks.
@@ -100,7 +61,7 @@ class PolicyEventHandlers:
         if len(self._blocked):
             self._blocked.wake_for_pdbs(now, {key, *policies.relieved_pdbs(now)})
 
-    def _on_namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
+    def on_namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
         """Apply the labels of a namespace, or delete it; policies may select other namespaces."""
         cluster = self._cluster
         before = cluster.namespaces_version
@@ -111,7 +72,7 @@ class PolicyEventHandlers:
         if cluster.namespaces_version != before:
             self._blocked.wake(now, "NamespaceChange")
 
-    def _on_policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
+    def on_policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
         """Apply a policy, or delete it; pods that policies block are tried again.
 
         A stop also counts for what is under way: no eviction is requested after it.
@@ -125,10 +86,25 @@ class PolicyEventHandlers:
             self._ledger.set_windows(policies.windows(), policies.shortest_window())
             self._blocked.wake(now, "PreemptionPolicyChange")
             if policies.stop is not None:
-                self._plan_runner.stop_all(now)
+                self._preemptions.stop_all(now)
 
-    def _on_clock_ahead(self, seconds: Seconds, now: Seconds) -> None:
+    def on_workload(self, event: WorkloadObserved | WorkloadGone, _now: Seconds) -> None:
+        """Apply the state of a workload, or delete it."""
+        if isinstance(event, WorkloadObserved):
+            self._cluster.workloads.write(event.workload)
+        else:
+            self._cluster.workloads.erase(event.kind, event.key)
+
+    def on_ledger(self, event: LedgerLoaded, now: Seconds) -> None:
+        """Merge the ledger that an earlier leader has written.
+
+        Raises:
+            LedgerError: The text cannot be read; nothing is changed then.
+        """
+        self._ledger.merge(event.text, now)
+
+    def on_clock_ahead(self, event: ClockAhead, now: Seconds) -> None:
         """Apply how far our clock is ahead, which `victimMinRuntime` depends on."""
-        if self._cluster.clock_ahead != seconds:
-            self._cluster.clock_ahead = seconds
+        if self._cluster.clock_ahead != event.seconds:
+            self._cluster.clock_ahead = event.seconds
             self._blocked.wake(now, "ClockChange", Rule.MIN_RUNTIME)

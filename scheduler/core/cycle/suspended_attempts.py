@@ -114,14 +114,14 @@ class SuspendedAttempts:
         self._outbox.emit(Ask(queued.pod.ref, self._number, version, questions))
         return Waiting(tuple(question.extender for question in questions))
 
-    def answered(self, event: Answered) -> None:
+    def answered(self, event: Answered, _now: Seconds) -> None:
         """Hand answers to their attempt; drop them if none waits for them any more."""
         attempt = self._suspended_run(event.pod.uid, event.number)
         if attempt is not None:
             attempt.answer(event.answers)
             self._ready.append(attempt)
 
-    def failed(self, effect: Ask, failure: Failure) -> None:
+    def failed(self, effect: Ask, failure: Failure, _now: Seconds) -> None:
         """Let an attempt fail whose extenders could not be asked."""
         attempt = self._suspended_run(effect.pod.uid, effect.number)
         if attempt is not None:

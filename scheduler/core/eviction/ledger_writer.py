@@ -5,7 +5,12 @@ There is one write at a time; plans that come meanwhile wait for the next one an
 
 from typing import Final
 
+from msgspec.structs import replace
+
+from scheduler.core.eviction.phases import HOLDING, PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.state import WRITE_INTERVAL, LedgerWriterState
+from scheduler.core.eviction.transitions import Transition
 from scheduler.core.outbox import Outbox
 from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
 from scheduler.model.api.owners import owner
@@ -16,8 +21,6 @@ from scheduler.state.preemption.ledger import EvictionEntry, Ledger, PreemptionE
 
 __all__ = ["LedgerWriter"]
 
-#: Changes that no plan waits for are written once in this time, since each write has all of it.
-WRITE_INTERVAL: Final[Seconds] = 1.0
 #: The longest such time while writes fail.
 MAX_WRITE_INTERVAL: Final[Seconds] = 64.0
 
@@ -26,74 +29,93 @@ class LedgerWriter:
     """Counts plans, and has the ledger written."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, blocked: BlockedByPolicy, outbox: Outbox
+        self,
+        state: LedgerWriterState,
+        cluster: Cluster,
+        ledger: Ledger,
+        blocked: BlockedByPolicy,
+        outbox: Outbox,
     ) -> None:
+        self._state = state
         self._cluster = cluster
         self._ledger = ledger
         self._blocked = blocked
         self._outbox = outbox
-        #: Plans that wait until the ledger is written, by uid of the preemptor.
-        self.unwritten: Final[dict[str, PreemptionPlan]] = {}
-        #: The state of the ledger that is being written.
-        self._writing: SaveLedger | None = None
-        #: Whether to write as soon as possible, even if no plan waits.
-        self.wanted = False
-        #: The earliest time of the next such write, and the time between two.
-        self._next_write: Seconds = 0.0
-        self._interval = WRITE_INTERVAL
-        #: The revision of the ledger that was written last.
-        self._written = 0
 
-    def count(self, plan: PreemptionPlan, now: Seconds) -> None:
-        """Count a plan in the ledger, once, until `take_back` whatever its age."""
+    def hold(self, plan: PreemptionPlan, now: Seconds) -> PreemptionPlan:
+        """Count a plan, whatever its age, until `follow` gives it back; return it with that."""
         ledger, charge = self._ledger, plan.charge
-        for victim in plan.victims:
-            uid = victim.uid
-            policies = charge.victims.get(uid)
-            if policies and not victim.wait_only:
-                namespace = victim.ref.namespace
-                eviction = EvictionEntry(now, uid, namespace, victim.owner, plan.node, policies)
-                ledger.hold(eviction, plan.uid)
-                plan.in_ledger.add(uid)
-        if charge.limited_by:
-            self._count_preemption(plan, now)
-        plan.ledger_revision = ledger.revision
+        held: set[str] = set()
+        for placement in plan.placements:
+            for victim in placement.victims:
+                policies = charge.victims.get(victim.uid)
+                if policies and not victim.wait_only:
+                    ledger.hold(
+                        EvictionEntry(
+                            now, victim.uid, victim.ref.namespace, victim.owner, placement.node,
+                            policies,
+                        ),
+                        plan.uid,
+                    )  # fmt: skip
+                    held.add(victim.uid)
+            if charge.limited_by:
+                at = plan.decided_at if plan.decided_here else now
+                known = None if plan.decided_here else ledger.find_preemption(placement.uid)
+                new = PreemptionEntry(
+                    at, placement.uid, owner(placement.preemptor), charge.limited_by
+                )
+                ledger.hold_preemption(known or new)
+        progress = replace(plan.progress, in_ledger=plan.progress.in_ledger.union(held))
+        return replace(plan, progress=progress, ledger_revision=ledger.revision)
 
-    def _count_preemption(self, plan: PreemptionPlan, now: Seconds) -> None:
-        ledger, preemptor = self._ledger, plan.preemptor
-        known = None if plan.decided_here else ledger.find_preemption(plan.uid)
-        if known is None:
-            at = plan.decided_at if plan.decided_here else now
-            known = PreemptionEntry(at, plan.uid, owner(preemptor), plan.charge.limited_by)
-        ledger.hold_preemption(known)
+    def inherit(self, plan: PreemptionPlan, running: list[str], now: Seconds) -> PreemptionPlan:
+        """Hold what an earlier leader has counted for a plan; return the plan with that.
+
+        Args:
+            plan: The plan.
+            running: Its victims that run, by uid. They may have been evicted: what this process has
+                observed may be older.
+            now: The time.
+        """
+        ledger, held = self._ledger, set()
+        for uid in running:
+            ledger.doubt(uid, now)
+            entry = ledger.find_victim(uid)
+            if entry is not None:
+                ledger.hold(entry, plan.uid)
+                held.add(uid)
+        preemption = ledger.find_preemption(plan.uid) if held else None
+        if preemption is not None:
+            ledger.hold_preemption(preemption)
+        return plan.at(replace(plan.progress, in_ledger=frozenset(held)))
+
+    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
+        """Give back what a plan does not count any more, or write what it has to wait for.
+
+        An eviction without an outcome is decided by its outcome.
+        """
+        plan = transition.plan
+        ledger, progress = self._ledger, plan.progress
+        dropped = before.progress.in_ledger - progress.in_ledger
+        given_back = [ledger.release(uid, plan.uid) for uid in sorted(dropped)]
+        if progress.phase not in HOLDING:
+            self._state.waiting.pop(plan.number, None)
+            evicted = bool(progress.evicted) or not plan.decided_here
+            for preemptor in () if progress.outstanding else plan.preemptors:
+                given_back.append(ledger.release_preemption(preemptor, now, evicted=evicted))
+        if any(given_back):
+            self._blocked.wake_count_limited(now)
+        if progress.phase is PreemptionPhase.RECORDING and transition.move is not None:
+            self._write_for(plan, now)
 
     def take_over(self, now: Seconds) -> None:
         """Count what an earlier leader was about to evict when it wrote the ledger."""
         for uid in self._ledger.take_unsettled():
             self.unanswered(uid, now)
 
-    def inherit(self, plan: PreemptionPlan, now: Seconds) -> None:
-        """Take over the victims that an earlier leader has counted for a plan.
-
-        Those that run may have been evicted: what this process has observed may be older.
-        """
-        ledger = self._ledger
-        for victim in plan.not_terminating(self._cluster):
-            ledger.doubt(victim.uid, now)
-            entry = ledger.find_victim(victim.uid)
-            if entry is not None:
-                ledger.hold(entry, plan.uid)
-                plan.in_ledger.add(victim.uid)
-        preemption = ledger.find_preemption(plan.uid) if plan.in_ledger else None
-        if preemption is not None:
-            ledger.hold_preemption(preemption)
-
-    def evicted(self, uid: str, plan: PreemptionPlan | None, now: Seconds) -> None:
+    def evicted(self, uid: str, now: Seconds) -> None:
         """Count a victim from now on: only now its eviction is certain."""
         self._ledger.restamp(uid, now)
-        if plan is not None and uid in plan.in_ledger:
-            plan.in_ledger.remove(uid)
-            self._ledger.release(uid, plan.uid)
 
     def unanswered(self, uid: str, now: Seconds) -> None:
         """Count a victim as evicted although that is uncertain, unless it is seen to be true."""
@@ -109,68 +131,54 @@ class LedgerWriter:
         if self._ledger.observed(uid, now, runs_on=pod is not None and not pod.terminating):
             self._blocked.wake_count_limited(now)
 
-    def take_back(self, plan: PreemptionPlan, now: Seconds) -> None:
-        """Give back what a plan has counted and cannot have evicted, after its last step.
-
-        An eviction without an outcome is decided by its outcome.
-        """
-        ledger, ended = self._ledger, plan.in_ledger - plan.outstanding.keys()
-        given_back = [ledger.release(uid, plan.uid) for uid in sorted(ended)]
-        plan.in_ledger -= ended
-        if not plan.outstanding:
-            evicted = bool(plan.evicted) or not plan.decided_here
-            given_back.append(ledger.release_preemption(plan.uid, now, evicted=evicted))
-        if any(given_back):
-            self._blocked.wake_count_limited(now)
-
-    def must_wait(self, plan: PreemptionPlan, now: Seconds) -> bool:
-        """Return whether a plan has to wait until the ledger is written."""
-        if plan.ledger_revision <= self._written:
-            return False
-        self.unwritten[plan.uid] = plan
-        self.write(now)
-        return True
-
-    def drop(self, plan: PreemptionPlan) -> None:
-        """Stop a plan from waiting."""
-        self.unwritten.pop(plan.uid, None)
+    def _write_for(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Write the ledger before a plan goes on, unless that is done."""
+        if plan.ledger_revision > self._state.written:
+            self._state.waiting[plan.number] = plan.ledger_revision
+            self.write(now)
 
     def write_soon(self, now: Seconds) -> None:
         """Write the ledger soon although no plan waits for it."""
-        requested = self._written if self._writing is None else self._writing.revision
-        self.wanted = self.wanted or self._ledger.revision > requested
+        state = self._state
+        requested = state.written if state.writing is None else state.writing.revision
+        state.wanted = state.wanted or self._ledger.revision > requested
         self.write(now)
 
     def write(self, now: Seconds) -> None:
         """Write the ledger if that is wanted and no write is in progress."""
-        wanted = self.wanted and now >= self._next_write
-        if (self.unwritten or wanted) and self._writing is None:
-            self.wanted = False
-            self._next_write = now + self._interval
-            self._writing = SaveLedger(self._ledger.text(now), self._ledger.revision)
-            self._outbox.emit(self._writing)
+        state = self._state
+        wanted = state.wanted and now >= state.next_write
+        if (state.waiting or wanted) and state.writing is None:
+            state.wanted = False
+            state.next_write = now + state.interval
+            state.writing = SaveLedger(self._ledger.text(now), self._ledger.revision)
+            self._outbox.emit(state.writing)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `write` next has something to do by itself; `None` when never."""
-        return self._next_write if self.wanted and self._writing is None else None
+        state = self._state
+        return state.next_write if state.wanted and state.writing is None else None
 
-    def saved(self, effect: SaveLedger) -> list[PreemptionPlan]:
-        """Return the plans that do not have to wait any longer."""
-        self._written = max(self._written, effect.revision)
-        self._interval = WRITE_INTERVAL
+    def saved(self, effect: SaveLedger) -> list[int]:
+        """Return the plans, by number, that do not have to wait any longer."""
+        state = self._state
+        state.written = max(state.written, effect.revision)
+        state.interval = WRITE_INTERVAL
         return self._stop_waiting(effect)
 
-    def failed(self, effect: SaveLedger) -> list[PreemptionPlan]:
-        """Return the plans that waited for this write, which is tried again later."""
-        self.wanted = True
-        self._interval = min(2 * self._interval, MAX_WRITE_INTERVAL)
+    def failed(self, effect: SaveLedger) -> list[int]:
+        """Return the plans, by number, that waited for this write, which is tried again later."""
+        state = self._state
+        state.wanted = True
+        state.interval = min(2 * state.interval, MAX_WRITE_INTERVAL)
         return self._stop_waiting(effect)
 
-    def _stop_waiting(self, effect: SaveLedger) -> list[PreemptionPlan]:
-        self._writing = None
+    def _stop_waiting(self, effect: SaveLedger) -> list[int]:
+        state = self._state
+        state.writing = None
         waited = [
-            plan for plan in self.unwritten.values() if plan.ledger_revision <= effect.revision
+            number for number, revision in state.waiting.items() if revision <= effect.revision
         ]
-        for plan in waited:
-            del self.unwritten[plan.uid]
+        for number in waited:
+            del state.waiting[number]
         return waited

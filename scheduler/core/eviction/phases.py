@@ -1,6 +1,6 @@
 """The phases of a preemption that is carried out and every legal move between them, as one table.
 
-`plan.PreemptionPlan.change_phase` makes each move. A move that the table does not have raises.
+`transitions` makes each move. A move that the table does not have raises.
 
     NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
         |             |           |           |
@@ -14,6 +14,7 @@ from typing import Final
 
 __all__ = [
     "AWAITING_VICTIMS",
+    "CLOSED",
     "EVICTS",
     "HOLDING",
     "IN_PROGRESS",
@@ -23,6 +24,7 @@ __all__ = [
     "PreemptionMove",
     "PreemptionOutcome",
     "PreemptionPhase",
+    "WasteReason",
 ]
 
 
@@ -44,7 +46,7 @@ class PreemptionPhase(StrEnum):
     #: All evictions were accepted; the preemptor waits for its victims to be gone.
     AWAITING = "awaiting"
     #: The nomination was withdrawn; victims that were evicted terminate anyway.
-    WITHDRAWN = "released"
+    WITHDRAWN = "withdrawn"
     #: The preemptor does not come; other preemptors may use the freed resources.
     VACATED = "vacated"
     DONE = "done"
@@ -64,6 +66,23 @@ class PreemptionOutcome(StrEnum):
     GIVEN_UP = "given up"
     #: The preemptor is gone.
     GONE = "gone"
+
+
+class WasteReason(StrEnum):
+    """Why a preemptor did not use the resources that were freed for it."""
+
+    #: Other pods took them.
+    ROOM_LOST = "room_lost"
+    #: The preemptor was placed on another node.
+    PLACED_ELSEWHERE = "placed_elsewhere"
+    #: The preemptor is gone.
+    PREEMPTOR_GONE = "preemptor_gone"
+    #: The node is gone.
+    NODE_GONE = "node_gone"
+    #: Not all victims could be evicted.
+    PLAN_FAILED = "plan_failed"
+    #: A victim does not finish terminating.
+    VICTIM_HANGS = "victim_hangs"
 
 
 class PreemptionMove(StrEnum):
@@ -109,42 +128,28 @@ WAITING: Final = frozenset({PreemptionPhase.RECORDING, PreemptionPhase.STOPPING}
 EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
 #: The ledger counts the victims whatever their age.
 HOLDING: Final = IN_PROGRESS | {PreemptionPhase.INHERITED}
+#: Nothing is left to be done for the preemptor.
+CLOSED: Final = frozenset({PreemptionPhase.VACATED, PreemptionPhase.DONE})
 #: The preemptor is nominated, and its victims terminate or are about to.
 AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
+
+#: It is not over, and its freed resources are kept for its preemptors.
+_UNDER_WAY: Final = IN_PROGRESS | AWAITING_VICTIMS | {PreemptionPhase.WITHDRAWN}
+#: The next step may be to withdraw the nominations.
+_WITHDRAWABLE: Final = AWAITING_VICTIMS | {PreemptionPhase.STOPPING, PreemptionPhase.FAILING}
 
 #: (phase, move) -> phase; any other move is illegal.
 TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
     (PreemptionPhase.INHERITED, PreemptionMove.RESUME): PreemptionPhase.RECORDING,
     (PreemptionPhase.INHERITED, PreemptionMove.RECOGNISE): PreemptionPhase.AWAITING,
-    (PreemptionPhase.INHERITED, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.INHERITED, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.INHERITED, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.NOMINATING, PreemptionMove.NOMINATED): PreemptionPhase.RECORDING,
-    (PreemptionPhase.NOMINATING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
-    (PreemptionPhase.NOMINATING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.NOMINATING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.NOMINATING, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.RECORDING, PreemptionMove.RECORDED): PreemptionPhase.EVICTING,
-    (PreemptionPhase.RECORDING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
-    (PreemptionPhase.RECORDING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.RECORDING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.RECORDING, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.EVICTING, PreemptionMove.EVICTED): PreemptionPhase.AWAITING,
-    (PreemptionPhase.EVICTING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
-    (PreemptionPhase.EVICTING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.EVICTING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.EVICTING, PreemptionMove.END): PreemptionPhase.DONE,
+    **{(phase, PreemptionMove.STOP): PreemptionPhase.STOPPING for phase in OPEN},
+    **{(phase, PreemptionMove.FAIL): PreemptionPhase.FAILING for phase in OPEN},
     (PreemptionPhase.STOPPING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.STOPPING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.STOPPING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.STOPPING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.FAILING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.FAILING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.FAILING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.AWAITING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
-    (PreemptionPhase.AWAITING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.AWAITING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.WITHDRAWN, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.WITHDRAWN, PreemptionMove.END): PreemptionPhase.DONE,
+    **{(phase, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN for phase in _WITHDRAWABLE},
+    **{(phase, PreemptionMove.VACATE): PreemptionPhase.VACATED for phase in _UNDER_WAY},
+    **{(phase, PreemptionMove.END): PreemptionPhase.DONE for phase in _UNDER_WAY},
     (PreemptionPhase.VACATED, PreemptionMove.END): PreemptionPhase.DONE,
 }

@@ -1,46 +1,39 @@
-"""Preemptions that were decided, each with its victims and its progress, in one table.
+"""A preemption as a value: what was decided, and how far it is carried out.
+
+A plan never changes. Each move of `transitions` makes a new one, which `preemptions` keeps in place
+of the former one. A plan has one placement for each of its preemptors; it goes on only as long as
+every placement holds.
 
 Times are those of this process. Time stamps of an earlier leader, the API server or a kubelet are
 never compared with them: a victim hangs only after this process saw it terminate for long enough.
 """
 
-from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from msgspec import field
+from msgspec.structs import replace
+
 from scheduler.core.eviction.phases import (
-    IN_PROGRESS,
-    TABLE,
-    PreemptionMove,
     PreemptionOutcome,
     PreemptionPhase,
+    WasteReason,
 )
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
+from scheduler.model.base import Record
 from scheduler.model.effects import PodRef
-from scheduler.model.phase_table import next_phase
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
-from scheduler.state.pods.pod_table import NOWHERE
-from scheduler.state.preemption.wasted_evictions import WasteEntry
 
-__all__ = [
-    "EVICT_WITHIN",
-    "PlanTable",
-    "PolicyInputs",
-    "PreemptionPlan",
-    "Victim",
-    "victims_of_others",
-]
+__all__ = ["EVICT_WITHIN", "Placement", "PolicyInputs", "PreemptionPlan", "Progress", "Victim"]
 
 #: How long it may take to evict every victim. Longer than the writer's patience for one request,
 #: short compared with the time for which a node should be reserved.
 EVICT_WITHIN: Final[Seconds] = 120.0
-#: How many moves are remembered, for the message about an illegal move.
-_HISTORY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,99 +62,156 @@ class PolicyInputs:
 
     #: Grows when any policy changes.
     policies_version: int
-    #: Labels of the namespaces of the preemptor and of the victims, by name.
+    #: Labels of the namespaces of the preemptors and of the victims, by name.
     namespaces: Mapping[str, Mapping[str, str] | None]
-    #: Names of the policies that select each victim, and the preemptor, by uid: pods may get other
+    #: Names of the policies that select each victim and preemptor, by uid: pods may get other
     #: labels, but labels that no policy selects by change nothing.
     selected: Mapping[str, frozenset[str]]
 
 
-@dataclass(slots=True, eq=False)
-class PreemptionPlan:
-    """One preemption. Only the package `eviction` changes it; only `change_phase` its phase."""
+class Placement(Record, frozen=True):
+    """A preemptor, the node that it is nominated to, and the pods that must be gone before."""
 
     #: As it was when the preemption was decided.
     preemptor: Pod
     node: str
     #: Most important first.
     victims: tuple[Victim, ...]
-    #: When it was decided; with the preemptor's uid it names the preemption in the ledger.
-    decided_at: Seconds
-    #: When every victim must have been evicted.
-    deadline: Seconds
-    phase: PreemptionPhase
-    charge: Charge = field(default_factory=Charge)
+    #: Last known state of the victims before they terminated, by uid, as far as it is known.
+    victim_pods: dict[str, Pod]
     #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
     pods_at_decision: frozenset[str] = frozenset()
-    #: What is written to the preemptor, and whether the API server has answered.
-    written_record: str = ""
-    nominated: bool = False
-    #: What its charge was computed from; `None` before it was charged.
-    charged_under: PolicyInputs | None = None
     #: Positions of the change logs, and the preemptor's class key, at the decision; empty where
     #: unknown.
     log_positions: tuple[int, ...] = ()
     class_key: bytes = b""
-    #: Revision of the ledger that must be written before the first victim is evicted.
-    ledger_revision: int = 0
-    #: When an eviction that has no answer yet was requested, by uid of the victim.
+    #: What is written to the preemptor together with its nomination.
+    record: str = ""
+
+    @classmethod
+    def of(
+        cls, preemptor: Pod, node: str, victims: tuple[Pod, ...], cluster: Cluster
+    ) -> "Placement":
+        """Return a placement that is decided now."""
+        row = cluster.columns.row(node)
+        pods = () if row is None else cluster.pods.pods_on(row)
+        chosen = (Victim.of(pod, wait_only=cluster.is_being_deleted(pod)) for pod in victims)
+        known = {pod.uid: pod for pod in victims}
+        return cls(preemptor, node, tuple(chosen), known, frozenset(pod.uid for pod in pods))
+
+    @property
+    def uid(self) -> str:
+        """The uid of the preemptor."""
+        return self.preemptor.uid
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """The uids of the victims."""
+        return frozenset(victim.uid for victim in self.victims)
+
+    def with_victims(self, more: Iterable[Victim]) -> "Placement":
+        """Return the placement with more victims."""
+        return replace(self, victims=(*self.victims, *more))
+
+    def wait_instead(self, others: Iterable[Pod], spared: Set[str]) -> "Placement":
+        """Spare some victims, given by uid, and wait for pods that terminate for other plans.
+
+        The spared victims are removed, so that no other plan relies on them: two plans that spare
+        their victims because of each other's would wait without end.
+        """
+        kept = replace(self, victims=tuple(each for each in self.victims if each.uid not in spared))
+        return kept.with_victims(Victim.of(pod, wait_only=True) for pod in others)
+
+    def with_record(self, decided_at: Seconds) -> "Placement":
+        """Return the placement with the record that the next leader reads."""
+        marks = {
+            wait_only: tuple(
+                fingerprint(self.uid, victim.uid)
+                for victim in self.victims
+                if victim.wait_only is wait_only
+            )
+            for wait_only in (False, True)
+        }
+        record = PlanRecord(VERSION, self.node, decided_at, marks[False], marks[True])
+        return replace(self, record=encode(record))
+
+
+class Progress(Record, frozen=True):
+    """How far a plan is carried out. Pods are given by uid."""
+
+    phase: PreemptionPhase
+    #: Preemptors whose nomination the API server has accepted, has not accepted, and that are bound
+    #: to their node.
+    nominated: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    #: When an eviction that has no answer yet was requested, by victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
-    #: When this process decided or resumed it.
-    taken_up_at: Seconds = 0.0
     #: Whether an eviction was requested.
     began: bool = False
-    #: When this process knew that a victim was evicted for the plan, by uid; or when it asked for
-    #: that without an answer, so that it is uncertain.
+    #: When this process knew that a victim was evicted for the plan; or when it asked for that
+    #: without an answer, so that it is uncertain.
     evicted: dict[str, Seconds] = field(default_factory=dict)
-    #: When a victim that the plan did not evict was first seen to terminate, by uid.
+    #: When a victim that the plan did not evict was first seen to terminate.
     seen_terminating: dict[str, Seconds] = field(default_factory=dict)
-    #: Victims whose eviction was counted as wasted, and those where that is not certain, by uid.
-    wasted: set[str] = field(default_factory=set)
-    maybe_wasted: set[str] = field(default_factory=set)
-    maybe_wasted_entries: list[WasteEntry] = field(default_factory=list)
-    #: Victims that the ledger counts for the plan, by uid.
-    in_ledger: set[str] = field(default_factory=set)
-    #: Last known state of the victims before they terminated, by uid, as far as it is known.
-    victim_pods: dict[str, Pod] = field(default_factory=dict)
+    #: Victims that the ledger counts for the plan.
+    in_ledger: frozenset[str] = frozenset()
     #: Why the plan failed, empty where it did not; and whether another try would fail too.
     problem: str = ""
+    will_fail_again: bool = False
     #: How it has ended, and when; `None` while it has not.
     outcome: PreemptionOutcome | None = None
     ended_at: Seconds | None = None
-    #: Victims whose freed resources the preemptor did not use in the end, by uid.
-    in_vain: set[str] = field(default_factory=set)
-    will_fail_again: bool = False
-    history: deque[tuple[Seconds, PreemptionPhase]] = field(
-        default_factory=lambda: deque(maxlen=_HISTORY)
-    )
+    #: Why the preemptors do not come; `None` while the plan is not vacated.
+    vacated_for: WasteReason | None = None
+    #: The last moves, oldest first.
+    history: tuple[tuple[Seconds, PreemptionPhase], ...] = ()
+
+    def without(self, uid: str) -> "Progress":
+        """Return the progress when an eviction has an answer."""
+        outstanding = {each: at for each, at in self.outstanding.items() if each != uid}
+        return replace(self, outstanding=outstanding)
+
+
+class PreemptionPlan(Record, frozen=True):
+    """One preemption: its placements, what it counts for, and its progress."""
+
+    #: Counts the plans of this process.
+    number: int
+    placements: tuple[Placement, ...]
+    #: When it was decided; with the uid of a preemptor it names the preemption in the ledger.
+    decided_at: Seconds
+    #: When every victim must have been evicted.
+    deadline: Seconds
+    #: When this process decided or resumed it.
+    taken_up_at: Seconds
+    progress: Progress
+    #: Whether this process has decided it, so that the pods of the nodes then are known.
+    decided_here: bool = True
+    charge: Charge = Charge()
+    #: What its charge was computed from; `None` before it was charged.
+    charged_under: PolicyInputs | None = None
+    #: Revision of the ledger that must be written before the first victim is evicted.
+    ledger_revision: int = 0
 
     def __str__(self) -> str:
-        return f"{self.preemptor.key} on {self.node} {list(self.history)}"
+        where = ", ".join(f"{each.preemptor.key} on {each.node}" for each in self.placements)
+        return f"{where} {list(self.progress.history)}"
 
     @classmethod
     def decided(
-        cls,
-        preemptor: Pod,
-        node: str,
-        victims: tuple[Pod, ...],
-        charge: Charge,
-        cluster: Cluster,
-        now: Seconds,
+        cls, number: int, placements: tuple[Placement, ...], charge: Charge, now: Seconds
     ) -> "PreemptionPlan":
         """Return a new plan."""
-        chosen = tuple(Victim.of(pod, wait_only=cluster.is_being_deleted(pod)) for pod in victims)
-        # Rounded, since it is written to the ledger and to the preemptor.
+        # Rounded, since it is written to the ledger and to the preemptors.
         begun = round(now, 3)
-        plan = cls(
-            preemptor, node, chosen, begun, begun + EVICT_WITHIN, PreemptionPhase.NOMINATING,
-            charge, _uids_on_node(cluster, node),
-        )  # fmt: skip
-        plan.taken_up_at = begun
-        plan.victim_pods = {pod.uid: pod for pod in victims}
-        return plan
+        progress = Progress(PreemptionPhase.NOMINATING)
+        return cls(number, placements, begun, begun + EVICT_WITHIN, begun, progress, charge=charge)
 
     @classmethod
-    def inherited(cls, preemptor: Pod, cluster: Cluster, now: Seconds) -> "PreemptionPlan | None":
+    def inherited(
+        cls, number: int, preemptor: Pod, cluster: Cluster, now: Seconds
+    ) -> "PreemptionPlan | None":
         """Return the plan that an earlier leader has written to a waiting pod.
 
         The record only selects among the pods that the preemptor may evict anyway. Pods of equal or
@@ -185,187 +235,110 @@ class PreemptionPlan:
             evictable = mark in meant and pod.priority < preemptor.priority
             if evictable or (deleted and (mark in meant or mark in awaited)):
                 chosen.append((pod, Victim.of(pod, wait_only=not evictable)))
-        # Another leader's clock may be ahead: nothing was decided later than now.
-        begun = min(record.begun, round(now, 3))
-        plan = cls(
-            preemptor, record.node, tuple(victim for _, victim in chosen), begun,
-            now + EVICT_WITHIN, PreemptionPhase.INHERITED,
-        )  # fmt: skip
-        plan.victim_pods = {pod.uid: pod for pod, _ in chosen}
+        victims = tuple(victim for _, victim in chosen)
         evicted = (
             pod.uid
             for pod, victim in chosen
             if cluster.is_being_deleted(pod) and not victim.wait_only
         )
         # Of victims that are gone only the fingerprints are known; they count as evicted as well.
-        plan.evicted = dict.fromkeys((*evicted, *sorted(gone)), now)
-        return plan
-
-    def change_phase(self, move: PreemptionMove, now: Seconds) -> None:
-        """Go to the phase that the table of `phases` has for a move.
-
-        Raises:
-            IllegalMoveError: The table of phases does not have the move.
-        """
-        self.phase = next_phase(TABLE, self.phase, move, self)
-        self.history.append((now, self.phase))
-
-    def builds_on_unwritten(self, others: Iterable["PreemptionPlan"]) -> bool:
-        """Return whether a nomination that counted for this plan has no answer yet.
-
-        It may be refused. And the next leader does not know of it, and may find another node for
-        that pod. In both cases, the pods that were evicted for both of them are too many.
-        """
-        return any(
-            other.phase is PreemptionPhase.NOMINATING
-            and other.decided_at <= self.taken_up_at
-            and other.preemptor.priority >= self.preemptor.priority
-            for other in others
-            if other is not self
+        known = dict.fromkeys((*evicted, *sorted(gone)), now)
+        return cls(
+            number,
+            (Placement(preemptor, record.node, victims, {pod.uid: pod for pod, _ in chosen}),),
+            # Another leader's clock may be ahead: nothing was decided later than now.
+            decided_at=min(record.begun, round(now, 3)),
+            deadline=now + EVICT_WITHIN,
+            taken_up_at=0.0,
+            progress=Progress(PreemptionPhase.INHERITED, evicted=known),
+            decided_here=False,
         )
 
-    def record(self) -> str:
-        """Return what is written to the preemptor."""
-        own = self.preemptor.uid
-        return encode(
-            PlanRecord(
-                VERSION,
-                self.node,
-                self.decided_at,
-                tuple(fingerprint(own, pod.uid) for pod in self.victims if not pod.wait_only),
-                tuple(fingerprint(own, pod.uid) for pod in self.victims if pod.wait_only),
-            )
-        )
+    def absorbing(
+        self, before: "PreemptionPlan", preemptor: str, terminating: Set[str]
+    ) -> "PreemptionPlan":
+        """Return a new plan that also waits for what the preemptor's former plan has evicted.
 
-    def wait_instead(self, others: Iterable[Pod], spared: Set[str]) -> None:
-        """Spare some victims, given by uid, and wait for pods that terminate for other plans.
-
-        The spared victims are removed, so that no other plan relies on them: two plans that spare
-        their victims because of each other's would wait without end.
+        Args:
+            before: The former plan of one of the preemptors.
+            preemptor: The uid of that preemptor.
+            terminating: The victims of the former plan that terminate, by uid.
         """
-        kept = tuple(victim for victim in self.victims if victim.uid not in spared)
-        self.victims = kept + tuple(Victim.of(pod, wait_only=True) for pod in others)
+        old, new = before.placement(preemptor), self.placement(preemptor)
+        more = (v for v in old.victims if v.uid not in new.uids and v.uid in terminating)
+        joined = replace(new.with_victims(more), victim_pods=old.victim_pods | new.victim_pods)
+        mine, former = self.progress, before.progress
+        progress = replace(
+            mine,
+            evicted=mine.evicted | former.evicted,
+            seen_terminating=mine.seen_terminating | former.seen_terminating,
+        )
+        placements = tuple(joined if each is new else each for each in self.placements)
+        return replace(self, placements=placements, progress=progress)
+
+    def at(self, progress: Progress) -> "PreemptionPlan":
+        """Return the plan with another progress in the same phase."""
+        return replace(self, progress=progress)
+
+    def with_records(self) -> "PreemptionPlan":
+        """Return a new plan with what is written to its preemptors."""
+        placements = tuple(each.with_record(self.decided_at) for each in self.placements)
+        return replace(self, placements=placements)
+
+    @property
+    def phase(self) -> PreemptionPhase:
+        """The phase of the preemption."""
+        return self.progress.phase
 
     @property
     def uid(self) -> str:
-        """The uid of the preemptor."""
-        return self.preemptor.uid
+        """The uid of the first preemptor, by which the ledger names the plan."""
+        return self.placements[0].uid
 
     @property
-    def decided_here(self) -> bool:
-        """Whether this process has decided it, so that the pods of the node then are known."""
-        return bool(self.pods_at_decision)
+    def priority(self) -> int:
+        """The lowest priority of its preemptors."""
+        return min(each.preemptor.priority for each in self.placements)
+
+    @property
+    def preemptors(self) -> tuple[str, ...]:
+        """The uids of all preemptors."""
+        return tuple(each.uid for each in self.placements)
 
     @property
     def uids(self) -> frozenset[str]:
         """The uids of all victims."""
-        return frozenset(victim.uid for victim in self.victims)
+        return frozenset(victim.uid for each in self.placements for victim in each.victims)
 
-    def terminating(self, cluster: Cluster) -> frozenset[str]:
-        """Return the uids of the victims that terminate, or soon will because of this plan."""
-        not_terminating = {pod.uid for pod in self.not_terminating(cluster)}
-        return frozenset(
-            victim.uid
-            for victim in self.victims
-            if not victim.wait_only or victim.uid not in not_terminating
-        )
+    @property
+    def nominations_answered(self) -> bool:
+        """Whether the API server has answered every nomination."""
+        answered = self.progress.nominated | self.progress.refused
+        return len(answered) == len(self.placements)
 
-    def remaining(self, cluster: Cluster) -> list[Pod]:
-        """Return the victims that are still on the node, most important first."""
-        # This is called for all plans of the node whenever a victim is gone: one look-up a victim.
-        pods, names, found = cluster.pods, cluster.columns.names, []
-        for victim in self.victims:
-            slot = pods.slot(victim.ref.uid)
-            row = NOWHERE if slot is None else pods.row(slot)
-            if slot is not None and row != NOWHERE and names[row] == self.node:
-                found.append(pods.pod(slot))
-        return found
+    def placement(self, preemptor: str) -> Placement:
+        """Return the placement of a preemptor, by uid."""
+        return next(each for each in self.placements if each.uid == preemptor)
 
-    def not_terminating(self, cluster: Cluster) -> list[Pod]:
-        """Return the victims that do not terminate yet, most important first."""
-        return [pod for pod in self.remaining(cluster) if not cluster.is_being_deleted(pod)]
+    def on_node(self, node: str) -> Iterator[Placement]:
+        """Yield the placements on a node."""
+        return (each for each in self.placements if each.node == node)
 
-    def to_evict(self, cluster: Cluster) -> list[Pod]:
-        """Return the victims that this plan has yet to evict, most important first.
+    def by_placement(self, uids: Set[str]) -> list[tuple[Placement, frozenset[str]]]:
+        """Return each placement with those of some victims that are its own.
 
-        A pod that was terminating for another reason is only waited for, even if it runs on after
-        all: the preemptor may not have been allowed to evict it.
+        Victims of an earlier leader's plan of which only the fingerprint is known are those of the
+        first placement.
         """
-        awaited = {victim.uid for victim in self.victims if victim.wait_only}
-        return [pod for pod in self.not_terminating(cluster) if pod.uid not in awaited]
-
-    def owners(self, uids: Iterable[str]) -> list[str]:
-        """Return the owners of some victims, each once, sorted."""
-        wanted = frozenset(uids)
-        owners = {victim.owner for victim in self.victims if victim.uid in wanted}
-        return sorted(
-            owners | {owner(pod) for uid, pod in self.victim_pods.items() if uid in wanted}
-        )
-
-    def refs(self) -> tuple[PodRef, ...]:
-        """Return references to all victims."""
-        return tuple(victim.ref for victim in self.victims)
+        rest, divided = frozenset(uids), []
+        for each in reversed(self.placements[1:]):
+            own = rest & (each.uids | each.victim_pods.keys())
+            rest -= own
+            divided.append((each, own))
+        return [(self.placements[0], rest), *reversed(divided)]
 
 
-class PlanTable:
-    """All preemptions that are not over, by uid of the preemptor and by node."""
-
-    def __init__(self) -> None:
-        self._plans: dict[str, PreemptionPlan] = {}
-        self._on_node: dict[str, dict[str, PreemptionPlan]] = {}
-
-    def __len__(self) -> int:
-        return len(self._plans)
-
-    def __iter__(self) -> Iterator[PreemptionPlan]:
-        return iter(self._plans.values())
-
-    def get(self, uid: str) -> PreemptionPlan | None:
-        """Return the plan of a preemptor."""
-        return self._plans.get(uid)
-
-    def in_progress(self, uid: str) -> PreemptionPlan | None:
-        """Return the plan of a preemptor while it is being carried out."""
-        plan = self._plans.get(uid)
-        return plan if plan is not None and plan.phase in IN_PROGRESS else None
-
-    def on_node(self, node: str) -> list[PreemptionPlan]:
-        """Return the plans for a node."""
-        return list(self._on_node.get(node, {}).values())
-
-    def phases(self) -> Counter[PreemptionPhase]:
-        """Return how many plans are in each phase."""
-        return Counter(plan.phase for plan in self._plans.values())
-
-    def add(self, plan: PreemptionPlan) -> None:
-        """Add a plan; its preemptor must have no other."""
-        assert plan.uid not in self._plans, plan
-        self._plans[plan.uid] = plan
-        self._on_node.setdefault(plan.node, {})[plan.uid] = plan
-
-    def close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
-        """Remove a plan with the move that ends it."""
-        plan.change_phase(move, now)
-        if plan.outcome is None:
-            failed = PreemptionOutcome.FAILED
-            plan.outcome = failed if plan.problem else PreemptionOutcome.GIVEN_UP
-        plan.ended_at = now
-        del self._plans[plan.uid]
-        here = self._on_node[plan.node]
-        del here[plan.uid]
-        if not here:
-            del self._on_node[plan.node]
-
-
-def victims_of_others(
-    plan: PreemptionPlan, plans: Iterable[PreemptionPlan], cluster: Cluster
-) -> frozenset[str]:
-    """Return the uids of pods that other plans than this one evict, or have evicted."""
-    others = (other for other in plans if other is not plan)
-    return frozenset().union(*(other.terminating(cluster) for other in others))
-
-
-def _uids_on_node(cluster: Cluster, node: str) -> frozenset[str]:
-    row = cluster.columns.row(node)
-    pods = () if row is None else cluster.pods.pods_on(row)
-    return frozenset(pod.uid for pod in pods)
+def owners(placement: Placement, uids: Set[str]) -> list[str]:
+    """Return the owners of some victims of a placement, each once, sorted."""
+    known = {victim.owner for victim in placement.victims if victim.uid in uids}
+    return sorted(known | {owner(pod) for uid, pod in placement.victim_pods.items() if uid in uids})

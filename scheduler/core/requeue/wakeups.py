@@ -18,6 +18,8 @@ from scheduler.framework.cluster_events import ClusterEvent, Resource
 from scheduler.framework.profile import CLAIMS, Profile
 from scheduler.model.api.devices import ClaimStatus, DeviceObject, ResourceClaim
 from scheduler.model.api.objects import Pod
+from scheduler.model.effects import DeallocateClaim, DeleteClaim
+from scheduler.model.events import Failure
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.queue.waiting_groups import HintCheck, WaitingGroup, WakeUp
@@ -182,6 +184,16 @@ class Wakeups:
         queued = self._queue.get(uid)
         if queued is not None:
             self._queue.move_to_active_or_backoff(queued, now, event)
+
+    def claim_deleted(self, effect: DeleteClaim, now: Seconds) -> None:
+        """Wake the pod for which a claim was deleted."""
+        self.retry(effect.pod.uid, now, "ResourceClaimDelete")
+
+    def claim_not_freed(
+        self, effect: DeleteClaim | DeallocateClaim, _failure: Failure, now: Seconds
+    ) -> None:
+        """Wake the pod for which a claim was not deleted or deallocated."""
+        self.retry(effect.pod.uid, now, "ClaimNotFreed")
 
     def _may_help(self, event: ClusterEvent) -> bool:
         """Return whether pods wait and some plugin listens to an event."""

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.plan import Placement
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.parts import ENUMS, PARTS, RECORDS, VALUES, fields_of, not_copied, part
 from scheduler.model.api.devices import DeviceClass, DeviceObject
@@ -66,7 +66,8 @@ class MachineCopy:
     parts: list[tuple[str, str, Any]] = field(default_factory=list)
     #: Each record with its fields, by identity.
     records: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
-    #: By identity of a plan, which of the logs that it compares have changed since its decision.
+    #: By identity of a placement, which of the logs that it compares have changed since its
+    #: decision.
     changed_since: dict[int, tuple[bool, ...]] = field(default_factory=dict)
     #: What is missing, so that a machine may go on otherwise; nothing in most moments.
     lacks: tuple[str, ...] = ()
@@ -149,7 +150,7 @@ class _Copier:
     """Copies values; the items of one container are all of one type."""
 
     def __init__(self, machine: Machine, into: MachineCopy) -> None:
-        self._logs = machine.change_logs
+        self._logs = machine.preemptions.facts.change_logs()
         self._rows = machine.cluster.columns.row
         self._into = into
         self._records = into.records
@@ -206,14 +207,14 @@ class _Copier:
         self._records[id(record)] = (record, taken)
         if kind is not QueuedPod:  # has no containers
             self._records[id(record)] = (record, tuple(map(self.copy, taken)))
-        if kind is PreemptionPlan:
+        if kind is Placement:
             self._compare(record)
 
-    def _compare(self, plan: PreemptionPlan) -> None:
-        """Note which logs have changed for the node of a plan since it was decided."""
-        row = self._rows(plan.node)
-        if row is not None and plan.log_positions:
-            self._into.changed_since[id(plan)] = tuple(
+    def _compare(self, placement: Placement) -> None:
+        """Note which logs have changed for the node of a placement since it was decided."""
+        row = self._rows(placement.node)
+        if row is not None and placement.log_positions:
+            self._into.changed_since[id(placement)] = tuple(
                 log.has_changed(row, position)
-                for log, position in zip(self._logs, plan.log_positions, strict=True)
+                for log, position in zip(self._logs, placement.log_positions, strict=True)
             )

@@ -22,8 +22,9 @@ from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.plan import Placement
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.copying import ClusterCopy, MachineCopy
 from scheduler.core.snapshot.parts import ENUMS, PARTS, RECORDS, VALUES, fields_of, part
@@ -39,6 +40,7 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.api.storage import Storage
+from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.queue.queued_pod import QueuedPod
@@ -222,8 +224,8 @@ class _Restorer:
         self._parts = SharedParts()
         self._values: list[Any] = []
         self._free: tuple[int, ...] = ()
-        #: The plans whose positions in the change logs are set at the end.
-        self._plans: list[tuple[PreemptionPlan, tuple[bool, ...]]] = []
+        #: The placements whose positions in the change logs are set at the end.
+        self._placements: list[tuple[Placement, tuple[bool, ...]]] = []
         self._missing = {(path, name) for path, names in PARTS for name in names}
         self.complete = False
         self._takers: dict[str, Callable[..., None]] = {
@@ -305,15 +307,20 @@ class _Restorer:
     def _record(self, *raw: bytes) -> None:
         name, fields, changed = map(msgspec.json.decode, raw)
         kind = RECORDS[name]
-        record: Any = object.__new__(kind)
-        for field, tree in zip(_FIELDS[name], fields, strict=True):
-            value = _checked(self._value(tree), _TYPES[name][field], name, field)
-            object.__setattr__(record, field, value)
-        if "history" in kind.__slots__:
+        values = {
+            field: _checked(self._value(tree), _TYPES[name][field], name, field)
+            for field, tree in zip(_FIELDS[name], fields, strict=True)
+        }
+        if issubclass(kind, Record):
+            record: Any = kind(**values)
+        else:
+            record = object.__new__(kind)
+            for field, value in values.items():
+                object.__setattr__(record, field, value)
+        if kind is QueuedPod:
             record.history = deque(maxlen=16)
-        if isinstance(record, PreemptionPlan):
-            record.log_positions = ()
-            self._plans.append((record, tuple(changed or ())))
+        if isinstance(record, Placement):
+            self._placements.append((record, tuple(changed or ())))
         self._values.append(record)
 
     def _part(self, *raw: bytes) -> None:
@@ -330,16 +337,13 @@ class _Restorer:
             name = _placeholder(row)
             self._cluster.write_node(Node(NodeMeta(name=name)))
             self._cluster.erase_node(name)
-        logs = self._machine.change_logs
-        for plan, changed in self._plans:
-            plan.log_positions = (
-                tuple(
-                    -1 if has_changed else log.position
-                    for log, has_changed in zip(logs, changed, strict=True)
-                )
-                if changed
-                else ()
+        logs = self._machine.preemptions.facts.change_logs()
+        for placement, changed in self._placements:
+            positions = (
+                -1 if has_changed else log.position
+                for log, has_changed in (zip(logs, changed, strict=True) if changed else ())
             )
+            force_setattr(placement, "log_positions", tuple(positions))
         self.complete = True
 
 

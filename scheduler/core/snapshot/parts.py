@@ -12,9 +12,15 @@ running code. `not_copied` names them, and a recording contains these names.
 from collections import Counter
 from typing import Any, Final
 
-from scheduler.core.eviction.freed_resources import WasteReason
-from scheduler.core.eviction.phases import PreemptionOutcome, PreemptionPhase
-from scheduler.core.eviction.plan import PolicyInputs, PreemptionPlan, Victim
+from scheduler.core.eviction.phases import PreemptionOutcome, PreemptionPhase, WasteReason
+from scheduler.core.eviction.plan import (
+    Placement,
+    PolicyInputs,
+    PreemptionPlan,
+    Progress,
+    Victim,
+)
+from scheduler.core.eviction.state import WastedVictims
 from scheduler.core.machine import Machine
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.core.preemption.policy.in_flight import InFlightEviction
@@ -85,15 +91,22 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_wakeups.blocked._ends", ("entries", "_number", "_most")),
     ("_binding", ("in_flight", "_releasing")),
     ("_binding._again", ("entries", "_number", "_most")),
-    ("_plan_runner", ("_last_decision", "_ended_plans")),
-    ("_plan_runner._plans", ("_plans", "_on_node")),
     (
-        "_plan_runner._ledger_writer",
-        ("unwritten", "_writing", "wanted", "_next_write", "_interval", "_written"),
+        "preemptions.state",
+        (
+            "plans", "by_preemptor", "by_node", "vacated", "vacated_by_node", "late_answers",
+            "last_number", "last_decision",
+        ),
     ),
-    ("_plan_runner.tracking", ("wasted_evictions", "failed_preemptions", "stops")),
-    ("_plan_runner.tracking._due", ("entries", "_number", "_most")),
-    ("_plan_runner.tracking._freed", ("pending", "_on_node")),
+    ("preemptions.state.due", ("entries", "_number", "_most")),
+    (
+        "preemptions.state.ledger_writer",
+        ("waiting", "writing", "wanted", "next_write", "interval", "written"),
+    ),
+    (
+        "preemptions.state.waste",
+        ("placements", "wasted_evictions", "failed_preemptions", "stops"),
+    ),
     ("_suspended", ("_number",)),
     ("", ("_is_leader",)),
     (
@@ -106,11 +119,12 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("cluster.policies", ("version",)),
 )  # fmt: skip
 
-#: Objects that change, or that others refer to: there is one copy of each.
+#: Objects that change, or that others refer to, or that have such parts: there is one copy of each.
 RECORDS: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        QueuedPod, PreemptionPlan, InFlightEviction, EventTimes, Representative, GroupRetry,
+        QueuedPod, PreemptionPlan, Placement, Progress, WastedVictims, InFlightEviction, EventTimes,
+        Representative, GroupRetry,
     )
 }  # fmt: skip
 #: Values that never change.
@@ -135,7 +149,8 @@ _LEFT_OUT: Final = frozenset({"history", "log_positions"})
 
 def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """Return the attributes of a record that are copied, sorted."""
-    return tuple(sorted(name for name in kind.__slots__ if name not in _LEFT_OUT))
+    names = getattr(kind, "__struct_fields__", None) or kind.__slots__
+    return tuple(sorted(name for name in names if name not in _LEFT_OUT))
 
 
 def part(machine: Machine, path: str) -> Any:
@@ -158,11 +173,13 @@ def awaited(machine: Machine) -> Counter[tuple[str, str]]:
     later = {effect.pod.uid for _, _, effect in part(machine, "_binding._again").entries}
     releasing = part(machine, "_binding._releasing") - later
     found.update((ReleaseClaims.__name__, uid) for uid in releasing)
-    for plan in machine.plans():
-        found.update((Evict.__name__, uid) for uid in plan.outstanding)
+    for plan in machine.preemptions.state:
+        progress = plan.progress
+        found.update((Evict.__name__, uid) for uid in progress.outstanding)
         if plan.phase is PreemptionPhase.NOMINATING:
-            found[Nominate.__name__, plan.uid] += 1
-    if part(machine, "_plan_runner._ledger_writer._writing") is not None:
+            unanswered = {*plan.preemptors} - progress.nominated - progress.refused
+            found.update((Nominate.__name__, uid) for uid in unanswered)
+    if part(machine, "preemptions.state.ledger_writer.writing") is not None:
         found[SaveLedger.__name__, ""] += 1
     return found
 

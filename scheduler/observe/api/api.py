@@ -135,11 +135,11 @@ class Api:
             other_reasons=figures.other_reasons,
             nodes=cluster.columns.node_count,
             pods=len(cluster.pods) - len(cluster.nominations),
-            preemptions_active=sum(machine.preemptions.values()),
+            preemptions_active=sum(machine.preemptions.state.phases().values()),
             attempts=dict(history.attempts),
             preemptions=history.preemptions,
             victims=history.evictions,
-            wasted_victims=sum(machine.tracking.wasted_evictions.values()),
+            wasted_victims=sum(machine.preemptions.state.waste.wasted_evictions.values()),
         )
         # A change of the time alone is not reported.
         return replace(

@@ -10,7 +10,9 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.transitions import Transition
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import (
@@ -71,8 +73,9 @@ class History:
         #: Under way, and those that have ended; oldest first.
         self._open: dict[int, PastPreemption] = {}
         self._ended: OrderedDict[int, PastPreemption] = OrderedDict()
-        #: Identities of the plans that are still read.
-        self._plans: set[int] = set()
+        #: Those whose plan may still change, by number of the plan.
+        self._by_plan: dict[int, list[PastPreemption]] = {}
+        machine.preemptions.listeners.append(self)
         #: Those that have ended and may still change, in turns.
         self._unsettled: deque[PastPreemption] = deque()
         #: The last digits of all revisions of this process: another leader has other ones.
@@ -108,22 +111,31 @@ class History:
             self._preempting(attempt)
 
     def _preempting(self, attempt: Attempt) -> None:
-        plan = self._machine.plan_of(attempt.pod.uid)
+        plan = self._machine.preemptions.state.plan_of(attempt.pod.uid)
         if plan is None:
             return
-        if id(plan) in self._plans:
+        if plan.number in self._by_plan:
             return  # the plan of an earlier leader, which goes on
         self.preemptions += 1
         if len(self._open) < _MAX_OPEN:
             self._add(plan, attempt)
 
     def _add(self, plan: PreemptionPlan, attempt: Attempt | None) -> None:
-        number = next(self._numbers)
-        past = PastPreemption(number, plan, attempt, self._machine.cluster)
-        self._open[number] = past
-        self._plans.add(id(plan))
-        for victim in past.victims:
-            self._await_replacement(victim)
+        for placement in plan.placements:
+            number = next(self._numbers)
+            past = PastPreemption(number, plan, placement, attempt, self._machine.cluster)
+            self._open[number] = past
+            self._by_plan.setdefault(plan.number, []).append(past)
+            for victim in past.victims:
+                self._await_replacement(victim)
+
+    def moved(self, _before: PreemptionPlan, transition: Transition, _now: Seconds) -> None:
+        """Follow a plan."""
+        plan = transition.plan
+        for past in self._by_plan.get(plan.number, ()):
+            past.follow(plan, self._machine.preemptions.state.waste.in_vain(plan))
+        if plan.phase is PreemptionPhase.DONE:
+            self._by_plan.pop(plan.number, None)
 
     def _await_replacement(self, victim: PastVictim) -> None:
         if victim.controller:
@@ -239,20 +251,17 @@ class History:
 
     def _adopt(self) -> None:
         """Add the preemptions of an earlier leader."""
-        plans = self._machine.plans()
+        plans = [*self._machine.preemptions.state]
         if len(plans) <= len(self._open):
             return
         for plan in plans:
-            known = id(plan) in self._plans or plan.decided_here
+            known = plan.number in self._by_plan or plan.decided_here
             if not known and len(self._open) < _MAX_OPEN:
                 self._add(plan, None)
 
     def _update(self, past: PastPreemption, now: Seconds) -> bool:
         """Bring a preemption up to date; return whether it cannot change any more."""
-        plan = past.plan
         changed = past.update(self._machine.cluster, now)
-        if plan is not past.plan:
-            self._plans.discard(id(plan))
         if changed:
             # Later than what a reader was given within the same millisecond.
             soonest = self._given + _REVISION_STEP
@@ -270,7 +279,6 @@ class History:
             if len(self._ended) <= MAX_PREEMPTIONS and (oldest.ended_at or now) > now - MAX_AGE:
                 break
             del self._ended[oldest.number]
-            self._plans.discard(id(oldest.plan))
         while self.awaited:
             key, victims = next(iter(self.awaited.items()))
             _drop_expired(victims, now)

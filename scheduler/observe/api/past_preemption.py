@@ -3,7 +3,7 @@
 from typing import Final
 
 from scheduler.core.eviction.phases import PreemptionPhase
-from scheduler.core.eviction.plan import PreemptionPlan, Victim
+from scheduler.core.eviction.plan import Placement, PreemptionPlan, Victim
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
 from scheduler.model.comparisons import Comparison
@@ -87,11 +87,12 @@ class PastVictim:
 
 
 class PastPreemption:
-    """A preemption that was decided.
+    """A preemption that was decided for one pod.
 
     Args:
         number: Counts the preemptions of this process.
-        plan: Its plan; it is only read.
+        plan: Its plan.
+        placement: The part of the plan that is for the pod.
         attempt: The attempt that decided it; `None` for that of an earlier leader.
         cluster: The cluster as it is.
     """
@@ -100,14 +101,18 @@ class PastPreemption:
         self,
         number: int,
         plan: PreemptionPlan,
+        placement: Placement,
         attempt: Attempt | None,
         cluster: Cluster,
     ) -> None:
         self.number: Final = number
+        #: As it is now; `None` when it is over.
         self.plan: PreemptionPlan | None = plan
+        #: Victims, by uid, whose freed resources were not used in the end.
+        self._in_vain = frozenset[str]()
         self._preemptor: PodView | None = None
-        self._source = plan.preemptor
-        self.node: Final = plan.node
+        self._source = placement.preemptor
+        self.node: Final = placement.node
         self.decided_at: Final = plan.decided_at
         # The attempt that goes on with the plan of an earlier leader has not chosen its node.
         decided = attempt if plan.decided_here else None
@@ -123,7 +128,16 @@ class PastPreemption:
         self.settled = False
         self._state: object = None
         # All else is made later: a preemption must not take longer because of it.
-        self._add_victims(plan, cluster)
+        self._add_victims(placement, cluster)
+
+    def follow(self, plan: PreemptionPlan, in_vain: frozenset[str]) -> None:
+        """Take the plan as it is now.
+
+        Args:
+            plan: The plan.
+            in_vain: Its victims, by uid, whose freed resources were not used in the end.
+        """
+        self.plan, self._in_vain = plan, in_vain
 
     def update(self, cluster: Cluster, now: Seconds) -> bool:
         """Read the plan and the cluster; return whether anything has changed."""
@@ -147,20 +161,21 @@ class PastPreemption:
         return changed
 
     def _read(self, plan: PreemptionPlan, cluster: Cluster) -> None:
-        self.phase, self.problem = plan.phase, plan.problem
-        if plan.ended_at is not None:
-            self.ended_at, self.outcome = plan.ended_at, plan.outcome or ""
-        self._add_victims(plan, cluster)
+        progress = plan.progress
+        self.phase, self.problem = plan.phase, progress.problem
+        if progress.ended_at is not None:
+            self.ended_at, self.outcome = progress.ended_at, progress.outcome or ""
+        self._add_victims(plan.placement(self._source.uid), cluster)
         for victim in self.victims:
-            victim.evicted_at = plan.evicted.get(victim.uid, victim.evicted_at)
-            victim.in_vain = victim.in_vain or victim.uid in plan.in_vain
+            victim.evicted_at = progress.evicted.get(victim.uid, victim.evicted_at)
+            victim.in_vain = victim.in_vain or victim.uid in self._in_vain
 
-    def _add_victims(self, plan: PreemptionPlan, cluster: Cluster) -> None:
+    def _add_victims(self, placement: Placement, cluster: Cluster) -> None:
         known = {victim.uid for victim in self.victims}
-        for planned in plan.victims:
+        for planned in placement.victims:
             if planned.uid not in known:
                 violates = planned.uid in self.violating
-                pod = plan.victim_pods.get(planned.uid) or cluster.find_pod(planned.uid)
+                pod = placement.victim_pods.get(planned.uid) or cluster.find_pod(planned.uid)
                 victim = PastVictim(planned, pod, violates_pdb=violates)
                 victim.decided_at = self.decided_at
                 self.victims.append(victim)

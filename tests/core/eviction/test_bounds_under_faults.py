@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.freed_resources import USE_WITHIN
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import (
@@ -157,7 +157,7 @@ def test_evictions_that_were_never_sent_are_not_wasted(count):
     cluster.hold()
 
     assert counted(cluster) == 0
-    assert cluster.machine.tracking.wasted_evictions == {}
+    assert cluster.machine.preemptions.state.waste.wasted_evictions == {}
     assert len(cluster.machine.ledger.wasted_evictions) == 0
     assert isinstance(cluster.schedule(of_job("next")), Preempting)
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.eviction.freed_resources import USE_WITHIN
-from scheduler.core.eviction.victim_tracker import TERMINATION_MARGIN
+from scheduler.core.eviction.state import USE_WITHIN
+from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.model.decisions import Failed, Placed, Preempting
 from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
@@ -189,13 +189,13 @@ def test_evictions_that_wait_to_be_sent_are_cancelled_when_the_preemptor_is_dele
     first, second = cluster.held
     assert isinstance(first, Evict)
     assert isinstance(second, Evict)
-    assert cluster.machine.is_still_planned(second)
+    assert cluster.machine.preemptions.state.is_still_planned(second)
     cluster.done(first)
-    assert not cluster.machine.is_still_planned(first)
+    assert not cluster.machine.preemptions.state.is_still_planned(first)
 
     cluster.delete("high")
 
-    assert not cluster.machine.is_still_planned(second)
+    assert not cluster.machine.preemptions.state.is_still_planned(second)
     cluster.fail(second, FailureKind.ABANDONED)
     assert cluster.machine.cluster.evicting == 1
 
@@ -215,7 +215,7 @@ def test_the_capacity_of_a_preemptor_that_was_deleted_is_used():
     cluster.wait(15)
     cluster.drain()
     cluster.wait(USE_WITHIN)
-    assert cluster.machine.tracking.wasted_evictions == {}
+    assert cluster.machine.preemptions.state.waste.wasted_evictions == {}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.freed_resources import USE_WITHIN
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import Evict
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod

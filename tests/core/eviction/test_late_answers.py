@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.freed_resources import USE_WITHIN
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.events import EffectDone, FailureKind
@@ -40,7 +40,7 @@ def test_an_eviction_confirmed_after_its_preemptor_was_deleted_counts():
     cluster.wait(2 * USE_WITHIN)
 
     assert counted(cluster) == 1
-    assert cluster.machine.tracking.wasted_evictions == {"preemptor_gone": 1}
+    assert cluster.machine.preemptions.state.waste.wasted_evictions == {"preemptor_gone": 1}
 
 
 def test_an_eviction_whose_answer_is_lost_counts():

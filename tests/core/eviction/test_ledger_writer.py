@@ -353,7 +353,7 @@ def test_evictions_of_a_loop_are_few_and_become_rare():
     begun = moments[0]
     assert sum(each < begun + 3600 for each in moments) == 2 * MAX_PREEMPTIONS
     assert len(moments) == 2 * (STOP_AFTER + 4)
-    assert cluster.machine.tracking.stops >= 1
+    assert cluster.machine.preemptions.state.waste.stops >= 1
 
 
 def message(cluster: Cluster) -> str:
@@ -366,7 +366,7 @@ def test_a_preemption_loop_is_reported():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(HIGH)
     looping(cluster, 4)
-    assert cluster.machine.tracking.stops == 0
+    assert cluster.machine.preemptions.state.waste.stops == 0
     assert (
         "PreemptionLoop: node(s) where preempting pods of StatefulSet default/web failed 2 "
         "times, paused until "
@@ -392,7 +392,7 @@ def test_too_many_wasted_evictions_are_reported():
     assert (
         "PreemptionStopped: 6 evictions for this pod were wasted within the last hour"
     ) in message(cluster)
-    assert cluster.machine.tracking.stops == 1
+    assert cluster.machine.preemptions.state.waste.stops == 1
 
 
 def test_a_failed_preemption_is_written_down_at_once():

@@ -1,6 +1,6 @@
 """Plans for one node that wait for pods which another plan evicts."""
 
-from scheduler.core.eviction.victim_tracker import TERMINATION_MARGIN
+from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import FailureKind
 from tests.support.builders import PodBuilder, node, pod

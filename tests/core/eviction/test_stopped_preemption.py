@@ -99,7 +99,7 @@ def test_evictions_that_were_not_sent_are_not_sent_and_the_plan_did_not_fail():
     cluster.schedule(HIGH)
     sent, unsent = cluster.held
     cluster.add(STOP)
-    assert not any(map(cluster.machine.is_still_planned, (sent, unsent)))
+    assert not any(map(cluster.machine.preemptions.state.is_still_planned, (sent, unsent)))
 
     cluster.done(sent)
     cluster.fail(unsent, FailureKind.ABANDONED)
@@ -148,7 +148,7 @@ def test_held_pods_preempt_as_soon_as_the_stop_is_gone():
     (attempt,) = cluster.drain()
 
     assert isinstance(attempt.decision, Preempting)
-    assert cluster.machine.preemptions[PreemptionPhase.AWAITING] == 1
+    assert cluster.machine.preemptions.state.phases()[PreemptionPhase.AWAITING] == 1
 
 
 def test_an_explanation_shows_the_stop():

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.eviction.plan import EVICT_WITHIN
-from scheduler.core.eviction.victim_tracker import TERMINATION_MARGIN
+from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import ClearNomination, Evict, Nominate
 from scheduler.model.events import FailureKind

@@ -1,6 +1,6 @@
 """Wasted victims are counted by reason, and no others."""
 
-from scheduler.core.eviction.freed_resources import USE_WITHIN
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.model.effects import Evict
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
@@ -16,7 +16,7 @@ def test_victims_of_a_preemptor_that_gets_the_capacity_are_not_wasted():
 
     assert cluster.pod("high").spec.node_name == "n1"
     assert wasted(cluster) == {}
-    assert cluster.machine.preemptions == {}
+    assert cluster.machine.preemptions.state.phases() == {}
 
 
 def test_victims_of_a_deleted_preemptor_are_wasted():

@@ -34,16 +34,6 @@ def test_the_nomination_is_written_before_any_victim_is_evicted():
     assert cluster.evicted() == []
 
 
-def test_all_victims_are_evicted_when_the_nomination_is_written():
-    cluster = two_victims()
-    cluster.hold(Nominate)
-    cluster.schedule(HIGH)
-
-    cluster.done()
-
-    assert cluster.asked(Evict) == [evict(cluster, "a"), evict(cluster, "b")]
-
-
 def test_the_effects_of_a_preemption_come_in_this_order():
     cluster = two_victims()
 
