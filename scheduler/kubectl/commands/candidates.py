@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
+from scheduler.model.rest.common import TIME
 from scheduler.model.rest.explanations import PossiblePreemption, Verdict
 from scheduler.model.rest.plans import PlannedPod
 from scheduler.model.rest.preemptions import PolicyVeto, PreemptionView, Replacement, VictimView
@@ -57,7 +58,7 @@ def compared(out: Output, found: Compared, *, wide: bool) -> None:
     """Print the candidates that were compared, the chosen one first."""
     shown = [
         each for each in found.criteria
-        if each.title and (wide or each.measure != "time")  # the time of day would be cut
+        if each.title and (wide or each.measure != TIME)  # the time of day would be cut
     ]  # fmt: skip
     head = ["NODE", *(text.clean(each.short_title).upper() for each in shown), "LOST BY"]
     rows = [

@@ -6,11 +6,16 @@ default are left out. Readers must ignore fields that they do not know: later ve
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = ["Document", "OwnerView", "PodView", "Status"]
+__all__ = ["SHIFTED_SUM", "TIME", "CriterionView", "Document", "OwnerView", "PodView", "Status"]
+
+#: The values of a criterion, if not plain numbers: points in time; and sums in which each victim
+#: counts as its priority plus 2**31, as kube-scheduler adds them up.
+TIME: Final = "time"
+SHIFTED_SUM: Final = "shiftedSum"
 
 
 class Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -53,3 +58,18 @@ class Status(Document, frozen=True):
     reason: str
     #: The HTTP status.
     code: int
+
+
+class CriterionView(Document, frozen=True):
+    """A criterion by which candidates compare, or what decides between equal ones."""
+
+    #: What `values`, `lostBy` and `criterion` call it.
+    name: str
+    #: Which candidate it prefers, in words.
+    meaning: str
+    #: The title of its values; empty where candidates have none, as it only breaks ties.
+    title: str = ""
+    #: The same in one word.
+    short_title: str = ""
+    #: number, time, or shiftedSum: a sum in which each victim counts as its priority plus 2**31.
+    measure: str = "number"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from scheduler.model.rest.cluster import PendingPodView
-from scheduler.model.rest.common import Document
-from scheduler.model.rest.preemptions import CandidateView, CriterionView, PolicyVeto, VictimView
+from scheduler.model.rest.common import CriterionView, Document
+from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, VictimView
 
 __all__ = ["AttemptView", "NodeVerdict", "PodExplanation", "PossiblePreemption", "Verdict"]
 

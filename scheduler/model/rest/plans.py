@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.model.rest.common import Document, PodView
+from scheduler.model.rest.common import CriterionView, Document, PodView
 from scheduler.model.rest.explanations import Verdict
 from scheduler.model.rest.preemptions import (
     CandidateView,
-    CriterionView,
     PolicyVeto,
     Replacement,
     VictimView,

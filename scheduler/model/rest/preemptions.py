@@ -4,14 +4,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler.model.rest.common import Document, PodView
+from scheduler.model.rest.common import CriterionView, Document, PodView
 
 __all__ = [
     "BoundView",
     "BudgetUse",
     "BudgetView",
     "CandidateView",
-    "CriterionView",
     "PoliciesDocument",
     "PolicyVeto",
     "PolicyView",
@@ -20,21 +19,6 @@ __all__ = [
     "Replacement",
     "VictimView",
 ]
-
-
-class CriterionView(Document, frozen=True):
-    """A criterion by which candidates compare, or what decides between equal ones."""
-
-    #: What `values`, `lostBy` and `criterion` call it.
-    name: str
-    #: Which candidate it prefers, in words.
-    meaning: str
-    #: The title of its values; empty where candidates have none, as it only breaks ties.
-    title: str = ""
-    #: The same in one word.
-    short_title: str = ""
-    #: number, time, or shiftedSum: a sum in which each victim counts as its priority plus 2**31.
-    measure: str = "number"
 
 
 class CandidateView(Document, frozen=True):

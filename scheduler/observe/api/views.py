@@ -10,9 +10,9 @@ from scheduler.model import times
 from scheduler.model.api import owners, resources
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import is_too_large
-from scheduler.model.comparisons import ComparedCandidate, Comparison, CriterionLabel, Measure
-from scheduler.model.rest.common import OwnerView, PodView
-from scheduler.model.rest.preemptions import CandidateView, CriterionView
+from scheduler.model.comparisons import ComparedCandidate, Comparison
+from scheduler.model.rest.common import TIME, CriterionView, OwnerView, PodView
+from scheduler.model.rest.preemptions import CandidateView
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.pod_footprints import PodFootprint
@@ -116,14 +116,8 @@ def comparison_views(comparison: Comparison | None, chosen: str) -> ComparisonVi
         found = (best, first, *rest)
     criteria = comparison.criteria
     decided = dict.fromkeys(each.lost_by for each in found if each.lost_by is not None)
-    labels = [*criteria, *(label for label in decided if label not in criteria)]
     return ComparisonViews(
-        tuple(
-            CriterionView(
-                label.name, label.meaning, label.title, label.short_title, label.measure.value
-            )
-            for label in labels
-        ),
+        (*criteria, *(label for label in decided if label not in criteria)),
         tuple(_candidate_view(each, criteria) for each in found),
         total,
         found[1].lost_by.name if len(found) > 1 and found[1].lost_by is not None else "",
@@ -131,10 +125,10 @@ def comparison_views(comparison: Comparison | None, chosen: str) -> ComparisonVi
 
 
 def _candidate_view(
-    candidate: ComparedCandidate, criteria: Sequence[CriterionLabel]
+    candidate: ComparedCandidate, criteria: Sequence[CriterionView]
 ) -> CandidateView:
     values = {
-        label.name: times.stamp(value) if label.measure is Measure.TIME else int(value)
+        label.name: times.stamp(value) if label.measure == TIME else int(value)
         for label, value in zip(criteria, candidate.values, strict=False)
         if value is not None
     }

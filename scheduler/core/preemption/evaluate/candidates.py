@@ -9,7 +9,7 @@ Axes: V potential victims of a row, most important first; C candidate rows; K cr
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,8 @@ from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.comparisons import Comparison, CriterionLabel
+from scheduler.model.comparisons import Comparison
+from scheduler.model.rest.common import CriterionView
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Float, Int, Rows
 
@@ -45,8 +46,6 @@ __all__ = [
     "pick_one_node",
     "tie_breaks",
 ]
-
-_NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 class Candidate(NamedTuple):
@@ -66,7 +65,7 @@ class Candidate(NamedTuple):
 class TieBreak(NamedTuple):
     """What decides between candidates that are equal by the objective."""
 
-    label: CriterionLabel
+    label: CriterionView
     #: Returns the better ones of some rows, at least one.
     better: Callable[[Rows], Rows]
 
@@ -76,9 +75,9 @@ class Choice(NamedTuple):
 
     row: int
     #: The rows that were as good as it by the objective after each tie break, in order.
-    tied: tuple[tuple[CriterionLabel, Rows], ...] = ()
+    tied: tuple[tuple[CriterionView, Rows], ...] = ()
 
-    def tie_break(self, other: int) -> CriterionLabel:
+    def tie_break(self, other: int) -> CriterionView:
         """Return what decided against another row that is equal by the objective."""
         return next(label for label, rows in self.tied if other not in rows)
 
@@ -142,14 +141,14 @@ def candidates_on(
     return [candidate for run in runs for candidate in candidates_of(run, cluster)]
 
 
-def candidates_of(run: DryRunResult, cluster: Cluster, without: Rows = _NONE) -> list[Candidate]:
-    """Return the candidates of a dry run with their victims, without those on some rows."""
+def candidates_of(run: DryRunResult, cluster: Cluster) -> list[Candidate]:
+    """Return the candidates of a dry run with their victims."""
     found = []
-    for column in np.flatnonzero(np.isin(run.rows, without, invert=True)).tolist():
+    for column, row in enumerate(run.rows.tolist()):
         protected = run.slots[run.pdb_violations[:, column], column]
         violating = frozenset(pod.uid for pod in _pods(protected, cluster))
         victims = _victims(run, column, cluster)
-        found.append(Candidate(int(run.rows[column]), victims, protected.shape[0], violating))
+        found.append(Candidate(row, victims, protected.shape[0], violating))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.preemption.dry_run_result import VETOED
+from scheduler.core.preemption.dry_run_result import VETOED, DryRunResult
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache
 from scheduler.core.preemption.evaluate.candidates import (
     Candidate,
@@ -224,11 +224,16 @@ class _Search:
             choice = self._evaluated.choice(self._inputs)
             if choice is None:
                 return None
-            if passing := self._check(np.array([choice.row], dtype=np.int64)):
-                return self._finished(passing[0], choice)
-        by_row = {each.row: each for each in self._check_all()}
+            (run,) = self._runs(np.array([choice.row], dtype=np.int64))
+            if self._check(run):
+                (best,) = candidates_of(run, self._inputs.cluster)
+                return self._finished(best, choice)
+        self._check_all()
         choice = self._evaluated.choice(self._inputs)
-        return None if choice is None else self._finished(by_row[choice.row], choice)
+        if choice is None:
+            return None
+        (best,) = self._inputs.candidates_on(np.array([choice.row], dtype=np.int64))
+        return self._finished(best, choice)
 
     def _few(self) -> int:
         if self._vetoes.detail >= Detail.COUNTS:
@@ -243,10 +248,11 @@ class _Search:
 
     def all(self) -> list[Candidate]:
         """Return all candidates without a veto."""
-        passing = self._check_all()
-        if passing:
+        self._check_all()
+        rows, _ = self._evaluated.candidates()
+        if rows.shape[0]:
             self._tally()
-        return passing
+        return self._inputs.candidates_on(rows) if rows.shape[0] else []
 
     def no_candidate(self, verdicts: Verdicts) -> NoCandidate:
         """Return why there is no candidate."""
@@ -260,24 +266,24 @@ class _Search:
             self._vetoes.add(table)
         self._vetoes.add_spared(self._spared)
 
-    def _check_all(self) -> list[Candidate]:
+    def _check_all(self) -> None:
         rows, _ = self._evaluated.candidates()
-        return self._check(rows)
+        for run in self._runs(rows):
+            self._check(run)
 
-    def _check(self, rows: Rows) -> list[Candidate]:
-        """Check the candidates on some rows; return those without a veto."""
+    def _runs(self, rows: Rows) -> list[DryRunResult]:
         pod, cluster, predicates, *_ = self._inputs
-        passing = []
-        for run in dry_run_preemption(
-            pod, cluster, predicates, rows, 0, Sparing(self._inputs.rules)
-        ):
-            table = self._vetoes.table(run)
-            if len(table):
-                self._exclude(table)
-                if not self._vetoes.explains:
-                    self._cache.add(table)
-            passing += candidates_of(run, cluster, without=table.vetoed)
-        return passing
+        return dry_run_preemption(pod, cluster, predicates, rows, 0, Sparing(self._inputs.rules))
+
+    def _check(self, run: DryRunResult) -> bool:
+        """Exclude the candidates of a dry run that have a veto; return whether none has."""
+        table = self._vetoes.table(run)
+        if not len(table):
+            return True
+        self._exclude(table)
+        if not self._vetoes.explains:
+            self._cache.add(table)
+        return False
 
     def _exclude(self, table: VetoTable) -> None:
         self._tables.append(table)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from scheduler.core.preemption.evaluate.candidates import Choice
 from scheduler.core.preemption.evaluate.objective import RELOCATION, Objective
-from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison, CriterionLabel
+from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison
+from scheduler.model.rest.common import CriterionView
 from scheduler.state.columns.arrays import Float, Int, Rows
 
 __all__ = ["explain_comparison", "with_other_victims"]
@@ -88,7 +89,7 @@ def _best(keys: Float, most: int) -> Int:
     return ranked
 
 
-def _lost_by(key: Float, chosen: Float, objective: Objective) -> CriterionLabel | None:
+def _lost_by(key: Float, chosen: Float, objective: Objective) -> CriterionView | None:
     """Return the first criterion that differs; `None` where none does."""
     differing = np.flatnonzero(key != chosen)
     return objective[int(differing[0])].label if differing.shape[0] else None

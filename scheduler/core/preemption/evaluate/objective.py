@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.core.preemption.dry_run_result import DryRunResult, slots_of
 from scheduler.model.api.objects import Pod
-from scheduler.model.comparisons import CriterionLabel, Measure
+from scheduler.model.rest.common import SHIFTED_SUM, TIME, CriterionView
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Float, Int
 
@@ -91,7 +91,7 @@ class VictimArrays:
 class Criterion(NamedTuple):
     """One criterion."""
 
-    label: CriterionLabel
+    label: CriterionView
     #: Returns, (C,), its value for each candidate.
     values: Callable[[VictimArrays], Int | Float]
     #: Whether the highest value is the best; else the lowest is.
@@ -114,9 +114,9 @@ class Objective(tuple[Criterion, ...]):
 
 
 EARLIEST_START: Final = Criterion(
-    CriterionLabel(
+    CriterionView(
         "earliestStart", "its most important victims started last", "Earliest start", "Started",
-        Measure.TIME,
+        TIME,
     ),
     VictimArrays.earliest_start,
     highest_is_best=True,
@@ -127,27 +127,27 @@ EARLIEST_START: Final = Criterion(
 KUBE_SCHEDULER: Final = Objective(
     (
         Criterion(
-            CriterionLabel(
+            CriterionView(
                 "pdbViolations", "fewest disruption budgets violated", "PDB violations", "Budgets"
             ),
             lambda victims: victims.violations,
         ),
         Criterion(
-            CriterionLabel(
+            CriterionView(
                 "highestPriority", "lowest priority of its most important victim",
                 "Highest priority", "Highest",
             ),
             VictimArrays.first_priority,
         ),
         Criterion(
-            CriterionLabel(
+            CriterionView(
                 "prioritySum", "lowest sum of priorities", "Sum of priorities", "Sum",
-                Measure.SHIFTED_SUM,
+                SHIFTED_SUM,
             ),
             lambda victims: np.where(victims.chosen, victims.priorities + _SHIFT, 0).sum(axis=0),
         ),
         Criterion(
-            CriterionLabel("victims", "fewest victims", "Victims", "Victims"),
+            CriterionView("victims", "fewest victims", "Victims", "Victims"),
             lambda victims: victims.counts,
         ),
         EARLIEST_START,
@@ -155,8 +155,8 @@ KUBE_SCHEDULER: Final = Objective(
 )  # fmt: skip
 
 # What decides between candidates that are equal by the objective: these have no values.
-NOMINATED_NODE: Final = CriterionLabel("nominatedNode", "already nominated")
-RELOCATION: Final = CriterionLabel("relocation", "its victims can run elsewhere")
-HASH: Final = CriterionLabel("hash", "hash of the names, all else being equal")
+NOMINATED_NODE: Final = CriterionView("nominatedNode", "already nominated")
+RELOCATION: Final = CriterionView("relocation", "its victims can run elsewhere")
+HASH: Final = CriterionView("hash", "hash of the names, all else being equal")
 #: What decides after the comparison, where victims terminate that no preemptor needs.
-FREED_RESOURCES: Final = CriterionLabel("freedResources", "resources there are already being freed")
+FREED_RESOURCES: Final = CriterionView("freedResources", "resources there are already being freed")
