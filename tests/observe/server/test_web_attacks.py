@@ -203,5 +203,5 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
         answered += 1  # the last one may have been answered after the end
 
     assert problems == []
-    assert answered >= 5
+    assert answered >= 3
     assert await holding == b"held up\n"
