@@ -42,7 +42,10 @@ def _node(name: str, given: Any) -> Api:
         "kind": "Node",
         "metadata": {"name": name},
         "spec": present(unschedulable=words.flag("cordoned"), taints=words.taints()),
-        "status": {"allocatable": {"pods": "110", **words.amounts()}, **present(images=images)},
+        "status": {
+            "allocatable": {"pods": "110", **words.amounts()},
+            **present(images=images, declaredFeatures=words.every("declares")),
+        },
     }
     api["metadata"]["labels"] = words.labels()
     words.end()
@@ -302,6 +305,37 @@ def _volume(name: str, given: Any, claims: list[Api]) -> Api:
     return api
 
 
+def _class(name: str, text: str) -> Api:
+    words = Words(f"class {name}", text)
+    api = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": words.one("by", "kubernetes.io/no-provisioner"),
+        "volumeBindingMode": "WaitForFirstConsumer" if words.flag("waits") else "Immediate",
+    }
+    words.end()
+    return api
+
+
+def _csi_node(name: str, text: str) -> Api:
+    words = Words(f"CSI node {name}", text)
+    drivers = []
+    for driver in words.every("driver"):
+        known, _, limit = driver.partition(":")
+        allocatable = {"allocatable": {"count": int(limit)}} if limit else {}
+        drivers.append({"name": known, "nodeID": name, **allocatable})
+    migrated = ",".join(words.every("migrated"))
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else None
+    words.end()
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": name, **present(annotations=annotations)},
+        "spec": {"drivers": drivers},
+    }
+
+
 # The cluster of a scenario ------------------------------------------------------------------------
 
 
@@ -320,6 +354,8 @@ def objects_of(scenario: Api) -> list[Api]:
         *(_node(*each) for each in (scenario.get("nodes") or {}).items()),
         *(_volume(name, given, claims) for name, given in volumes),
         *claims,
+        *(_class(*each) for each in scenario.get("classes", {}).items()),
+        *(_csi_node(*each) for each in scenario.get("csi_nodes", {}).items()),
         *(scenario.get("objects") or []),
         *(_budget(*each) for each in (scenario.get("budgets") or {}).items()),
         *pods,

@@ -47,12 +47,6 @@ def attempt_of(cluster: Cluster, wanted, *, explain: bool = False) -> Attempt:
 # Nodes
 
 
-def test_a_pod_is_placed_on_the_only_node_that_fits():
-    cluster = Cluster(node("small").cpu("1"), node("large").cpu("4"))
-
-    assert cluster.schedule(pod("p").cpu("2")) == Placed("large")
-
-
 def test_without_nodes_there_is_an_error_and_no_plugin_to_blame():
     cluster = Cluster()
 
@@ -198,18 +192,6 @@ def test_nodes_that_are_not_named_are_counted_with_the_name_of_the_plugin():
     ]
 
 
-def test_a_named_node_that_does_not_exist_rejects_all_others():
-    cluster = Cluster(node("n1"))
-
-    attempt = attempt_of(cluster, pod("p").needs(*by_name("nowhere")))
-
-    assert attempt.decision == Unschedulable(
-        "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
-        "no new claims to deallocate, "
-        f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."
-    )
-
-
 def test_names_of_several_plugins_are_intersected():
     cluster = Cluster(
         node("n1"), node("n2"), node("n3"),
@@ -250,18 +232,6 @@ def test_the_nominated_node_is_tried_first_and_alone():
 
     assert attempt.decision == Placed("n1")
     assert attempt.feasible == 1
-
-
-def test_a_nominated_node_that_does_not_fit_is_only_one_of_all():
-    cluster = Cluster(node("n1").cpu("1"), node("n2").cpu("4"))
-
-    assert cluster.schedule(pod("p").cpu("2").nominated("n1")) == Placed("n2")
-
-
-def test_a_pod_does_not_wait_for_a_deleted_nominated_node():
-    cluster = Cluster(node("n1"))
-
-    assert cluster.schedule(pod("p").nominated("gone")) == Placed("n1")
 
 
 # Scores
