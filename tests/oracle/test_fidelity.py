@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.seeded, pytest.mark.timeout(600)
 ]  # fmt: skip
 
-PER_FAMILY = share(20)
+PER_FAMILY = share(60)
 
 
 def first_seed() -> int:
