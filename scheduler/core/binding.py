@@ -8,8 +8,6 @@ tried again later.
 What is undone then has no outcome yet when the pod is placed again. So nothing is requested for a
 pod while its claims are being released: its new reservations would be taken back.
 
-The module is longer than others because everything that can happen to such a pod is in it once.
-
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError. Differs:
 allocations in flight and assumed volumes that come to nothing wake the pods that lacked them.
 """

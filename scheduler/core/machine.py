@@ -6,8 +6,6 @@ exactly one outcome. The live scheduler, `plan` and the tests run this very mach
 
 `observe` may be called at any time, `step` whenever `ready` returns that a pod waits for its turn.
 An attempt that calls extenders is suspended, and continues in a later step.
-
-The module is longer than others because it names every event and every outcome once, in one place.
 """
 
 import functools

@@ -4,8 +4,6 @@ Effects are carried out at once and never fail: a bound pod runs on its node, a 
 nominated pod has its nomination. Only extenders are really called. With `settle`, terminating pods
 disappear and pending pods are tried again, until nothing changes. If that is wanted, the
 controllers of pods that disappear re-create them.
-
-The module is longer than others because every effect on a simulated cluster is in one class.
 """
 
 from collections.abc import Callable, Iterator, Mapping

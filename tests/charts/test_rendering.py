@@ -1,7 +1,4 @@
-"""What the chart makes of values.
-
-The file is longer than others because each value of the chart has a test of what it renders.
-"""
+"""What the chart makes of values."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""Wrong values are refused, in words that say what is wrong; right ones are explained.
-
-The file is longer than others because each value that is refused is a row of one table.
-"""
+"""Wrong values are refused, in words that say what is wrong; right ones are explained."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""What wakes a pod: events, own changes, the periodic flush, gates, and the end of a preemption.
-
-The file is longer than others because all reasons to wake a pod are in one place.
-"""
+"""What wakes a pod: events, own changes, the periodic flush, gates, and the end of a preemption."""
 
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@ r"""Parses a pattern in the syntax of RE2.
 There are no back references and no look-around in it. Two things of Go are refused here: scripts
 such as `\p{Greek}`, which Python has no tables for, and patterns that grow beyond the limits below.
 
-It is longer than others because the whole grammar of patterns is in it.
-
 Source: Go 1.26 regexp/syntax Parse.
 """
 

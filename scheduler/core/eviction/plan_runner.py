@@ -22,9 +22,6 @@ server refuses one of them, no other has been evicted.
 
 Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomination is written
 before the first eviction, and evictions name the victim's uid.
-
-The module is longer than others because every step of a preemption and every answer to it are in
-one class, which makes each move of `phases`.
 """
 
 from collections import Counter, deque

@@ -10,9 +10,6 @@ Every eviction that did not lead to the preemptor's binding is counted against t
 once. If the ledger has too many of these, similar preemptions pause. Resources that another
 preemptor of ours has used are not counted against owners, nodes and the cluster, since that
 preemptor would have had to evict other pods: see `freed_resources`.
-
-The module is longer than others because every way in which a preemption can end is in one class,
-which counts each wasted victim once.
 """
 
 from collections import Counter

@@ -11,8 +11,7 @@ devices with a serial number are alike, unless a selector asks for it.
 Nothing of this may change which error a search meets. Where the order of devices decides about
 that, at devices that fail or have lists, devices before and after them are taken as different.
 
-Sets of devices are integers with a bit for each position, see `taken_devices`. The module is
-longer than others because the three rules work on the same sets.
+Sets of devices are integers with a bit for each position, see `taken_devices`.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

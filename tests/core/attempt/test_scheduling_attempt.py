@@ -1,7 +1,4 @@
-"""One attempt: which nodes fit, what is said about the others, and which node is taken.
-
-The file is longer than others because an attempt is one sequence of steps, and each has its cases.
-"""
+"""One attempt: which nodes fit, what is said about the others, and which node is taken."""
 
 from dataclasses import replace
 

@@ -1,7 +1,4 @@
-"""What is observed: pods, nodes and nominations; repeats, late states, re-created pods.
-
-The file is longer than others because one module handles pods, nodes and nominations.
-"""
+"""What is observed: pods, nodes and nominations; repeats, late states, re-created pods."""
 
 import pytest
 

@@ -1,8 +1,4 @@
-"""Which policy is in force, and what its status should say.
-
-The file is longer than others because every generation and state of a policy is checked by one
-table of cases.
-"""
+"""Which policy is in force, and what its status should say."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""The ledger is written down in one ConfigMap, and nothing that another instance wrote is lost.
-
-The file is longer than others because writes and looks are about one object and its versions.
-"""
+"""The ledger is written down in one ConfigMap, and nothing that another instance wrote is lost."""
 
 import asyncio
 import contextlib

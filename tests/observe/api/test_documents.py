@@ -1,7 +1,4 @@
-"""The documents of `/api/v1` say what the scheduler knows, and change nothing.
-
-The file is longer than others because it has each document once.
-"""
+"""The documents of `/api/v1` say what the scheduler knows, and change nothing."""
 
 import pytest
 

@@ -1,7 +1,4 @@
-"""How the documents of the API are served: errors as objects, watches without an end.
-
-The file is longer than others because every case needs the same server.
-"""
+"""How the documents of the API are served: errors as objects, watches without an end."""
 
 import asyncio
 import json
