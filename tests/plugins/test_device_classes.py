@@ -5,7 +5,6 @@ import pytest
 from scheduler.framework.cluster_events import Action, Resource
 from scheduler.model.api.devices import DeviceClass, DeviceClassSpec
 from scheduler.model.api.objects import ObjectMeta
-from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.events import DeviceClassGone
 from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
@@ -18,64 +17,10 @@ from tests.support.plugin_checks import hint, rejections, state_of
 GPU = "example.com/gpu"
 OWN = "deviceclass.resource.kubernetes.io/gpus"
 WANTS = pod("p").requests({GPU: "1"})
-NO_DEVICES = "1 cannot allocate all claims."
 
 
 def device_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
     return DeviceClass(ObjectMeta(name=name), DeviceClassSpec(resource))
-
-
-def reason(cluster: Cluster, wanted=WANTS) -> str:
-    """Return why a pod does not fit the one node."""
-    decision = cluster.schedule(wanted)
-    assert isinstance(decision, Unschedulable)
-    return decision.message.removeprefix("0/1 nodes are available: ")
-
-
-def test_a_node_that_has_the_resource_takes_the_pod():
-    cluster = Cluster(device_class(), node("n1"), node("n2").has({GPU: "1"}))
-
-    assert cluster.schedule(WANTS) == Placed("n2")
-
-
-def test_a_node_that_would_need_devices_and_has_none_is_rejected():
-    cluster = Cluster(device_class(), node("n1"))
-
-    assert reason(cluster).startswith(NO_DEVICES)
-    assert cluster.attempts[-1].plugins == ("DynamicResources",)
-
-
-def test_a_class_has_a_resource_of_its_own():
-    cluster = Cluster(device_class(resource=None), node("n1"))
-
-    assert reason(cluster, pod("p").requests({OWN: "2"})).startswith(NO_DEVICES)
-
-
-@pytest.mark.parametrize("name", [GPU, OWN])
-def test_without_a_class_the_resource_is_missing(name):
-    cluster = Cluster(device_class("other", "example.com/other"), node("n1"))
-
-    assert reason(cluster, pod("p").requests({name: "1"})).startswith(f"1 Insufficient {name}")
-
-
-def test_evicting_pods_frees_what_a_device_plugin_has():
-    cluster = Cluster(
-        device_class(),
-        node("n1"),
-        node("n2").has({GPU: "1"}),
-        pod("low").on("n2").requests({GPU: "1"}).priority(1),
-    )
-
-    decision = cluster.schedule(WANTS.priority(5))
-
-    assert isinstance(decision, Preempting)
-    assert decision.node == "n2"
-
-
-def test_all_other_resources_are_looked_at_as_ever():
-    cluster = Cluster(device_class(), node("n1").cpu("1"))
-
-    assert reason(cluster, WANTS.cpu("2")).startswith("1 Insufficient cpu.")
 
 
 def test_resource_fit_skips_a_class_resource_on_nodes_that_do_not_offer_it():
@@ -86,12 +31,6 @@ def test_resource_fit_skips_a_class_resource_on_nodes_that_do_not_offer_it():
         "n2": f"Insufficient {GPU}",
         "n3": "Insufficient cpu",
     }
-
-
-def test_a_request_for_none_is_none():
-    cluster = Cluster(device_class(), node("n1"))
-
-    assert cluster.schedule(pod("p").requests({GPU: "0"})) == Placed("n1")
 
 
 def test_what_is_kept_for_a_class_of_pods_follows_the_device_classes():

@@ -1,21 +1,19 @@
-"""The small plugins: gates, device claims, declared features, and those that are names only."""
+"""The small plugins: gates, device claims, and those that are names only."""
 
 import pytest
-from msgspec.structs import replace
 
 from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.plugin import PostFilterMessage
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.api.objects import PodResourceClaim, RestartRule
+from scheduler.model.api.objects import PodResourceClaim
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
-from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
-from tests.support.builders import container, node, pod
-from tests.support.plugin_checks import hint, rejected_as_a_whole, rejections, state_of
+from tests.support.builders import node, pod
+from tests.support.plugin_checks import hint, rejected_as_a_whole, state_of
 
 GATES = SchedulingGates()
 CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device", "c")])
@@ -69,59 +67,6 @@ def test_the_hint_for_a_claim_queues_for_nodes():
     assert hint(plugin, (Resource.NODE, Action.ADD), CLAIMING, None, node("n"))
     assert hint(plugin, (Resource.NODE, Action.UPDATE_NODE_LABEL), CLAIMING, node("n"), node("n"))
     assert not hint(plugin, (Resource.NODE, Action.DELETE), CLAIMING, node("n"), None)
-
-
-# Declared features
-
-FEATURES = NodeDeclaredFeatures()
-RESTARTING = pod("p").containers(
-    replace(container(), restart_policy_rules=[RestartRule("RestartAllContainers")])
-)
-NESTED = pod("p").spec(host_network=True, host_users=False)
-RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "feature"),
-    [
-        (RESTARTING, RESTART),
-        (pod("p").init(*RESTARTING.object.spec.containers), RESTART),
-        (NESTED, NETWORK),
-    ],
-    ids=["a container", "an init container", "a network"],
-)
-def test_a_pod_is_placed_where_its_features_are_declared(wanted, feature):
-    state = state_of(node("n1"), node("n2").declares("Other", feature))
-
-    assert rejections(FEATURES, wanted, state) == {
-        "n1": "node(s) didn't match Pod's required features"
-    }
-
-
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        pod("p"),
-        pod("p").spec(host_network=True),
-        pod("p").spec(host_users=False),
-        pod("p").spec(host_network=True, host_users=True),
-        pod("p").containers(replace(container(), restart_policy_rules=[RestartRule("Restart")])),
-    ],
-    ids=["plain", "host network", "own users", "host users", "another rule"],
-)
-def test_a_pod_that_needs_nothing_declared_is_not_looked_at(wanted):
-    assert FEATURES.compile_filter(wanted.build(), state_of(), Verdicts()) is None
-
-
-def test_the_hint_queues_for_nodes_that_declare_a_feature_and_for_own_changes():
-    declared = (Resource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE)
-    own = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL)
-
-    assert hint(FEATURES, declared, NESTED, node("n"), node("n").declares(NETWORK))
-    assert not hint(FEATURES, declared, NESTED, node("n"), node("n").declares(RESTART))
-    assert hint(FEATURES, own, pod("p"), NESTED, pod("p"))
-    assert not hint(FEATURES, own, pod("p"), NESTED, NESTED)
-    assert not hint(FEATURES, own, pod("q"), NESTED, pod("p"))
 
 
 # Names only

@@ -15,8 +15,8 @@ Scenario = dict[str, Any]
 FOLDER: Final = Path(__file__).parent
 KEYS: Final = {
     "id", "title", "source", "nodes", "existing", "incoming", "budgets", "namespaces", "claims",
-    "volumes", "classes", "csi_nodes", "objects", "config", "settle", "expect", "ends", "evicted",
-    "per_node", "apart", "not_decided", "expect_v1_37",
+    "volumes", "classes", "csi_nodes", "csi_drivers", "capacities", "objects", "config",
+    "settle", "expect", "ends", "evicted", "per_node", "apart", "not_decided", "expect_v1_37",
 }  # fmt: skip
 #: What a scenario expects of v1.37, where it differs.
 OTHERWISE: Final = "expect_v1_37"

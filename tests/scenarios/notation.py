@@ -4,7 +4,6 @@ Objects are written as words: `cpu=4 zone:a !dedicated=db:NoSchedule`. What word
 given next to them, under `is` for the words. README.md of this folder lists all of it.
 """
 
-import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -182,7 +181,7 @@ def _about(words: Words, name: str) -> Api:
     return {
         "name": own,
         "namespace": namespace,
-        "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{own}.{namespace}")),
+        "uid": f"uid:{namespace}/{own}",
         "creationTimestamp": stamp(float(words.one("created", "0") or 0)),
         **present(ownerReferences=owners),
     }
@@ -254,8 +253,9 @@ def _budget(name: str, text: str) -> Api:
     }
 
 
-def _claim(name: str, text: str) -> Api:
-    words = Words(f"claim {name}", text)
+def _claim(name: str, given: Any) -> Api:
+    extra = spelled(given)
+    words = Words(f"claim {name}", extra.pop("is", ""))
     volume = words.one("volume")
     bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
     api = {
@@ -271,16 +271,17 @@ def _claim(name: str, text: str) -> Api:
         "status": {"phase": words.one("phase", "Bound" if volume else "Pending")},
     }
     words.end()
+    _merge(api, extra)
     return api
 
 
 def _volume(name: str, given: Any, claims: list[Api]) -> Api:
     extra = spelled(given)
-    words = Words(f"volume {name}", extra.get("is", ""))
+    words = Words(f"volume {name}", extra.pop("is", ""))
     users = [each["metadata"] for each in claims if each["spec"].get("volumeName") == name]
     reference = {key: users[0][key] for key in ("name", "namespace")} if users else None
     driver, _, handle = (words.one("csi") or "").partition("/")
-    needs = extra.get("needs")
+    needs = extra.pop("needs", None)
     api = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -298,10 +299,11 @@ def _volume(name: str, given: Any, claims: list[Api]) -> Api:
                 else None,
             ),
         },
-        "status": {"phase": "Bound" if users else "Available"},
+        "status": {"phase": words.one("phase", "Bound" if users else "Available")},
     }
     api["metadata"]["labels"] = words.labels()
     words.end()
+    _merge(api, extra)
     return api
 
 
@@ -336,6 +338,31 @@ def _csi_node(name: str, text: str) -> Api:
     }
 
 
+def _csi_driver(name: str, text: str) -> Api:
+    words = Words(f"CSI driver {name}", text)
+    spec = {"storageCapacity": words.flag("capacity")}
+    words.end()
+    metadata = {"name": name}
+    return {
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": metadata, "spec": spec
+    }  # fmt: skip
+
+
+def _capacity(name: str, text: str) -> Api:
+    words = Words(f"capacity {name}", text)
+    everywhere, labels = words.flag("everywhere"), words.labels()
+    api = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": name, "namespace": "default"},
+        "storageClassName": words.one("class"),
+        **present(capacity=words.one("size"), maximumVolumeSize=words.one("most")),
+        **({"nodeTopology": present(matchLabels=labels)} if everywhere or labels else {}),
+    }
+    words.end()
+    return api
+
+
 # The cluster of a scenario ------------------------------------------------------------------------
 
 
@@ -356,6 +383,8 @@ def objects_of(scenario: Api) -> list[Api]:
         *claims,
         *(_class(*each) for each in scenario.get("classes", {}).items()),
         *(_csi_node(*each) for each in scenario.get("csi_nodes", {}).items()),
+        *(_csi_driver(*each) for each in scenario.get("csi_drivers", {}).items()),
+        *(_capacity(*each) for each in scenario.get("capacities", {}).items()),
         *(scenario.get("objects") or []),
         *(_budget(*each) for each in (scenario.get("budgets") or {}).items()),
         *pods,

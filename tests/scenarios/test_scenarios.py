@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from scheduler.config import load
-from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
+from scheduler.model.decisions import Attempt, Failed, Gated, Placed, Preempting, Unschedulable
 from scheduler.model.releases import V1_36, V1_37, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
@@ -17,7 +17,7 @@ from tests.support.typed import typed
 
 RESULT_KEYS: Final = {
     "at", "evicts", "evicts_one_of", "evicts_count", "evicts_from", "violations", "stays", "says",
-    "seen", "refused", "scores",
+    "seen", "refused", "scores", "fails",
 }  # fmt: skip
 #: The keys of a result for which an attempt is explained.
 EXPLAINED: Final = {"seen", "refused", "scores"}
@@ -100,6 +100,9 @@ def _decided(want: dict[str, Any], attempt: Attempt) -> None:
     elif "stays" in want:
         assert isinstance(decision, Unschedulable), decision
         _says(want["stays"], decision.message)
+    elif "fails" in want:
+        assert isinstance(decision, Failed), decision
+        assert decision.message.startswith(want["fails"])
     elif any(key.startswith("evicts") for key in want):
         assert isinstance(decision, Preempting), decision
         _evicts(want, decision)

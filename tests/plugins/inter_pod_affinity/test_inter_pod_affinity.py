@@ -2,6 +2,8 @@
 
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import PodAffinityTerm
+from scheduler.model.releases import V1_36
+from scheduler.plugins.inter_pod_affinity import hints
 from scheduler.plugins.inter_pod_affinity.inter_pod_affinity import InterPodAffinity
 from tests.support.affinities import away, labels, near, term
 from tests.support.builders import PodBuilder, node, pod, requirement
@@ -50,3 +52,13 @@ def test_a_pod_more_can_help_only_where_affinity_is_required():
 
     assert monotone(away(pod("p"), term("zone", app="web")))
     assert not monotone(near(pod("p"), term("zone", app="web")))
+
+
+def test_a_nominated_pod_and_a_selector_that_means_nothing_wake():
+    db = pod("db").label("app", "db")
+    waiting, broken = near(pod("p"), term("zone", app="db")), near(pod("p"), NONSENSE)
+
+    assert hints.after_pod(V1_36, waiting.build(), None, db.nominated("n").build())
+    assert not hints.after_pod(V1_36, waiting.build(), None, db.build())
+    assert hints.after_pod(V1_36, broken.build(), None, WEB.on("n").build())
+    assert hints.after_node(broken.build(), node("n").build(), node("n").label("x", "y").build())

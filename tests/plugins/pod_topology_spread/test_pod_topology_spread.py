@@ -1,8 +1,10 @@
 """PodTopologySpread, where no manifest shows it; tests/scenarios/spread.yaml has the rest."""
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import TopologySpreadConstraint
 from scheduler.plugins.pod_topology_spread.pod_topology_spread import PodTopologySpread
 from tests.support.affinities import constraint, labels, spread
 from tests.support.builders import node, pod, requirement
@@ -11,6 +13,7 @@ from tests.support.plugin_checks import rejected_as_a_whole, state_of
 PLUGIN = PodTopologySpread()
 NONSENSE = constraint("zone", label_selector=labels(requirement("app", "Nonsense")))
 WEB = pod("p").label("app", "web")
+WAITING = spread(WEB, constraint("zone", app="web"))
 
 
 def test_a_selector_that_means_nothing_rejects_the_pod_and_scores_nothing():
@@ -38,3 +41,30 @@ def test_a_new_value_on_a_node_that_does_not_count_is_evaluated_as_well():
     compiled_filter.prepare()
 
     assert compiled_filter.codes(state.nodes()).tolist() == [0] * 21
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "want"),
+    [
+        pytest.param(WAITING, None, WEB.nominated("n"), True, id="a nominated pod"),
+        pytest.param(spread(pod("w"), NONSENSE), None, WEB.on("n"), True, id="unreadable"),
+        pytest.param(pod("w"), None, WEB.on("n"), True, id="defaults may count any pod"),
+        pytest.param(pod("w"), WEB.on("n"), WEB.on("n").tolerates("a"), False, id="same labels"),
+        pytest.param(pod("w"), WEB.on("n"), WEB.on("n").label("x"), True, id="other labels"),
+        pytest.param(
+            spread(pod("w"), constraint("zone", soft=True, app="web")), None, WEB.on("n"), False,
+            id="no constraint must hold",
+        ),
+    ],
+)  # fmt: skip
+def test_which_pods_wake_a_pod(waiting, old, new, want):
+    rule = PodTopologySpread([TopologySpreadConstraint(1, "zone", "DoNotSchedule")])
+    hint = rule.events_to_register()[0].hint
+
+    assert hint(waiting.build(), old and old.build(), new and new.build()) is want
+
+
+def test_a_pod_with_unreadable_constraints_is_woken_by_every_node():
+    hint = PLUGIN.events_to_register()[1].hint
+
+    assert hint(spread(pod("w"), NONSENSE).build(), None, node("n").build())
