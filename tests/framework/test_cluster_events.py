@@ -5,11 +5,8 @@ import pytest
 from scheduler.framework.cluster_events import (
     Action,
     ClusterEvent,
-    ClusterEventWithHint,
     Resource,
-    always,
 )
-from tests.support.builders import pod
 
 HEARD = [
     ("the same", ClusterEvent(Resource.NODE, Action.ADD), Resource.NODE, Action.ADD, True),
@@ -100,13 +97,3 @@ def test_every_single_action_has_a_label():
     labels = {ClusterEvent(Resource.NODE, action).label for action in single}
 
     assert len(labels) == len(single) == 15
-
-
-def test_update_means_every_action_but_add_and_delete():
-    assert Action.UPDATE | Action.ADD | Action.DELETE == Action.ALL
-    assert not Action.UPDATE & (Action.ADD | Action.DELETE)
-
-
-def test_without_a_hint_every_event_of_the_kind_helps():
-    assert ClusterEventWithHint(Resource.NODE, Action.ADD).hint is always
-    assert always(pod("p").build(), None, None)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from scheduler.model.api.objects import ObjectMeta, Service
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import ClearNomination, Evict, Nominate, SetCondition
 from scheduler.model.events import (
@@ -10,11 +9,8 @@ from scheduler.model.events import (
     NodeGone,
     PodGone,
     PodObserved,
-    WorkloadGone,
-    WorkloadObserved,
 )
-from scheduler.queue.phases import QueuePhase
-from tests.support.builders import namespace, node, pdb, pod
+from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
 
@@ -47,13 +43,6 @@ def test_a_pod_whose_binding_never_was_takes_no_capacity_and_is_decided_for(sche
 # Pods of others
 
 
-def test_a_pod_of_another_scheduler_takes_capacity_but_is_not_decided_for():
-    cluster = one_node(pod("a").scheduler("other").on("n1").cpu("3"), pod("b").scheduler("other"))
-
-    assert cluster.step() is None
-    assert not fits(cluster, "2")
-
-
 def test_a_pod_that_finished_takes_no_capacity():
     cluster = one_node(pod("a").on("n1").cpu("4").finished())
     assert fits(cluster, "1")
@@ -67,14 +56,6 @@ def test_a_terminating_pod_still_takes_capacity():
     assert not fits(one_node(pod("a").on("n1").cpu("4").terminating()), "1")
 
 
-def test_a_pod_on_a_node_that_appears_later_counts():
-    cluster = Cluster(pod("a").on("n1").cpu("3"))
-
-    cluster.add(node("n1").cpu("4"))
-
-    assert not fits(cluster, "2")
-
-
 def test_pods_of_a_node_that_was_deleted_and_created_again_still_count():
     cluster = one_node(pod("a").on("n1").cpu("3"))
 
@@ -83,30 +64,6 @@ def test_pods_of_a_node_that_was_deleted_and_created_again_still_count():
 
     assert not fits(cluster, "2")
     assert fits(cluster, "1")
-
-
-def test_a_deleted_pod_uses_no_capacity():
-    cluster = one_node(pod("a").on("n1").cpu("4"))
-
-    cluster.delete("a")
-
-    assert fits(cluster, "4")
-
-
-def test_a_repeated_observation_changes_nothing():
-    cluster = one_node(pod("a").on("n1").cpu("2"))
-    for _ in range(3):
-        cluster.add(pod("a").on("n1").cpu("2"))
-
-    assert fits(cluster, "2")
-
-
-def test_a_resized_pod_takes_what_it_has_now():
-    cluster = one_node(pod("a").on("n1").cpu("3"))
-
-    cluster.add(pod("a").on("n1").cpu("1"))
-
-    assert fits(cluster, "3")
 
 
 # Our pods
@@ -230,10 +187,6 @@ def test_a_node_with_an_invalid_amount_is_refused():
 # Nominations by status
 
 
-def test_the_status_of_a_pod_of_this_scheduler_is_read_as_a_nomination():
-    assert one_node(pod("p").nominated("n1")).nominations() == {"p": "n1"}
-
-
 def test_the_status_of_a_pod_of_another_scheduler_is_read_as_a_nomination():
     cluster = one_node(pod("p").scheduler("other").nominated("n1"))
     assert cluster.nominations() == {"p": "n1"}
@@ -280,16 +233,6 @@ def test_a_nomination_of_this_scheduler_follows_a_resize_of_its_pod():
     claim = cluster.machine.cluster.nominations.get("uid:default/p")
     assert claim is not None
     assert claim.pod.spec.containers[0].resources.requests == {"cpu": "2"}
-
-
-def test_a_nomination_moves_and_ends_with_the_status():
-    cluster = one_node(pod("p").nominated("n1"))
-
-    cluster.change("p", lambda own: own.nominated("n2"))
-    assert cluster.nominations() == {"p": "n2"}
-
-    cluster.change("p", lambda own: own.nominated(""))
-    assert cluster.nominations() == {}
 
 
 def test_a_nomination_ends_with_its_pod():
@@ -347,15 +290,6 @@ def test_a_stale_state_with_an_earlier_nomination_does_not_move_it():
     assert cluster.nominations() == {"high": "n2"}
 
 
-def test_a_nomination_is_confirmed_by_the_watch():
-    cluster = nominated_by_us()
-
-    cluster.catch_up()
-
-    assert cluster.nominations() == {"high": "n1"}
-    assert cluster.pod("high").status.nominated_node_name == "n1"
-
-
 def test_a_nomination_that_another_client_clears_ends():
     cluster = nominated_by_us()
     cluster.catch_up()
@@ -366,26 +300,6 @@ def test_a_nomination_that_another_client_clears_ends():
 
 
 # Budgets and namespaces reach the rules
-
-
-def test_budgets_and_namespaces_are_kept():
-    cluster = one_node(pdb("b").selects(app="web"), namespace("team", tier="gold"))
-    assert cluster.machine.cluster.pdbs.allowed("default/b") == 0
-    assert cluster.machine.cluster.namespaces == {"team": {"tier": "gold"}}
-
-    cluster.delete_budget("default/b")
-    cluster.observe(NamespaceGone("team"))
-    assert cluster.machine.cluster.namespaces == {}
-
-
-def test_services_and_controllers_are_kept():
-    cluster = one_node()
-    service = Service(ObjectMeta(name="web", namespace="default"))
-
-    cluster.observe(WorkloadObserved(service))
-    cluster.observe(WorkloadGone("Service", "default/web"))
-
-    assert fits(cluster, "4")
 
 
 def test_the_machine_knows_when_it_has_something_to_do():
@@ -412,22 +326,3 @@ def test_the_machine_knows_its_sizes():
     assert (numbers.nominations, numbers.preempting) == (1, 1)
     assert numbers.queue == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
     assert [type(effect) for effect in cluster.asked(Nominate, SetCondition)] == [Nominate]
-
-
-def test_the_reason_of_a_gated_pod_names_its_gates(machine):
-    assert machine.gate_reason(pod("p").gated("a", "b").build()) == (
-        "waiting for scheduling gates: [a b]"
-    )
-    assert machine.gate_reason(pod("p").build()) is None
-
-
-def test_a_gated_pod_is_decided_for_when_its_last_gate_is_removed():
-    cluster = one_node(pod("p").gated("a", "b"))
-    assert cluster.step() is None
-    assert cluster.phase("p") is QueuePhase.GATED
-
-    cluster.change("p", lambda own: own.gated("b"))
-    assert cluster.step() is None
-
-    cluster.change("p", lambda own: own.gated())
-    assert cluster.step().decision == Placed("n1")
