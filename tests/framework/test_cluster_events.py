@@ -2,11 +2,7 @@
 
 import pytest
 
-from scheduler.framework.cluster_events import (
-    Action,
-    ClusterEvent,
-    Resource,
-)
+from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
 
 HEARD = [
     ("the same", ClusterEvent(Resource.NODE, Action.ADD), Resource.NODE, Action.ADD, True),

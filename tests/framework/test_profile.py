@@ -6,10 +6,7 @@ import numpy as np
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.node_adapters import NodeFilterAdapter
-from scheduler.framework.plugin import (
-    CompiledFilter,
-    Reads,
-)
+from scheduler.framework.plugin import CompiledFilter, Reads
 from scheduler.framework.profile import build_queueing_hints
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod

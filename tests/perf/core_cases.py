@@ -20,13 +20,7 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
-from scheduler.model.events import (
-    BudgetObserved,
-    EffectDone,
-    NodeGone,
-    NodeObserved,
-    PodObserved,
-)
+from scheduler.model.events import BudgetObserved, EffectDone, NodeGone, NodeObserved, PodObserved
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 

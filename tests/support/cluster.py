@@ -22,13 +22,7 @@ from scheduler.core.outbox import Bound
 from scheduler.framework.profile import Profile
 from scheduler.model import times
 from scheduler.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from scheduler.model.api.objects import (
-    Condition,
-    LocalObject,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-)
+from scheduler.model.api.objects import Condition, LocalObject, Node, Pod, PodDisruptionBudget
 from scheduler.model.decisions import Attempt, Decision, Waiting
 from scheduler.model.effects import (
     Ask,

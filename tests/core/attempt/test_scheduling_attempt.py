@@ -6,14 +6,7 @@ from scheduler.core.attempt.scheduling_attempt import NO_NODES
 from scheduler.framework.plugin import SKIP
 from scheduler.framework.profile import PREEMPTION
 from scheduler.framework.verdicts import Verdict
-from scheduler.model.decisions import (
-    Attempt,
-    Failed,
-    NodeTrace,
-    Placed,
-    Preempting,
-    Unschedulable,
-)
+from scheduler.model.decisions import Attempt, Failed, NodeTrace, Placed, Preempting, Unschedulable
 from scheduler.model.effects import SetCondition
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, node, pod

@@ -3,10 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.model.api.devices import (
-    AllocatedDevice,
-    ClaimStatus,
-)
+from scheduler.model.api.devices import AllocatedDevice, ClaimStatus
 from scheduler.model.api.objects import Condition, PodResourceClaim, ResourceClaimStatus
 from scheduler.model.base import OwnerReference
 from scheduler.model.decisions import Placed, Unschedulable
