@@ -239,18 +239,6 @@ def test_a_filter_that_is_kept_by_row_knows_what_it_reads(plugin, wanted):
     assert changed <= ({"n0"} if compiled_filter.reads is Reads.PODS else set())
 
 
-@pairs(FILTERED, FILTERS)
-def test_a_filter_agrees_with_itself_on_a_hypothesis_without_changes(plugin, wanted):
-    state = cluster()
-    rows: Rows = np.flatnonzero(state.columns.exists())
-    compiled_filter = prepared_filter(plugin, wanted, state)
-    copy = state.hypothetical_view(rows)
-
-    assert (
-        compiled_filter.codes(copy).tolist() == compiled_filter.codes(state.nodes())[rows].tolist()
-    )
-
-
 @pytest.mark.parametrize(("name", "victim"), [("n0", "web"), ("n5", "shy")], ids=["n0", "n5"])
 @pairs(FILTERED, FILTERS)
 def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted, name, victim):
@@ -294,13 +282,6 @@ def test_a_score_that_is_cached_by_row_is_the_same_alone_as_among_others(plugin,
     assert together == compiled_score.scores(state.nodes())[rows].tolist()
     for row, raw in zip(rows.tolist(), together, strict=True):
         assert compiled_score.score_row(row) in (None, raw)
-
-
-@pairs([pair for pair in kept_by_row(SCORED) if pair[2].needs_normalising], SCORES)
-def test_equal_raw_scores_stay_equal(plugin, wanted):
-    compiled_score = prepared_score(plugin, wanted, cluster())
-
-    assert len(set(compiled_score.normalise(np.full(4, 7, dtype=np.int64)).tolist())) == 1
 
 
 @pytest.mark.parametrize("reference", REFERENCES.values(), ids=REFERENCES)
