@@ -89,6 +89,3 @@ def test_a_plugin_registered_for_taints_keeps_its_own_hint_for_them():
     ]
 
     assert len(actions(Waiting("A", *wakes))) == 2
-
-
-# The forms of a plugin

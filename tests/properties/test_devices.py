@@ -2,19 +2,12 @@
 
 from collections import Counter
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.plugin import PluginError
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.plugins.dynamic_resources.allocation_cache import (
-    AllocationCache,
-    Outcome,
-    ToAllocate,
-)
 from scheduler.plugins.dynamic_resources.allocator import Allocator, SearchError
 from scheduler.plugins.dynamic_resources.claim_demand import demand_of
 from scheduler.plugins.dynamic_resources.device_selectors import Expressions
@@ -98,41 +91,6 @@ def clusters(draw) -> tuple[Cluster, list[ResourceClaim]]:
         objects.append(everywhere)
     cluster = Cluster(*map(node, NODES), device_class(), *objects)
     return cluster, [draw(claims(f"c{number}")) for number in range(draw(st.integers(1, 6)))]
-
-
-def slow(cluster: Cluster, allocator: AllocationCache, wanted: ToAllocate, where: str) -> int:
-    """Return the outcome of a search on one node, without anything that nodes share."""
-    devices = cluster.machine.cluster.devices
-    found = cluster.machine.cluster.columns.node(where)
-    assert found is not None
-    form = allocator._form([wanted])
-    pools = devices.pools(found)
-    search = Allocator(form.claims, [wanted.label], pools, devices, 1_000_000)
-    try:
-        if search.run() is not None:
-            return Outcome.FITS
-    except SearchError:
-        return Outcome.ERROR
-    return Outcome.INVALID_POOLS if search.has_invalid_pool else Outcome.CANNOT
-
-
-@given(clusters())
-@settings(deadline=None)
-def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
-    cluster, asked = drawn
-    state = cluster.machine.cluster
-    kept, alone = AllocationCache(state.devices, 10), AllocationCache(state.devices, 10)
-    for number, each in enumerate(asked):
-        cluster.add(each)
-        wanted = ToAllocate(each.key, each.uid, each.spec.devices, state.devices.claims.form(each))
-        for where in NODES:
-            row = state.columns.row(where)
-            try:
-                (found,) = kept.outcomes([wanted], np.array([row]), state.columns.nodes)
-            except PluginError:
-                found = Outcome.ERROR
-            assert found == slow(cluster, alone, wanted, where)
-        cluster.schedule(claiming(f"p{number}", each.metadata.name))
 
 
 @st.composite

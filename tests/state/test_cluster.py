@@ -70,9 +70,6 @@ def test_an_invalid_node_changes_nothing(cluster):
     assert found.status.allocatable["cpu"] == "4"
 
 
-# Nominations
-
-
 # Nodes
 
 

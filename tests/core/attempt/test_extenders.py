@@ -88,8 +88,8 @@ ATTEMPTS: dict[str, tuple[Any, ...]] = {
         SCORE, TWO[:1], P, lambda _: ERROR, Placed("n1"), [],
     ),
     "one that cannot score is ignored": (
-        SCORE, (node("n1").cpu("2"), node("n2").cpu("64")), P.cpu("1"), lambda _: ERROR, Placed("n2"),
-        ["0 prioritize n1 n2"],
+        SCORE, (node("n1").cpu("2"), node("n2").cpu("64")), P.cpu("1"), lambda _: ERROR,
+        Placed("n2"), ["0 prioritize n1 n2"],
     ),
     "several score at once": (
         SCORE.replace("}]", "}, {urlPrefix: http://f, prioritizeVerb: p, weight: 1}]"), TWO, P,

@@ -158,9 +158,6 @@ def test_a_plugin_that_names_no_node_at_all_rejects_the_pod_as_a_whole():
     assert decision.message.startswith("0/1 nodes are available: node(s) didn't satisfy plugin A.")
 
 
-# The nominated node
-
-
 # Scores
 
 

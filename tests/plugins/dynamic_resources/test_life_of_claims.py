@@ -71,16 +71,6 @@ def test_a_pod_is_gated_until_its_claims_exist(there, waiting, cure):
     assert cluster.drain()[-1].decision == Placed("n1")
 
 
-def test_pods_of_one_template_get_devices_of_their_own():
-    cluster = cluster_of(owned("c1", "p1"), owned("c2", "p2"), owned("c3", "p3"))
-
-    decisions = [cluster.schedule(generated(f"p{number}", f"c{number}")) for number in (1, 2, 3)]
-
-    assert [type(each) for each in decisions] == [Placed, Placed, Unschedulable]
-    assert devices_of(cluster.claim("c1")) == ["r=n1/a"]
-    assert devices_of(cluster.claim("c2")) == ["r=n1/b"]
-
-
 def test_a_pod_is_bound_after_its_claims_are_written():
     cluster = cluster_of(claim("c", wants()))
 
@@ -119,19 +109,6 @@ def test_a_claim_that_keeps_the_pod_from_its_only_node_is_deallocated():
     assert "deallocation of ResourceClaim completed" in first.message
     assert second == Placed("n1")
     assert devices_of(cluster.claim("c")) == ["r=n1/a"]
-
-
-def test_a_claim_that_another_pod_uses_is_not_deallocated():
-    cluster = Cluster(
-        node("n1"), node("n2").cordoned(), device_class(),
-        allocated("c", "n2/a", on="n2", by=("q",)),
-    )  # fmt: skip
-
-    decision = cluster.schedule(claiming("p", "c"))
-
-    assert isinstance(decision, Unschedulable)
-    assert "still not schedulable" in decision.message
-    assert cluster.asked(DeallocateClaim) == []
 
 
 def test_a_deallocation_that_fails_is_tried_again():

@@ -8,23 +8,16 @@ from scheduler.model.api.quantity import QuantityError
 from scheduler.model.api.storage import (
     CSINode,
     PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
 )
 from scheduler.state.cluster import Cluster
 from scheduler.state.storage.csi_counts import NO_LIMIT
-from tests.support.builders import node, pod
+from tests.support.builders import node
 from tests.support.storage import (
     attachment,
     capacity,
     claim,
     csi_node,
-    ebs_disk,
-    mounting,
-    storage_class,
-    using,
     volume,
-    with_ephemeral,
 )
 
 DRIVER = "csi.a"
@@ -120,52 +113,7 @@ def test_an_invalid_amount_changes_nothing(cluster):
     assert cluster.volumes.capacities("x") == []
 
 
-# Volumes and claims -----------------------------------------------------------------------------
-
-
-# Users ------------------------------------------------------------------------------------------
-
-
 # Counts of nodes --------------------------------------------------------------------------------
-
-
-def test_the_csi_volume_of_a_claim_is_found_in_any_order(cluster):
-    cluster.place(using(pod("p"), "d").build(), "n1")
-    assert attached(cluster, "n1", "csi.b") == 0
-
-    cluster.volumes.write(claim("d").of_class("y").build())
-    cluster.volumes.write(storage_class("y").made_by("csi.b").build())
-    assert attached(cluster, "n1", "csi.b") == 1
-
-    cluster.volumes.write(claim("d").of_class("y").bound_to("late").build())
-    assert attached(cluster, "n1", "csi.b") == 1
-    cluster.volumes.write(volume("late").csi("csi.c").build())
-    assert (attached(cluster, "n1", "csi.b"), attached(cluster, "n1", "csi.c")) == (0, 1)
-
-    cluster.volumes.erase(PersistentVolume.__name__, "late")
-    cluster.volumes.erase(StorageClass.__name__, "y")
-    cluster.volumes.erase(PersistentVolumeClaim.__name__, "default/d")
-    assert attached(cluster, "n1", "csi.c") == 0
-
-
-def test_ephemeral_and_inline_volumes_count(cluster):
-    cluster.volumes.write(claim("p-own").bound_to("w").build())
-    own = mounting(with_ephemeral(pod("p"), "own"), ebs_disk("vol-1"))
-    cluster.place(own.build(), "n1")
-
-    assert attached(cluster, "n1") == 1
-    assert attached(cluster, "n1", "ebs.csi.aws.com") == 1
-
-
-def test_an_attachment_counts_in_addition_to_pods_but_not_twice(cluster):
-    cluster.volumes.write(attachment("a", "v", "n1", DRIVER))
-    cluster.volumes.write(attachment("b", "v", "n2", DRIVER))
-    cluster.place(using(pod("p"), "c").build(), "n1")
-    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 1)
-
-    cluster.volumes.write(attachment("b", "v", "n1", DRIVER))
-    cluster.remove("uid:default/p")
-    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 0)
 
 
 def test_counts_and_limits_follow_a_node_whose_row_changes(cluster):

@@ -9,7 +9,6 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.pods.pod_index import LabelSet
 from scheduler.state.views import counters
 from scheduler.state.views.counters import Domains, PodWeights, TopologyCounter
-from scheduler.state.views.node_view import NodeView
 from tests.support.builders import PodBuilder, node, pod
 
 
@@ -48,49 +47,6 @@ def web(name: str) -> PodBuilder:
     return pod(name).label("app", "web")
 
 
-def test_counters_follow_changed_removed_and_added_nodes(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    for number in range(6):
-        cluster.place(web(f"w{number}").build(), f"n{number}")
-    assert sums(domains) == {"a": 6, "b": 4}
-
-    cluster.write_node(node("n0").label("zone", "c").build())
-    cluster.erase_node("n1")
-    cluster.write_node(node("n5").label("zone", "b").build())
-    assert sums(domains) == {"a": 2, "b": 6, "c": 2}
-
-    cluster.write_node(node("n1").label("zone", "a").build())
-    assert sums(domains) == {"a": 4, "b": 6, "c": 2}
-
-
-def test_pods_that_moved_before_their_node_did_are_counted_once(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    cluster.place(web("w0").build(), "n0")
-    assert sums(domains) == {"a": 2, "b": 0}
-
-    cluster.remove(web("w0").build().uid)
-    cluster.place(web("w1").build(), "n0")
-    cluster.place(web("w2").build(), "n0")
-    cluster.write_node(node("n0").label("zone", "b").build())
-
-    assert sums(domains) == {"a": 0, "b": 4}
-
-
-def test_versions_show_whether_a_counter_changed(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    domains.refresh()
-    before = domains.version
-
-    cluster.place(pod("other").build(), "n0")
-    cluster.write_node(node("n0").label("zone", "a").label("disk", "ssd").build())
-    domains.refresh()
-    assert domains.version == before
-
-    cluster.place(web("w").build(), "n0")
-    domains.refresh()
-    assert domains.version > before
-
-
 def test_after_a_burst_of_changes_all_pods_are_counted(cluster: Cluster) -> None:
     domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
     assert sums(domains) == {"a": 0, "b": 0}
@@ -121,26 +77,6 @@ def test_counters_outlive_any_number_of_pods_with_labels_of_their_own(cluster: C
 
     assert len(cluster.pods.pod_index.label_sets) < 3000
     cluster.check()
-
-
-def test_a_hypothetical_view_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
-    cluster.place(web("w0").build(), "n0")
-    cluster.place(web("outside").build(), "n5")
-    domains = by_zone(cluster)
-    domains.refresh()
-    slots = [cluster.pods.slot(web(name).build().uid) for name in ("w0", "outside")]
-    there = cluster.hypothetical_view(np.array([0, 1, 5]))
-
-    there.change(np.array([slots[0], -1, slots[1]]), -1)
-    first = domains.shift(there)
-    assert first is not None
-    assert first.tolist() == [-2, 0, 0]
-
-    there.change(np.array([-1, slots[0], -1]), +1)
-    then = domains.shift(there)
-    assert then is not None
-    assert then.tolist() == [-2, 2, 0]
-    assert domains.shift(NodeView(cluster.columns)) is None
 
 
 def test_equal_questions_share_one_counter(cluster: Cluster) -> None:
