@@ -30,6 +30,7 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.releases import REFERENCES, V1_37
 from scheduler.plugins import registry
+from scheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Rows
 from scheduler.state.views.node_view import NodeView
@@ -53,7 +54,12 @@ from tests.support.storage import (
 # The newest release has plugins with a score that older ones do not have.
 PROFILE = profiles(reference=V1_37)[OURS]
 FILTERS = {plugin.name: plugin for plugin in PROFILE.filters}
-SCORES = {plugin.name: plugin for plugin, _ in PROFILE.scores}
+#: More resources than two are not balanced node by node.
+OF_THREE = NodeResourcesBalancedAllocation(["cpu", "memory", "ephemeral-storage"])
+SCORES = {
+    **{plugin.name: plugin for plugin, _ in PROFILE.scores},
+    f"{OF_THREE.name}-of-three": OF_THREE,
+}
 WEB = LabelSelector({"app": "web"})
 
 
@@ -117,7 +123,7 @@ DEVICES = [
 def cluster() -> Cluster:
     """Return nodes of every kind, and pods that repel, draw, listen and count."""
     nodes = [
-        node("n0").cpu("4").label("zone", "a").label(ZONE, "b"),
+        node("n0").cpu("4").has({"ephemeral-storage": "10Gi"}).label("zone", "a").label(ZONE, "b"),
         node("n1").cpu("4").label("zone", "a").cordoned(),
         node("n2").cpu("4").label("zone", "b").taint("t"),
         node("n3").cpu("1").label("zone", "b").image("app:1", 500 * 2**20),
