@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 from tests.support.builders import PodBuilder, pod
-from tests.support.queues import FIT, T0, Queue, helps_all, helps_none, only
+from tests.support.queues import FIT, T0, Queue, class_of, helps_all, helps_none, only
 
 PORTS = frozenset({"NodePorts"})
 LATER = T0 + 60
@@ -23,7 +24,8 @@ def queue() -> Queue:
 #: `wake` is an event that helps these pods only; `own` a change of a pod that helps it, `idle` one
 #: that does not; `gated` and `gates` add and change a pod with the gates behind its name; `end` and
 #: `retry` end a preemption; `is` is what must be true then: a phase and its pods; `order` the pods
-#: that are popped, in order.
+#: that are popped, in order. `class`, `other` and `group` are rejected pods of one equivalence
+#: group; `alone` and the words with `reject` reject the next one, for itself or for all.
 STEPS = {
     "a rejected pod waits for an event": """
         rejected p; flush @60; is unschedulable p
@@ -90,6 +92,25 @@ STEPS = {
         rejected low:1; rejected high:5; wake low high; order high low""",
     "a pod whose attempt was an error is never popped early, and needs no event": """
         failed p; is backoff p; order; flush @2; order p @2""",
+    "one pod of a class is tried, and its rejection is valid for all": """
+        class a b c; wake a b c @60; is active a; is unschedulable b c
+        reject a @60; is unschedulable a b c; order @60; wake a b c @120; order b @120""",
+    "each pod is tried where no rejection is valid for others": """
+        class a b c; wake a b c @60; alone a @60; is active b; alone b @60; order c @60""",
+    "an event before the attempt wakes no further pod": """
+        class a b c; wake a b c @60; wake a b c @60; reject a @60; is unschedulable a b c""",
+    "a follower that is woken otherwise is not tried twice": """
+        class a b c; wake a b c @60; force b @60; assume a @60; order b c @60""",
+    "each class has its own representative": """
+        class a b; other c d; class e; wake a b c d e @60; order a c @60""",
+    "a rejection can be valid for several classes": """
+        group a b c; wake a b c @60; is unschedulable b c
+        reject-group a @60; is unschedulable a b c; order @60""",
+    "a rejection of one class says nothing about others": """
+        group a b c; wake a b c @60; reject-own a @60; is active b; is unschedulable a c""",
+    "a pod that changes later is alone in its class": """
+        group a b c; wake a b c @60; reject-group a @60; idle b @60
+        wake a b c @120; is unschedulable a; order b c @120""",
     "a deleted pod leaves the back-off": "failed a b; delete a; flush @2; order b @2",
 }  # fmt: skip
 
@@ -110,6 +131,24 @@ def end_preemption(queue: Queue, name: str, now: float, *, retry: bool) -> None:
     queue.real.end_preemption(queue.last[name], now, retry=retry)
 
 
+def rejected_with(queue: Queue, name: str, now: float, **options: Any) -> None:
+    queue.rejected(name, now=now, **options)
+
+
+def next_of(queue: Queue, name: str, now: float) -> QueuedPod:
+    """Pop the next pod, which must be this one."""
+    queued = queue.pop(now)
+    assert queued.pod.metadata.name == name
+    return queued
+
+
+def reject_again(
+    queue: Queue, name: str, now: float, valid_for: Callable[[QueuedPod], bytes]
+) -> None:
+    queued = next_of(queue, name, now)
+    queue.real.add_unschedulable(queued, FIT, now, group_key=valid_for(queued))
+
+
 #: What is done with each pod of a step.
 EACH: dict[str, Callable[[Queue, str, float], object]] = {
     "add": lambda queue, name, now: queue.add(named(name), now=now),
@@ -121,6 +160,17 @@ EACH: dict[str, Callable[[Queue, str, float], object]] = {
         popped(queue, name, now), FIT, now
     ),
     "bind": lambda queue, name, now: queue.real.mark_assumed(popped(queue, name, now), now),
+    "class": partial(rejected_with, group="class"),
+    "other": partial(rejected_with, group="other"),
+    "group": partial(rejected_with, group_key=b"group"),
+    "alone": partial(reject_again, valid_for=lambda queued: b""),
+    "reject": partial(reject_again, valid_for=lambda queued: class_of("class")),
+    "reject-own": partial(reject_again, valid_for=lambda queued: queued.key),
+    "reject-group": partial(reject_again, valid_for=lambda queued: b"group"),
+    "assume": lambda queue, name, now: queue.real.mark_assumed(next_of(queue, name, now), now),
+    "force": lambda queue, name, now: queue.real.move_to_active_or_backoff(
+        queue.real.get(f"uid:default/{name}"), now, "ForceActivate"
+    ),
     "own": lambda queue, name, now: queue.update(named(name).label("a", "b"), helps_all, now),
     "idle": lambda queue, name, now: queue.update(named(name).label("a", "b"), helps_none, now),
     "delete": lambda queue, name, now: queue.real.delete(f"uid:default/{name}", now),
