@@ -17,13 +17,17 @@ from scheduler.model.base import OwnerReference
 from scheduler.model.releases import V1_36, V1_37
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.resource_axis import ResourceAxis
+from scheduler.state.devices.claim_users import ClaimUsers
+from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
-from tests.support.builders import node
+from tests.support.builders import at, node
 from tests.support.devices import (
     DRIVER,
     allocated,
     claim,
+    claiming,
     device,
+    device_class,
     gpus,
     tainted,
     wants,
@@ -217,3 +221,34 @@ def test_the_slices_of_a_pool_for_all_nodes_are_looked_at_once_for_all_of_them()
     assert seen(devices) == ["p: d0 d1 d2"]
     devices.erase(ResourceSlice.__name__, "s2")
     assert seen(devices) == ["p: incomplete"]
+
+
+def test_of_classes_with_one_resource_the_newest_provides_it():
+    classes = DeviceClasses()
+    resource = "example.com/gpu"
+    old, new = device_class("a", resource=resource), device_class("z", resource=resource)
+    for each, created in ((old, 1), (new, 2), (device_class("y", resource=resource), 2)):
+        stamped = replace(each.metadata, creation_timestamp=at(created))
+        classes.write(replace(each, metadata=stamped))
+    found = [classes.of_resource(resource)]
+    classes.erase("y")
+    found.append(classes.of_resource(resource))
+    classes.erase("z")
+    found.append(classes.of_resource(resource))
+
+    assert [None if each is None else each.metadata.name for each in found] == ["y", "z", "a"]
+
+
+def test_pods_are_known_by_the_claims_that_they_name():
+    users = ClaimUsers()
+    users.note(claiming("p", "c", "d").build())
+    users.note(claiming("q", "c").build())
+    users.note(claiming("p", "d").build())
+
+    assert users.of("default/c") == ("uid:default/q",)
+    assert users.of("default/d") == ("uid:default/p",)
+
+    users.forget("uid:default/p")
+    users.forget("uid:default/q")
+
+    assert (users.of("default/d"), len(users)) == ((), 0)
