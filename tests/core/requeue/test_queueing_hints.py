@@ -5,6 +5,7 @@ from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.profile import Profile
 from scheduler.model.api.quantity import QuantityError
+from scheduler.plugins.scheduling_gates import SchedulingGates
 from tests.support.builders import OURS, pod
 
 P = pod("p").build()
@@ -48,3 +49,10 @@ def test_a_pod_without_a_profile_is_helped_by_no_event():
 
     foreign = pod("q").scheduler("another").build()
     assert not found.hint_check(ADDED, None, None)(foreign, frozenset({"A"}))
+
+
+def test_the_gates_of_another_pod_do_not_matter():
+    (event,) = SchedulingGates().events_to_register()
+    waiting = pod("p").gated("a").build()
+
+    assert [event.hint(waiting, None, pod(name).build()) for name in "pq"] == [True, False]
