@@ -2,7 +2,7 @@
 
 What the code uses is not listed here. The informers, the comparer, the writer, the reviewer and
 the lease run against a transport that notes every request, and each request is read as the API
-server's authorizer reads it. The file is longer than others because it exercises every client.
+server's authorizer reads it.
 """
 
 import asyncio

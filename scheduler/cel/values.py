@@ -4,8 +4,6 @@ bool, int, float, str and bytes stand for the types of the language with the sam
 null, lists for lists and dicts for maps. The types that Python does not have are here. A bool is
 not a number in the language, so keys of maps go through `to_key`, and values through `equal`.
 
-The module is longer than others because equality and order need all types in one place.
-
 Source: cel-go v0.26.0 common/types.
 """
 

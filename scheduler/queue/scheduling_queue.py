@@ -13,9 +13,6 @@ attempt with extenders decides about the cluster at the time of its verdict, so 
 can only outdate the answers of the extenders. Waiting pods are grouped, hints are asked once per
 group and event, and the pods of a group are tried one after the other
 (`scheduler.queue.representatives`).
-
-The module is longer than others because every move of a pod between the collections of the queue
-belongs to one class, which keeps them consistent.
 """
 
 from collections import Counter

@@ -211,20 +211,3 @@ def test_a_confirmed_binding_wakes_no_pod_that_waits_for_capacity():
     cluster.done()
 
     assert cluster.phase("q") is QueuePhase.UNSCHEDULABLE
-
-
-def test_two_pods_do_not_get_the_same_capacity():
-    cluster = Cluster(node("n1").cpu("2"), node("n2").cpu("2"))
-    cluster.hold(Bind)
-
-    nodes = {cluster.schedule(pod(name).cpu("2")) for name in ("a", "b")}
-
-    assert nodes == {Placed("n1"), Placed("n2")}
-
-
-def test_a_plain_pod_is_bound_without_a_nomination():
-    cluster = Cluster(node("n1"))
-
-    cluster.schedule(pod("p"))
-
-    assert [type(effect) for effect in cluster.effects] == [Bind, RecordEvent]

@@ -54,6 +54,15 @@ def test_a_resource_of_several_containers_counts_as_one_name():
     assert decision.message.startswith("0/1 nodes are available: 1 Insufficient e.x/p-0, ")
 
 
+def test_more_resources_than_bits_are_distinguished():
+    cluster = Cluster(offering("n1", 69))
+
+    decision = cluster.schedule(wanting("p", 70))
+
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.startswith("0/1 nodes are available: 1 Insufficient e.x/p-69.")
+
+
 def test_such_a_pod_on_a_node_counts_with_all_that_the_node_has():
     cluster = Cluster(node("n1").has({"cpu": "4", "memory": "8Gi", "pods": "110", GPU: "1"}))
 

@@ -176,11 +176,3 @@ def test_a_new_state_of_a_pod_becomes_one_event_per_change(old, new, want):
     found = event_diff.pod_changes(old.build(), new.build())
 
     assert [event.action for event in found] == want
-
-
-def test_the_event_says_whether_the_pod_is_on_a_node():
-    waiting = event_diff.pod_changes(POD.build(), POD.label("a").build())
-    running = event_diff.pod_changes(POD.on("n1").build(), POD.on("n1").label("a").build())
-
-    assert [event.resource for event in waiting] == [Resource.UNSCHEDULABLE_POD]
-    assert [event.resource for event in running] == [Resource.ASSIGNED_POD]

@@ -3,47 +3,10 @@
 import numpy as np
 
 from scheduler.framework import verdicts as module
-from scheduler.framework.verdicts import FITS, NO_NODE, Verdict, Verdicts
+from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 
 FULL = Verdict("NodeResourcesFit", ("Too many pods", "Insufficient cpu"), resolvable=True)
 CORDONED = Verdict("NodeUnschedulable", ("node(s) were unschedulable",), resolvable=False)
-
-
-def test_equal_verdicts_have_one_code_and_none_is_the_code_of_a_fit():
-    table = Verdicts()
-
-    first, second = table.code(FULL), table.code(CORDONED)
-
-    assert table.code(Verdict(FULL.plugin, FULL.reasons, resolvable=True)) == first
-    assert len({first, second, FITS, NO_NODE}) == 4
-    assert table[first] == FULL
-
-
-def test_the_same_reason_may_be_resolvable_on_one_node_and_not_on_another():
-    table = Verdicts()
-    unresolvable = Verdict(FULL.plugin, FULL.reasons, resolvable=False)
-
-    assert table.code(FULL) != table.code(unresolvable)
-
-
-def test_resolvable_codes_are_distinguished():
-    table = Verdicts()
-    codes = np.array([FITS, table.code(FULL), table.code(CORDONED), NO_NODE], dtype=np.uint16)
-
-    assert table.resolvable(codes).tolist() == [False, True, False, False]
-
-
-def test_verdicts_added_later_are_distinguished_too():
-    table = Verdicts()
-    table.resolvable(np.array([FITS], dtype=np.uint16))
-
-    codes = np.array([table.code(CORDONED), table.code(FULL)], dtype=np.uint16)
-
-    assert table.resolvable(codes).tolist() == [False, True]
-
-
-def test_a_verdict_reads_as_plugin_and_reasons():
-    assert str(FULL) == "NodeResourcesFit: Too many pods, Insufficient cpu"
 
 
 def test_a_verdict_of_the_framework_shows_the_plugins_that_lead_to_it():

@@ -1,4 +1,5 @@
-"""A few hundred random clusters, others each day, and every cluster that was once a disagreement.
+"""A few hundred random clusters, others each day, every cluster that was once a disagreement,
+and the scenarios.
 
 A failure names the cluster; `python -m tests.oracle --show NAME` prints it. FIDELITY_SEED=N has
 the clusters of another day.
@@ -19,13 +20,15 @@ from tests.oracle.check import check, small
 from tests.oracle.compare import compare
 from tests.oracle.upstream import REFERENCES, Upstream
 from tests.oracle.verdicts import Answer, Attempt
+from tests.scenarios.loading import config_of, files, scenarios_of
+from tests.scenarios.notation import objects_of
 from tests.support.seeds import share
 
 pytestmark = [
     pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.seeded, pytest.mark.timeout(600)
 ]  # fmt: skip
 
-PER_FAMILY = share(20)
+PER_FAMILY = share(60)
 
 
 def first_seed() -> int:
@@ -55,6 +58,16 @@ def test_a_disagreement_of_old_stays_settled(path: Path, upstream: Upstream) -> 
     found = check(cases.read(path), upstream)
 
     assert found is None, "\n".join(found.lines if found else ())
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_scenarios_are_decided_as_by_kube_scheduler(path: Path, upstream: Upstream) -> None:
+    for name, scenario in scenarios_of(path).items():
+        config, settle = config_of(scenario), scenario.get("settle", False)
+
+        found = check(generate.Cluster(name, objects_of(scenario), config, settle), upstream)
+
+        assert found is None, f"{name}\n" + "\n".join(found.lines if found else ())
 
 
 def altered(answer: Answer) -> Iterator[Answer]:

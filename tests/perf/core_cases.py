@@ -4,8 +4,6 @@ A figure of a case is CPU time per decision as a multiple of the CPU time of one
 loop, timed right before and after it in the same process: absolute times say more about the
 machine and what else it does. The smallest of several rounds counts. It still depends on the
 machine's caches, so only the benchmark looks at it; tests count calls, which are always the same.
-
-The file is longer than others because every case of the core is in one list.
 """
 
 import cProfile
@@ -22,13 +20,7 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
-from scheduler.model.events import (
-    BudgetObserved,
-    EffectDone,
-    NodeGone,
-    NodeObserved,
-    PodObserved,
-)
+from scheduler.model.events import BudgetObserved, EffectDone, NodeGone, NodeObserved, PodObserved
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 

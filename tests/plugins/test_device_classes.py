@@ -1,97 +1,17 @@
 """Extended resources of device classes: node by node, from a device plugin or from devices."""
 
-import pytest
-
-from scheduler.framework.cluster_events import Action, Resource
 from scheduler.model.api.devices import DeviceClass, DeviceClassSpec
 from scheduler.model.api.objects import ObjectMeta
-from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.events import DeviceClassGone
-from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
-from scheduler.plugins.node_resources.fit import NodeResourcesFit
-from scheduler.queue.phases import QueuePhase
 from scheduler.state.devices.device_classes import DeviceClasses
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
-from tests.support.plugin_checks import hint, rejections, state_of
 
 GPU = "example.com/gpu"
-OWN = "deviceclass.resource.kubernetes.io/gpus"
-WANTS = pod("p").requests({GPU: "1"})
-NO_DEVICES = "1 cannot allocate all claims."
 
 
 def device_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
     return DeviceClass(ObjectMeta(name=name), DeviceClassSpec(resource))
-
-
-def reason(cluster: Cluster, wanted=WANTS) -> str:
-    """Return why a pod does not fit the one node."""
-    decision = cluster.schedule(wanted)
-    assert isinstance(decision, Unschedulable)
-    return decision.message.removeprefix("0/1 nodes are available: ")
-
-
-def test_a_node_that_has_the_resource_takes_the_pod():
-    cluster = Cluster(device_class(), node("n1"), node("n2").has({GPU: "1"}))
-
-    assert cluster.schedule(WANTS) == Placed("n2")
-
-
-def test_a_node_that_would_need_devices_and_has_none_is_rejected():
-    cluster = Cluster(device_class(), node("n1"))
-
-    assert reason(cluster).startswith(NO_DEVICES)
-    assert cluster.attempts[-1].plugins == ("DynamicResources",)
-
-
-def test_a_class_has_a_resource_of_its_own():
-    cluster = Cluster(device_class(resource=None), node("n1"))
-
-    assert reason(cluster, pod("p").requests({OWN: "2"})).startswith(NO_DEVICES)
-
-
-@pytest.mark.parametrize("name", [GPU, OWN])
-def test_without_a_class_the_resource_is_missing(name):
-    cluster = Cluster(device_class("other", "example.com/other"), node("n1"))
-
-    assert reason(cluster, pod("p").requests({name: "1"})).startswith(f"1 Insufficient {name}")
-
-
-def test_evicting_pods_frees_what_a_device_plugin_has():
-    cluster = Cluster(
-        device_class(),
-        node("n1"),
-        node("n2").has({GPU: "1"}),
-        pod("low").on("n2").requests({GPU: "1"}).priority(1),
-    )
-
-    decision = cluster.schedule(WANTS.priority(5))
-
-    assert isinstance(decision, Preempting)
-    assert decision.node == "n2"
-
-
-def test_all_other_resources_are_looked_at_as_ever():
-    cluster = Cluster(device_class(), node("n1").cpu("1"))
-
-    assert reason(cluster, WANTS.cpu("2")).startswith("1 Insufficient cpu.")
-
-
-def test_resource_fit_skips_a_class_resource_on_nodes_that_do_not_offer_it():
-    state = state_of(node("n1").cpu("4"), node("n2").cpu("4").has({GPU: "1"}), node("n3").cpu("1"))
-    state.write_device_class(device_class())
-
-    assert rejections(NodeResourcesFit(), WANTS.requests({GPU: "2", "cpu": "4"}), state) == {
-        "n2": f"Insufficient {GPU}",
-        "n3": "Insufficient cpu",
-    }
-
-
-def test_a_request_of_zero_is_ignored():
-    cluster = Cluster(device_class(), node("n1"))
-
-    assert cluster.schedule(pod("p").requests({GPU: "0"})) == Placed("n1")
 
 
 def test_what_is_kept_for_a_class_of_pods_follows_the_device_classes():
@@ -115,51 +35,6 @@ def test_what_is_kept_for_a_class_of_pods_follows_the_device_classes():
     ]  # fmt: skip
 
 
-def test_a_new_class_wakes_a_pod_that_lacked_its_resource():
-    cluster = Cluster(node("n1"))
-    cluster.schedule(WANTS)
-
-    cluster.add(device_class("other", "example.com/other"))
-    asleep = cluster.phase("p")
-    cluster.add(device_class())
-
-    assert asleep is QueuePhase.UNSCHEDULABLE
-    assert cluster.phase("p") is not QueuePhase.UNSCHEDULABLE
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "want"),
-    [
-        (None, device_class(), True),
-        (None, device_class("gpus", None), False),
-        (None, device_class("gpus", "example.com/other"), False),
-        (device_class(), device_class(), False),
-        (device_class(resource=None), device_class(), True),
-        (device_class(), device_class(resource=None), False),
-    ],
-    ids=["new", "new, without a name", "new, another", "the same", "named now", "no more named"],
-)
-def test_the_hint_of_resource_fit_queues_for_classes_that_name_the_resource(old, new, want):
-    event = (Resource.DEVICE_CLASS, Action.ADD if old is None else Action.UPDATE_OTHER)
-
-    assert hint(NodeResourcesFit(), event, WANTS, Raw(old), Raw(new)) == want
-
-
-def test_the_hint_for_the_implicit_resource_of_a_class_queues_for_that_class_only():
-    wanted, event = pod("p").requests({OWN: "1"}), (Resource.DEVICE_CLASS, Action.ADD)
-
-    assert hint(NodeResourcesFit(), event, wanted, None, Raw(device_class(resource=None)))
-    assert not hint(NodeResourcesFit(), event, wanted, None, Raw(device_class("other")))
-
-
-def test_the_hint_of_dynamic_resources_queues_for_every_class():
-    plugin = DynamicResources()
-
-    assert hint(plugin, (Resource.DEVICE_CLASS, Action.ADD), WANTS, None, Raw(device_class()))
-    assert hint(plugin, (Resource.DEVICE_CLASS, Action.UPDATE_OTHER), WANTS, None, None)
-    assert not hint(plugin, (Resource.DEVICE_CLASS, Action.DELETE), WANTS, None, None)
-
-
 def test_a_name_that_two_classes_share_exists_until_both_are_deleted():
     classes = DeviceClasses()
     classes.write(device_class("a"))
@@ -171,13 +46,3 @@ def test_a_name_that_two_classes_share_exists_until_both_are_deleted():
 
     assert after_one
     assert not classes.resources
-
-
-class Raw:
-    """An object that needs no builder."""
-
-    def __init__(self, thing):
-        self.thing = thing
-
-    def build(self):
-        return self.thing

@@ -1,42 +1,11 @@
 """Plugins of a profile, created by the names in a configuration."""
 
-from scheduler.config import load
-from scheduler.framework.profile import PREEMPTION
-from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.releases import V1_36
-from scheduler.plugins import registry
-from tests.support.builders import OURS, node, pod, requirement, term
-from tests.support.cluster import Cluster, profiles
+from tests.support.builders import OURS
+from tests.support.cluster import profiles
 
 
 def names(plugins) -> list[str]:
     return [each if isinstance(each, str) else each.name for each in plugins]
-
-
-def test_the_default_profile_has_its_plugins_in_upstreams_order():
-    profile = profiles()[OURS]
-
-    assert names(profile.pre_enqueue) == ["SchedulingGates", "DynamicResources"]
-    assert names(profile.filters)[:6] == [
-        "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
-        "NodeResourcesFit",
-    ]  # fmt: skip
-    assert names(profile.filters).index("PodTopologySpread") < names(profile.filters).index(
-        "InterPodAffinity"
-    )
-    assert names(profile.post_filters) == ["DynamicResources", PREEMPTION]
-    weights = {plugin.name: weight for plugin, weight in profile.scores}
-    assert weights["TaintToleration"] == 3
-    assert weights["NodeAffinity"] == 2
-    assert weights["ImageLocality"] == 1
-
-
-def test_every_default_plugin_is_made_under_its_name():
-    settings = load.defaults().profiles[0]
-
-    for name in settings.enabled:
-        if name in registry.PLUGINS:
-            assert registry.PLUGINS[name](settings, V1_36).name == name
 
 
 def test_plugins_can_be_switched_off_and_weighed():
@@ -65,64 +34,3 @@ def test_what_is_off_at_filter_still_runs_at_pre_filter_in_its_place():
     filters = names(profiles(NO_FILTER)[OURS].filters)
 
     assert filters == names(profiles()[OURS].filters)
-
-
-def test_a_filter_that_is_off_looks_at_no_node():
-    wanted = pod("p").needs(term(requirement("disk", "In", "ssd")))
-
-    assert Cluster(node("n1"), config=NO_FILTER).schedule(wanted) == Placed("n1")
-    assert isinstance(Cluster(node("n1")).schedule(wanted), Unschedulable)
-
-
-def test_a_pre_filter_still_restricts_the_nodes():
-    named = pod("p").cpu("1").needs(term(fields=(requirement("metadata.name", "In", "n2"),)))
-    cluster = Cluster(node("n1").cpu("64"), node("n2").cpu("1"), config=NO_FILTER)
-
-    assert cluster.schedule(named) == Placed("n2")
-
-
-def test_a_pre_filter_still_rejects_the_pod_as_a_whole():
-    both = (requirement("metadata.name", "In", "n1"), requirement("metadata.name", "In", "n2"))
-    cluster = Cluster(node("n1"), node("n2"), config=NO_FILTER)
-
-    decision = cluster.schedule(pod("p").needs(term(fields=both)))
-
-    assert isinstance(decision, Unschedulable)
-    assert "0/2 nodes are available: pod affinity terms conflict." in decision.message
-
-
-def test_off_at_both_it_says_nothing():
-    config = NO_FILTER + "        preFilter: {disabled: [{name: NodeAffinity}]}\n"
-    named = pod("p").needs(term(fields=(requirement("metadata.name", "In", "n2"),)))
-
-    assert "NodeAffinity" not in names(profiles(config)[OURS].filters)
-    assert Cluster(node("n1"), config=config).schedule(named) == Placed("n1")
-
-
-def test_each_profile_has_its_own_name():
-    found = profiles("profiles: [{schedulerName: one}, {schedulerName: two}]")
-
-    assert list(found) == ["one", "two"]
-    assert found["two"].scheduler_name == "two"
-
-
-def test_what_plugins_wait_for_is_registered_under_their_names():
-    profile = profiles()[OURS]
-
-    assert {"NodeResourcesFit", "NodeAffinity", "TaintToleration", "NodePorts"} <= {
-        name for name, _ in profile.queueing_hints
-    }
-
-
-def test_the_arguments_of_a_plugin_reach_it():
-    profile = profiles("""
-        profiles:
-        - pluginConfig:
-          - name: NodeResourcesBalancedAllocation
-            args: {resources: [{name: cpu, weight: 1}, {name: example.com/gpu, weight: 1}]}
-    """)[OURS]
-    (balanced,) = [
-        plugin for plugin, _ in profile.scores if plugin.name == "NodeResourcesBalancedAllocation"
-    ]
-
-    assert balanced._balanced == ("cpu", "example.com/gpu")

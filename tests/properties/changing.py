@@ -16,7 +16,7 @@ from scheduler.model.api import pod_changes
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import Storage
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.decisions import Attempt, Failed, Preempting
+from scheduler.model.decisions import Attempt, Decision, Preempting
 from scheduler.model.effects import (
     Effect,
     Evict,
@@ -33,8 +33,7 @@ from scheduler.model.events import (
     StorageObserved,
 )
 from scheduler.model.policies import ForeignVictims, PreemptionPolicy
-from scheduler.queue.phases import QueuePhase
-from tests.properties.comparing import ComparingMachine, found_afresh
+from tests.properties.comparing import ComparingMachine
 from tests.properties.world import PROFILES, World
 from tests.support import oracle_policies
 from tests.support.builders import node
@@ -76,7 +75,7 @@ class Changing(World):
         self.machine = self.new_machine()
         self.waiting, self.late = [], []
         self.streams = [deque() for _ in range(5)]
-        self.known_budgets, self.known_policies = {}, {}
+        self.known_policies = {}
         for event in self.everything():
             self.hear(event)
 
@@ -135,10 +134,10 @@ class Changing(World):
         stamp = times.stamp(self.now + 5)
         return pod if pod.terminating else pod_changes.evicted(pod, stamp)
 
-    def _has_capacity(self, uid: str, where: str) -> None:
+    def _has_capacity(self, where: str) -> None:
         there = {each.uid for each in self.pods.values() if each.spec.node_name == where}
         if not self.resized & there:
-            super()._has_capacity(uid, where)
+            super()._has_capacity(where)
 
     # Decisions ------------------------------------------------------------------------------------
 
@@ -147,35 +146,17 @@ class Changing(World):
         if self.patience is not None:
             self.patience -= 1
             assert self.patience > 0, "the world does not come to rest"
-        self.machine.flush(self.now)
-        known = {queued.uid: queued.pod for queued in self.machine.queue}
-        terminating = self.machine.cluster.evicting_uids()
-        attempt = self.machine.step(self.now)
-        if attempt is None:
-            return None
-        decision, wanted = attempt.decision, known[attempt.pod.uid]
-        assert not isinstance(decision, Failed), decision
-        assert not wanted.terminating
+        return super().decided()
+
+    def note(self, decision: Decision, wanted: Pod) -> None:
+        super().note(decision, wanted)
         self.met[type(decision).__name__] += 1
         if isinstance(decision, Preempting):
             self.largest = max(self.largest, len(decision.victims))
-            for ref in decision.victims:
-                victim = self.machine.cluster.find_pod(ref.uid)
-                awaited = ref.uid in terminating or self._is_awaited(ref.uid, wanted.uid)
-                if victim is not None and not victim.terminating and not awaited:
-                    self._may_go(victim, wanted)
-        self.carry_out(attempt.effects)
-        return attempt
 
-    def _is_awaited(self, uid: str, preemptor: str) -> bool:
-        """Return whether a plan only waits for a victim, which another plan evicts."""
-        plan = self.machine.preemptions.state.plan_of(preemptor)
-        victims = () if plan is None else plan.placement(preemptor).victims
-        return any(each.wait_only for each in victims if each.uid == uid)
-
-    def _may_go(self, victim: Pod, wanted: Pod) -> None:
-        """Assert that a pod may be a victim: it is less important, and no policy protects it."""
-        assert victim.priority < wanted.priority, (victim.key, wanted.key)
+    def may_go(self, victim: Pod, wanted: Pod) -> None:
+        """Assert that no policy protects a victim, either."""
+        super().may_go(victim, wanted)
         for policy in oracle_policies.binding(self.known_policies.values(), wanted):
             stays = oracle_policies.must_stay(policy, wanted, victim, self.now)
             assert not stays, (policy, victim.key)
@@ -213,20 +194,3 @@ class Changing(World):
         self.quiesce()
         assert self.left_behind() == []
         self.check()
-
-    def left_behind(self) -> list[object]:
-        """Return the unschedulable pods that a fresh attempt would place or preempt for."""
-        machine, found = self.machine, []
-        for queued in machine.queue:
-            if (
-                queued.phase is QueuePhase.UNSCHEDULABLE
-                and not machine.queue.follows_representative(queued)
-            ):
-                since = queued.unschedulable_since
-                outcome = found_afresh(
-                    PROFILES, machine, queued.classified, self.now,
-                    self.now if since is None else since,
-                )  # fmt: skip
-                if outcome.node is not None or outcome.candidate is not None:
-                    found.append((queued.pod.key, outcome.node, outcome.candidate))
-        return found

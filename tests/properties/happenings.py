@@ -17,7 +17,6 @@ from scheduler.model.events import (
 )
 from tests.properties.bounds import nominations_follow_their_pods
 from tests.properties.world import World
-from tests.support import oracles
 from tests.support.builders import OURS, PodBuilder, node, pdb, pod
 
 Action = tuple[int, int, int, int]
@@ -239,7 +238,7 @@ def act(world: World, action: Action) -> None:
     ACTIONS[what % len(ACTIONS)](world, a, b, c)
     world.machine.check()
     nominations_follow_their_pods(world.machine)
-    assert world.forgotten(oracles.feasible) == []
+    assert world.left_behind(preempts=False) == []
 
 
 def history(seed: int, length: int = 400) -> list[Action]:

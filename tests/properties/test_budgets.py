@@ -1,18 +1,15 @@
-"""Which pods budgets protect, and which evictions violate them, compared with plain code."""
+"""Which pods budgets protect: what is kept by pod is what selects it."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.pdb_violations import pdb_violations
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Int
 from tests.support.builders import PdbBuilder, node, pdb, pod, requirement
 
 APPS = ["a", "b", "c"]
 NAMESPACES = ["default", "team"]
 NAMES = ["b0", "b1", "b2", "b3"]
-KEYS = [f"{namespace}/{name}" for namespace in NAMESPACES for name in NAMES]
 PODS = 8
 
 
@@ -84,28 +81,6 @@ def _play(history: list[tuple[str, object]]) -> Cluster:
     return cluster
 
 
-def _slow(cluster: Cluster, slots: Int) -> list[list[bool]]:
-    """Charge one pod after the other, as kube-scheduler does."""
-    found = [[False] * slots.shape[1] for _ in range(slots.shape[0])]
-    for column in range(slots.shape[1]):
-        left: dict[str, int] = {}
-        for rank, slot in enumerate(slots[:, column].tolist()):
-            if slot < 0:
-                continue
-            each_pod = cluster.pods.pod(slot)
-            for each in cluster.pdbs:
-                key = each.metadata.key
-                if each.metadata.namespace != each_pod.metadata.namespace:
-                    continue
-                if not cluster.pdbs.protects(key, each_pod.metadata.labels):
-                    continue
-                if each_pod.metadata.name in each.status.disrupted_pods:
-                    continue
-                left[key] = left.get(key, each.status.disruptions_allowed) - 1
-                found[rank][column] |= left[key] < 0
-    return found
-
-
 @given(st.lists(happenings, max_size=40))
 def test_each_pod_is_protected_by_the_budgets_that_select_it(history):
     cluster = _play(history)
@@ -119,28 +94,3 @@ def test_each_pod_is_protected_by_the_budgets_that_select_it(history):
             if key.startswith(f"{each_pod.metadata.namespace}/")
             and cluster.pdbs.protects(key, each_pod.metadata.labels)
         )
-
-
-@given(st.lists(happenings, min_size=10, max_size=40))
-def test_budgets_are_charged_as_one_pod_after_the_other_would(history):
-    cluster = _play(history)
-    on_rows = [list(cluster.pods.on_row(row)) for row in range(3)]
-    deepest = max(map(len, on_rows))
-    slots = np.array([each + [-1] * (deepest - len(each)) for each in on_rows]).T.reshape(-1, 3)
-
-    assert pdb_violations(slots.astype(np.int64), cluster).tolist() == _slow(cluster, slots)
-
-
-@given(st.lists(happenings, max_size=30), _budgets())
-def test_rows_are_evaluated_again_where_a_budget_changes_what_is_charged(history, changed):
-    cluster = _play(history)
-    rows = np.arange(3)
-    slots = np.array([[(*cluster.pods.on_row(row), -1)[0] for row in rows]])
-    before, position = pdb_violations(slots, cluster), cluster.pods.changes.position
-
-    cluster.write_pdb(changed.build())
-
-    differs = (pdb_violations(slots, cluster) != before)[0]
-    noted = cluster.pods.changes.since(position, 100)
-    assert noted is not None
-    assert set(np.flatnonzero(differs).tolist()) <= set(noted.tolist())

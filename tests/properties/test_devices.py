@@ -2,19 +2,12 @@
 
 from collections import Counter
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.plugin import PluginError
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.plugins.dynamic_resources.allocation_cache import (
-    AllocationCache,
-    AllocationStatus,
-    ClaimToAllocate,
-)
 from scheduler.plugins.dynamic_resources.structured.allocator import AllocationError, Allocator
 from scheduler.plugins.dynamic_resources.structured.claims import compile_claim
 from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
@@ -98,42 +91,6 @@ def clusters(draw) -> tuple[Cluster, list[ResourceClaim]]:
         objects.append(everywhere)
     cluster = Cluster(*map(node, NODES), device_class(), *objects)
     return cluster, [draw(claims(f"c{number}")) for number in range(draw(st.integers(1, 6)))]
-
-
-def status_on(cluster: Cluster, asked: ResourceClaim, where: str) -> AllocationStatus:
-    """Return the status of one claim on one node, without the results of other nodes."""
-    devices = cluster.machine.cluster.devices
-    known = cluster.machine.cluster.columns.node(where)
-    assert known is not None
-    compiled = compile_claim(asked.spec.devices, devices.classes, CelCache(devices.reference))
-    pools, state = devices.pools(known), devices.allocated_state
-    allocator = Allocator([compiled], [asked.key], pools, state, devices.reference)
-    try:
-        if allocator.allocate(1_000_000) is not None:
-            return AllocationStatus.ALLOCATABLE
-    except AllocationError:
-        return AllocationStatus.ERROR
-    invalid, status = allocator.has_invalid_pool, AllocationStatus.NOT_ALLOCATABLE
-    return AllocationStatus.INVALID_POOLS if invalid else status
-
-
-@given(clusters())
-@settings(deadline=None)
-def test_nodes_share_results_and_each_result_is_that_of_its_own_devices(drawn):
-    cluster, asked = drawn
-    state = cluster.machine.cluster
-    cache = AllocationCache(state.devices, 10)
-    for number, each in enumerate(asked):
-        cluster.add(each)
-        to_allocate = ClaimToAllocate.in_memory(each.key, each.uid, each.spec.devices)
-        for where in NODES:
-            row = state.columns.row(where)
-            try:
-                (status,) = cache.statuses([to_allocate], np.array([row]), state.columns.nodes)
-            except PluginError:
-                status = AllocationStatus.ERROR
-            assert status == status_on(cluster, each, where)
-        cluster.schedule(claiming(f"p{number}", each.metadata.name))
 
 
 @st.composite

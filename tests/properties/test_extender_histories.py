@@ -16,10 +16,10 @@ from scheduler.model.extender_answers import (
     VictimUids,
 )
 from scheduler.queue.phases import QueuePhase
-from tests.support import oracles
+from tests.properties.comparing import found_afresh
+from tests.properties.world import PROFILES
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
-from tests.support.oracles import View
 
 LICENSE = {"example.com/license": "1"}
 CPUS = 4
@@ -177,7 +177,8 @@ def test_late_answers_are_safe_and_no_pod_that_fits_is_left_waiting(
     history.quiesce()
     history.nothing_is_overfull()
 
-    view = View.of(history.cluster.machine, [])
-    for queued in history.cluster.machine.queue:
+    machine, now = history.cluster.machine, history.cluster.now
+    for queued in machine.queue:
         assert queued.phase is not QueuePhase.WAITING_FOR_EXTENDERS, queued.pod.key
-        assert not oracles.feasible(view, queued.pod), queued.pod.key
+        fresh = found_afresh(PROFILES, machine, queued.classified, now, now)
+        assert fresh.node is None, queued.pod.key

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model.api.objects import Pod
 from tests.properties.happenings import act, digests, lived
 from tests.properties.world import World
-from tests.support import oracles
-from tests.support.oracles import View
 from tests.support.seeds import share
 
 pytestmark = pytest.mark.seeded
@@ -25,17 +22,10 @@ histories = st.lists(actions, min_size=30, max_size=120)
 DEEP = settings.default.max_examples > 100
 
 
-def could_be_helped(view: View, wanted: Pod) -> bool:
-    """Return whether a pod fits, or could make capacity for itself."""
-    return bool(oracles.feasible(view, wanted)) or not isinstance(
-        oracles.preemption(view, wanted), str
-    )
-
-
 def ends_well(world: World) -> None:
     """Assert what must hold when everything has come to rest."""
     world.quiesce()
-    assert world.forgotten(could_be_helped) == []
+    assert world.left_behind() == []
     world.knows_the_cluster()
     assert world.machine.cluster.assumed == 0
     assert world.machine.sizes().preempting == 0

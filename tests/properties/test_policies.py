@@ -1,5 +1,6 @@
 """Whatever is decided under random policies: no violation, and no missed preemption."""
 
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.model.api.objects import LabelSelector, Pod
 from scheduler.model.api.selectors import Selector
 from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
-from scheduler.model.effects import Bind, Evict
+from scheduler.model.effects import Bind, Evict, Nominate
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -23,11 +24,10 @@ from scheduler.model.policies import (
 )
 from tests.properties import clusters
 from tests.properties.world import PROFILES
-from tests.support import oracle_policies, oracles
-from tests.support.builders import PdbBuilder, PodBuilder
+from tests.support import oracle_policies
+from tests.support.builders import NodeBuilder, PdbBuilder, PodBuilder
 from tests.support.cluster import Cluster
 from tests.support.oracle_policies import History, Preempted
-from tests.support.oracles import View
 
 #: Whether to look further than in an ordinary run: `pytest --hypothesis-profile=deep`.
 DEEP = settings.default.max_examples > 100
@@ -123,26 +123,26 @@ class Story:
     def decide(self) -> bool:
         """Decide once and check it; tell whether there was anything to decide."""
         cluster, now = self.cluster, self.cluster.now
-        view = View.of(cluster.machine, [each.build() for each in self.budgets.values()])
-        pods = dict(cluster.pods)
+        before = Before(cluster, self.budgets.values())
         told = len(cluster.effects)
         plain = not len(cluster.machine.ledger.backoff) and not cluster.machine.cluster.overdue
         attempt = cluster.step()
         if attempt is None:
             return False
-        preemptor = pods[attempt.pod.uid]
+        preemptor = before.pods[attempt.pod.uid]
         event(type(attempt.decision).__name__)
-        self.check(view, preemptor, attempt.decision, complete=plain)
+        self.check(before, preemptor, attempt.decision, complete=plain)
         if not isinstance(attempt.decision, Placed):
             self.history.since.setdefault(preemptor.uid, now)
         if isinstance(attempt.decision, Preempting):
             asked = [
                 effect.victim.uid for effect in cluster.effects[told:] if isinstance(effect, Evict)
             ]
-            self.note(preemptor, attempt.decision.node, [pods[uid] for uid in asked])
+            victims = [before.pods[uid] for uid in asked]
+            self.record(preemptor, attempt.decision.node, victims)
         return True
 
-    def note(self, preemptor: Pod, node: str, victims: list[Pod]) -> None:
+    def record(self, preemptor: Pod, node: str, victims: list[Pod]) -> None:
         """Write a preemption down, and let disruption budgets account for it."""
         bound = tuple(
             each for each in self.policies.values()
@@ -153,7 +153,7 @@ class Story:
                 Preempted(self.cluster.now, preemptor, node, tuple(victims), bound)
             )
         for key, builder in self.budgets.items():
-            protected = [pod for pod in victims if oracles._protects(builder.build(), pod)]
+            protected = [pod for pod in victims if oracle_policies.protects(builder.build(), pod)]
             if protected:
                 status = builder.object.status
                 names = {*status.disrupted_pods, *(pod.metadata.name for pod in protected)}
@@ -161,27 +161,76 @@ class Story:
                 self.budgets[key] = builder.allows(left).disrupted(*sorted(names))
                 self.cluster.add(self.budgets[key])
 
-    def check(self, view: View, preemptor: Pod, decision: Decision, *, complete: bool) -> None:
+    def check(
+        self, before: "Before", preemptor: Pod, decision: Decision, *, complete: bool
+    ) -> None:
         """Assert that a decision is allowed, and that it is the best of what is allowed."""
-        now = self.cluster.now
+        bound = oracle_policies.binding(self.policies.values(), preemptor)
+        now, pdbs = self.cluster.now, [each.build() for each in self.budgets.values()]
+
+        def allows(wanted: Decision) -> bool:
+            assert isinstance(wanted, Preempting)
+            victims = tuple(before.pods[ref.uid] for ref in wanted.victims)
+            preempted = Preempted(now, preemptor, wanted.node, victims)
+            return not any(
+                oracle_policies.refuses(each, pdbs, self.history, preempted) for each in bound
+            )
+
         if isinstance(decision, Preempting):
-            there = {pod.uid: pod for pod in view.pods[decision.node]}
-            victims = tuple(there[ref.uid] for ref in decision.victims)
-            for each in oracle_policies.binding(self.policies.values(), preemptor):
-                assert not oracle_policies.refuses(
-                    each, view, self.history, Preempted(now, preemptor, decision.node, victims)
-                ), each
-        if not complete or oracles.feasible(view, preemptor):
+            assert allows(decision)
+        if not complete or isinstance(before.without_policies(preemptor), Placed):
             return
-        allowed = oracle_policies.candidates(
-            view, self.history, self.policies.values(), preemptor, now
-        )
-        if isinstance(decision, Unschedulable):
-            assert allowed == []
-        else:
-            assert isinstance(decision, Preempting)
-            (chosen,) = [each for each in allowed if each.node == decision.node]
-            assert [ref.uid for ref in decision.victims] == [pod.uid for pod in chosen.victims]
+        stay = {
+            pod.uid
+            for pod in before.pods.values()
+            if any(oracle_policies.must_stay(each, preemptor, pod, now) for each in bound)
+        }
+        refused: set[str] = set()
+        while isinstance(wanted := before.without_policies(preemptor, stay, refused), Preempting):
+            if allows(wanted):
+                assert isinstance(decision, Preempting)
+                assert (decision.node, decision.victims) == (wanted.node, wanted.victims)
+                return
+            refused.add(wanted.node)
+        assert isinstance(decision, Unschedulable)
+
+
+#: Higher than any other priority.
+UNTOUCHABLE = 10**6
+
+
+class Before:
+    """A cluster before a decision, from which others without policies are made."""
+
+    def __init__(self, cluster: Cluster, budgets: Iterable[PdbBuilder]) -> None:
+        state = cluster.machine.cluster
+        self.pods = dict(cluster.pods)
+        self._now, self._budgets = cluster.now, [*budgets]
+        self._nodes = [NodeBuilder(each) for each in state.columns.nodes if each is not None]
+        self._placed = [
+            (name, state.pods.pod(slot))
+            for row, name in enumerate(state.columns.names)
+            for slot in state.pods.on_row(row)
+        ]
+        self._nominated = [(each.node, each.pod) for each in state.nominations]
+
+    def without_policies(
+        self, preemptor: Pod, stay: Container[str] = (), refused: Container[str] = ()
+    ) -> Decision:
+        """Decide where some pods are no victims, and some nodes no candidates."""
+        cluster = Cluster(using=PROFILES)
+        cluster.hold(Bind, Nominate)
+        cluster.now = self._now
+        for each in self._nodes:
+            cluster.add(each.cordoned() if each.object.metadata.name in refused else each)
+        cluster.add(*self._budgets)
+        for name, pod in self._placed:
+            placed = PodBuilder(pod).spec(node_name=name)
+            cluster.add(placed.priority(UNTOUCHABLE) if pod.uid in stay else placed)
+        for name, pod in self._nominated:
+            if pod.uid != preemptor.uid:
+                cluster.add(PodBuilder(pod).scheduler("other").nominated(name))
+        return cluster.schedule(preemptor)
 
 
 def _running(placed: PodBuilder) -> PodBuilder:

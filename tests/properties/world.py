@@ -7,29 +7,19 @@ were asked for, those of different pods in any order; they happen, fail, or happ
 answer that can be relied on. Only of a binding the answer is always true, however late it comes.
 
 An *action* is four small numbers, so a list of actions is a whole history: it can be drawn, shrunk
-and pasted into a test. After each decision the world compares it with the slow oracle, and what
-the machine keeps per class with a full pass.
+and pasted into a test. Each answer of the machine is compared with that of attempts without cached
+state (`comparing`).
 """
 
 import hashlib
-import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
-from scheduler.core.attempt.equivalence import PodClass
-from scheduler.core.machine import Machine
-from scheduler.core.preemption.policy import loop_breaker
-from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.profile import Profile
-from scheduler.framework.verdicts import Verdicts
-from scheduler.model import times
+from scheduler.model.api import quantity
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
-from scheduler.model.api.owners import owner
-from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.decisions import Attempt, Failed, Placed, Preempting, Unschedulable
+from scheduler.model.decisions import Attempt, Decision, Failed, Preempting
 from scheduler.model.effects import (
     Bind,
     Effect,
@@ -38,23 +28,18 @@ from scheduler.model.effects import (
     SaveLedger,
 )
 from scheduler.model.events import (
-    BudgetGone,
-    BudgetObserved,
     EffectDone,
     EffectFailed,
     Event,
     Failure,
     FailureKind,
 )
-from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
-from tests.support import oracles
+from tests.properties.comparing import ComparingMachine, found_afresh
 from tests.support.builders import OURS
 from tests.support.cluster import profiles
 from tests.support.late_cluster import LateCluster, about
-from tests.support.oracles import View
 
-SAID: Final = "no new claims to deallocate, preemption: "
 PROFILES: Final[dict[str, Profile]] = profiles()
 
 
@@ -62,11 +47,9 @@ class World(LateCluster):
     """Everything there is, and the machine that observes it."""
 
     def __init__(self, *, foreign: bool = True) -> None:
-        super().__init__(Machine(PROFILES, PodBackoff()))
+        super().__init__(ComparingMachine(PROFILES))
         self.nodes: dict[str, Node] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        #: The budgets that the machine has observed.
-        self.known_budgets: dict[str, PodDisruptionBudget] = {}
         self.streams: list[deque[Event]] = [deque(), deque(), deque()]
         #: Bindings that happened and were not answered yet.
         self.late: list[Effect] = []
@@ -75,6 +58,8 @@ class World(LateCluster):
         self.asked: set[str] = set()
         #: Whether others bind, and nodes shrink or go: then no node's capacity is promised.
         self.foreign = foreign
+        #: The pods that were being evicted when the last decision began.
+        self._going: frozenset[str] = frozenset()
 
     # Writing --------------------------------------------------------------------------------------
 
@@ -90,11 +75,6 @@ class World(LateCluster):
         return found[number % len(found)] if found else None
 
     def hear(self, event: Event) -> None:
-        match event:
-            case BudgetObserved(told):
-                self.known_budgets[told.metadata.name] = told
-            case BudgetGone(key):
-                self.known_budgets.pop(key.partition("/")[2], None)
         self.observe(event)
 
     # Effects ------------------------------------------------------------------------------------
@@ -129,110 +109,58 @@ class World(LateCluster):
                 return FailureKind.CONFLICT
         self.happen(effect)
         if isinstance(effect, Bind):
-            self._has_capacity(found.uid, effect.node)
+            self._has_capacity(effect.node)
         elif isinstance(effect, Evict) and found is not None and not found.spec.node_name:
             self.remove(found.uid)
         return None
 
-    def _has_capacity(self, uid: str, where: str) -> None:
-        """Assert that what we bound fits its node, where no other scheduler binds pods."""
+    def _has_capacity(self, where: str) -> None:
+        """Assert that the pods on a node fit it, where no other scheduler binds pods."""
         if self.foreign:
             return
-        others = [
-            each
-            for each in self.pods.values()
-            if each.spec.node_name == where and not each.terminal and each.uid != uid
-        ]
-        assert oracles.judge(self.pods[uid], self.nodes[where], oracles.NodePods(others)) is None
+        there = [p for p in self.pods.values() if p.spec.node_name == where and not p.terminal]
+        has = self.nodes[where].status.allocatable
+        for name in ("cpu", "example.com/gpu"):
+            used = sum(_milli(each.spec.containers[0].resources.requests, name) for each in there)
+            assert used <= _milli(has, name), (where, name)
+        ports = [port.host_port for each in there for port in each.spec.containers[0].ports]
+        assert len(there) <= int(has["pods"])
+        assert len(ports) == len(set(ports))
 
     # Decisions ----------------------------------------------------------------------------------
 
     def decided(self) -> Attempt | None:
-        """Let the machine decide; compare the decision with the oracle's."""
+        """Let the machine decide; its decision is compared where it is made."""
         self.machine.flush(self.now)
-        view = View.of(self.machine, self.known_budgets.values())
-        view.memory = self._remembered
         known = {queued.uid: queued.pod for queued in self.machine.queue}
+        self._going = self.machine.cluster.evicting_uids()
         attempt = self.machine.step(self.now)
         if attempt is None:
             return None
-        wanted = known[attempt.pod.uid]
+        decision, wanted = attempt.decision, known[attempt.pod.uid]
+        assert not isinstance(decision, Failed), decision
         assert not wanted.terminating
-        self._agrees(view, wanted, attempt)
+        self.note(decision, wanted)
         self.carry_out(attempt.effects)
         return attempt
 
-    def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> tuple[str, ...]:
-        """Return what the ledger has against a preemption, as it is when it is asked."""
-        machine = self.machine
-        past = loop_breaker.PreemptionHistory(wanted, machine.cluster, machine.ledger, self.now)
-        pauses = [
-            (pause.until, name, pause)
-            for name in sorted(past.pairs.intersection(map(owner, victims)))
-            if (pause := past.pause(where, name)) is not None
-        ]
-        # The first owner has the longest pause.
-        _, name, longest = max(pauses, key=lambda each: each[0], default=(None, "", None))
-        looping = None if longest is None else past.veto(name, longest)
-        said = (looping, past.waste_veto(where, len(victims)))
-        return tuple(
-            f"{each.text} (until {times.stamp(math.ceil(each.until))})" if each.timed else each.text
-            for each in said
-            if each is not None and each.until is not None
-        )
+    def note(self, decision: Decision, wanted: Pod) -> None:
+        """Check the victims of a decision that are not being evicted already."""
+        for ref in decision.victims if isinstance(decision, Preempting) else ():
+            victim = self.machine.cluster.find_pod(ref.uid)
+            awaited = ref.uid in self._going or self._is_awaited(ref.uid, wanted.uid)
+            if victim is not None and not victim.terminating and not awaited:
+                self.may_go(victim, wanted)
 
-    def _agrees(self, view: View, wanted: Pod, attempt: Attempt) -> None:
-        decision = attempt.decision
-        assert not isinstance(decision, Failed), decision
-        if not view.nodes:
-            assert decision == Unschedulable("no nodes available to schedule pods")
-            return
-        fits = oracles.feasible(view, wanted)
-        if fits:
-            assert isinstance(decision, Placed), (decision, fits)
-            assert decision.node in fits
-            self._is_best(wanted, decision.node, fits)
-            return
-        message = oracles.unschedulable(view, wanted)
-        found = oracles.preemption(view, wanted)
-        if isinstance(found, str):
-            assert decision == Unschedulable(f"{message} {SAID}{found}")
-            return
-        assert isinstance(decision, Preempting), (decision, found)
-        assert decision.message == message
-        victims = [ref.uid for ref in decision.victims]
-        freed = oracles.capacity_being_freed(view, wanted)
-        if any(oracles.needs_no_eviction(view, each) for each in found):
-            freed = {}
-        chosen = {each.node: each for each in found}.get(decision.node)
-        if freed.get(decision.node) == set(victims):
-            assert decision.violations == 0
-            return
-        assert chosen is not None, (decision, found, freed)
-        assert victims == [victim.uid for victim in chosen.victims]
-        assert decision.violations == chosen.violations
-        assert all(victim.priority < wanted.priority for victim in chosen.victims)
-        # Freed capacity is known for certain where the attempt did not change it.
-        assert not freed.keys() & set(
-            self.machine.preemptions.facts.nodes_with_unneeded_victims()
-        ), (
-            decision,
-            freed,
-        )
+    def may_go(self, victim: Pod, wanted: Pod) -> None:
+        """Assert that a pod may be a victim: it is less important."""
+        assert victim.priority < wanted.priority, (victim.key, wanted.key)
 
-    def _is_best(self, wanted: Pod, node_name: str, fits: list[str]) -> None:
-        """Assert that a node has the highest total that a full pass over all nodes finds."""
-        state = self.machine.cluster
-        # The pod is assumed by now; a full pass must not see it.
-        state.forget(wanted.uid)
-        fresh = PodClass(ClassifiedPod(wanted), PROFILES[OURS], state, Verdicts())
-        rows = np.array(sorted(state.columns.row(name) for name in fits), dtype=np.int64)
-        attempt = AttemptState(wanted, self.now)
-        by_plugin = fresh.scores.weighted(rows, attempt) if rows.shape[0] > 1 else {}
-        totals = sum(by_plugin.values(), rows * 0)
-        best = {state.columns.names[row] for row in rows[totals == totals.max()].tolist()}
-        state.assume(wanted, node_name)
-        assert node_name in best
+    def _is_awaited(self, uid: str, preemptor: str) -> bool:
+        """Return whether a plan only waits for a victim, which another plan evicts."""
+        plan = self.machine.preemptions.state.plan_of(preemptor)
+        victims = () if plan is None else plan.placement(preemptor).victims
+        return any(each.wait_only for each in victims if each.uid == uid)
 
     # The end ------------------------------------------------------------------------------------
 
@@ -271,16 +199,22 @@ class World(LateCluster):
         waiting = any(queued.phase is QueuePhase.BACKOFF for queued in self.machine.queue)
         return not waiting or not self.nodes
 
-    def forgotten(self, helped: Callable[[View, Pod], object]) -> list[str]:
-        """Return the pods that wait for an event though they fit as far as the machine knows."""
-        view, queue = View.of(self.machine, self.known_budgets.values()), self.machine.queue
-        return [
-            queued.pod.key
-            for queued in queue
-            if queued.phase is QueuePhase.UNSCHEDULABLE
-            and not queue.follows_representative(queued)
-            and helped(view, queued.pod)
-        ]
+    def left_behind(self, *, preempts: bool = True) -> list[object]:
+        """Return the unschedulable pods that a fresh attempt would place, or preempt for."""
+        machine, found = self.machine, []
+        for queued in machine.queue:
+            if (
+                queued.phase is QueuePhase.UNSCHEDULABLE
+                and not machine.queue.follows_representative(queued)
+            ):
+                since = queued.unschedulable_since
+                outcome = found_afresh(
+                    PROFILES, machine, queued.classified, self.now,
+                    self.now if since is None else since,
+                )  # fmt: skip
+                if outcome.node is not None or (preempts and outcome.candidate is not None):
+                    found.append((queued.pod.key, outcome.node, outcome.candidate))
+        return found
 
     def knows_the_cluster(self) -> None:
         """Assert that the machine knows the whole cluster after all events."""
@@ -302,6 +236,10 @@ class World(LateCluster):
     def digest(self) -> str:
         """Return a text that is equal where the same effects were asked for in the same order."""
         return hashlib.sha256("\n".join(map(repr, self.effects)).encode()).hexdigest()
+
+
+def _milli(amounts: Mapping[str, str], name: str) -> int:
+    return quantity.milli_value(amounts.get(name, "0"))
 
 
 def _gated(each: Pod) -> bool:

@@ -7,13 +7,6 @@ from scheduler.queue.backoff_duration import PodBackoff
 DEFAULTS = PodBackoff()
 
 
-@pytest.mark.parametrize(
-    ("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (1000, 10)]
-)
-def test_the_pause_doubles_up_to_the_longest(failures, seconds):
-    assert DEFAULTS.duration(failures) == seconds
-
-
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 3), (2, 6), (3, 12), (4, 13), (5, 13)])
 def test_the_longest_pause_need_not_be_a_multiple_of_the_first(failures, seconds):
     assert PodBackoff(initial_seconds=3, max_seconds=13).duration(failures) == seconds

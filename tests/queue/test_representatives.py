@@ -32,37 +32,14 @@ def retried(queue) -> Queue:
     return queue
 
 
-def unschedulable(queue: Queue) -> list[str]:
-    return [name for name in "abc" if queue.phase(name) is QueuePhase.UNSCHEDULABLE]
-
-
-def test_one_pod_of_a_class_is_tried(retried):
-    assert retried.phase("a") is QueuePhase.ACTIVE
-    assert unschedulable(retried) == ["b", "c"]
-
-
-def test_a_rejection_that_is_valid_for_all_keeps_the_others_unschedulable(retried):
-    retried.real.add_unschedulable(retried.pop(LATER), FIT, LATER, group_key=KEY)
-
-    assert unschedulable(retried) == ["a", "b", "c"]
-    assert not retried.real.ready()
-
-
 def test_all_pods_get_the_rejectors_of_the_representative(retried):
     retried.real.add_unschedulable(retried.pop(LATER), BOTH, LATER, group_key=KEY)
 
-    def about_ports(_, rejectors):
-        return "NodePorts" if rejectors == BOTH else ""
-
-    assert retried.wake(about_ports, LATER, "AssignedPodDelete") == 3
+    assert {queued.rejectors for queued in retried.real} == {BOTH}
 
 
-def test_the_next_event_starts_with_another_representative(retried):
-    retried.real.add_unschedulable(retried.pop(LATER), FIT, LATER, group_key=KEY)
-
-    retried.wake(helps_all, LATER + 60, "NodeAdd")
-
-    assert retried.order(LATER + 60) == ["b"]
+def unschedulable(queue: Queue) -> list[str]:
+    return [name for name in "abc" if queue.phase(name) is QueuePhase.UNSCHEDULABLE]
 
 
 ENDS = {
@@ -84,51 +61,6 @@ def test_the_next_pod_is_tried_when_the_first_one(retried, end):
 
     assert retried.phase("b") is QueuePhase.ACTIVE
     assert retried.phase("c") is QueuePhase.UNSCHEDULABLE
-
-
-def test_each_pod_is_tried_once_if_no_rejection_is_valid_for_others(retried):
-    names = []
-    while retried.real.ready():
-        names.append((queued := retried.pop(LATER)).pod.metadata.name)
-        retried.real.add_unschedulable(queued, FIT, LATER)
-
-    assert names == ["a", "b", "c"]
-
-
-def test_a_follower_that_was_woken_otherwise_is_not_tried_twice(retried):
-    retried.real.move_to_active_or_backoff(
-        retried.real.get("uid:default/b"), LATER, "ForceActivate"
-    )
-    retried.real.mark_assumed(retried.pop(LATER), LATER)
-
-    assert retried.order(LATER) == ["b", "c"]
-
-
-def test_an_event_before_the_attempt_wakes_no_further_pod(retried):
-    retried.wake(helps_all, LATER, "NodeAdd")
-    assert unschedulable(retried) == ["b", "c"]
-
-    retried.real.add_unschedulable(retried.pop(LATER), FIT, LATER, group_key=KEY)
-
-    assert not retried.real.ready()
-
-
-def test_pods_that_must_be_retried_separately_are_tried_one_by_one(queue):
-    for name in "abc":
-        queue.rejected(name, group=GROUP)
-
-    queue.wake(helps_all, LATER, "NodeAdd", retry_each=lambda pods: "uid:default/b" in pods)
-
-    assert queue.order(LATER) == ["a", "b", "c"]
-
-
-def test_each_class_has_its_own_representative(queue):
-    for name, group in zip("abcde", (GROUP, GROUP, "other", "other", GROUP), strict=True):
-        queue.rejected(name, group=group)
-
-    queue.wake(helps_all, LATER, "NodeAdd")
-
-    assert queue.order(LATER) == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -162,23 +94,6 @@ def grouped(queue) -> Queue:
     return queue
 
 
-def test_a_rejection_can_be_valid_for_several_classes(grouped):
-    assert unschedulable(grouped) == ["b", "c"]
-
-    grouped.real.add_unschedulable(grouped.pop(LATER), BOTH, LATER, group_key=ONE_GROUP)
-
-    assert unschedulable(grouped) == ["a", "b", "c"]
-    assert {queued.rejectors for queued in grouped.real} == {BOTH}
-
-
-def test_a_rejection_that_is_valid_for_one_class_says_nothing_about_others(grouped):
-    first = grouped.pop(LATER)
-    grouped.real.add_unschedulable(first, BOTH, LATER, group_key=first.key)
-
-    assert grouped.phase("b") is QueuePhase.ACTIVE
-    assert {queued.rejectors for queued in grouped.real} == {FIT, BOTH}
-
-
 @pytest.mark.parametrize("name", ["retried", "grouped"])
 def test_a_follower_that_changes_is_still_tried(name, request):
     queue = request.getfixturevalue(name)
@@ -191,26 +106,6 @@ def test_a_follower_that_changes_is_still_tried(name, request):
         queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP if name == "grouped" else KEY
     )
     assert queue.order(LATER) == ["b"]
-
-
-def test_a_pod_that_changes_later_is_alone_in_its_class(grouped):
-    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
-    changed = ClassifiedPod(pod("b").label("new").build())
-    grouped.real.update(changed, LATER, helps_none, "UnschedulablePodUpdate")
-
-    grouped.wake(helps_all, LATER + 60, "NodeAdd")
-
-    assert unschedulable(grouped) == ["a"]
-    assert grouped.order(LATER + 60) == ["b", "c"]
-
-
-def test_hints_about_a_pod_specific_event_are_asked_for_each_pod(grouped):
-    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
-
-    woken = grouped.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
-
-    assert woken == 1
-    assert unschedulable(grouped) == ["a", "c"]
 
 
 def test_a_pod_that_is_no_longer_equivalent_is_tried_by_itself():
@@ -227,3 +122,21 @@ def test_a_pod_that_is_no_longer_equivalent_is_tried_by_itself():
 
     assert queue.order(LATER) == ["c"]
     queue.real.check()
+
+
+def test_pods_that_must_be_retried_separately_are_tried_one_by_one(queue):
+    for name in "abc":
+        queue.rejected(name, group=GROUP)
+
+    queue.wake(helps_all, LATER, "NodeAdd", retry_each=lambda pods: "uid:default/b" in pods)
+
+    assert queue.order(LATER) == ["a", "b", "c"]
+
+
+def test_hints_about_a_pod_specific_event_are_asked_for_each_pod(grouped):
+    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
+
+    woken = grouped.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
+
+    assert woken == 1
+    assert unschedulable(grouped) == ["a", "c"]

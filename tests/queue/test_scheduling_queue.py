@@ -23,63 +23,6 @@ def queue() -> Iterator[Queue]:
 # Order
 
 
-def test_the_higher_priority_comes_first(queue):
-    queue.add(pod("low").priority(-1), pod("high").priority(2), pod("none"))
-
-    assert queue.order() == ["high", "none", "low"]
-
-
-def test_of_equal_priority_the_pod_that_waits_longer_comes_first(queue):
-    queue.add("late", now=T0 + 2)
-    queue.add("early", now=T0)
-
-    assert queue.order() == ["early", "late"]
-
-
-def test_of_equal_priority_and_time_the_first_to_arrive_comes_first(queue):
-    queue.add("b", "c", "a")
-
-    assert queue.order() == ["b", "c", "a"]
-
-
-def test_a_pod_that_failed_comes_after_equal_pods_that_waited_longer(queue):
-    queue.add("first", now=T0)
-    queue.add("second", now=T0 + 1)
-    queue.real.add_unschedulable(queue.pop(T0 + 2), FIT, T0 + 2)
-
-    queue.wake(helps_all, T0 + 60, "NodeAdd")
-
-    assert queue.order(T0 + 60) == ["second", "first"]
-
-
-def test_the_time_of_a_wake_up_does_not_matter_the_time_of_the_failure_does(queue):
-    queue.rejected("old", now=T0)
-    queue.rejected("new", now=T0 + 1)
-    queue.wake(lambda each, _: each.metadata.name == "new", T0 + 60, "NodeAdd")
-    queue.wake(helps_all, T0 + 61, "NodeAdd")
-
-    assert queue.order(T0 + 61) == ["old", "new"]
-
-
-def test_a_pod_whose_priority_changes_moves(queue):
-    queue.add(pod("a").priority(1), pod("b").priority(2))
-
-    queue.update(pod("a").priority(3))
-
-    assert queue.order() == ["a", "b"]
-
-
-def test_a_pod_that_is_dropped_is_not_popped(queue):
-    queue.add("a", "b")
-
-    dropped = queue.real.delete("uid:default/a", T0)
-
-    assert dropped is not None
-    assert dropped.phase is QueuePhase.REMOVED
-    assert queue.order() == ["b"]
-    assert queue.real.delete("uid:default/a", T0) is None
-
-
 def test_a_pod_of_the_same_name_with_another_uid_is_another_pod(queue):
     queue.add(pod("p").uid("1"))
     queue.real.delete("1", T0)
@@ -125,27 +68,6 @@ def test_lengths_are_by_queue(queue):
 # Back-off
 
 
-def test_a_woken_pod_waits_until_its_back_off_is_over(queue):
-    queue.rejected("p", now=T0 + 0.5)
-
-    queue.wake(helps_all, T0 + 0.6, "NodeAdd")
-    assert queue.phase("p") is QueuePhase.BACKOFF
-
-    queue.real.flush(T0 + 1.9)
-    assert queue.phase("p") is QueuePhase.BACKOFF
-
-    queue.real.flush(T0 + 2.0)
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_a_pod_whose_back_off_is_over_is_active_at_once(queue):
-    queue.rejected("p", now=T0)
-
-    queue.wake(helps_all, T0 + 2, "NodeAdd")
-
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
 def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
     """Run attempts of a pod with these ends; return its back-off after the last, in seconds."""
     queue.add("p")
@@ -188,68 +110,6 @@ VERDICT, ERROR = FIT, NO_REJECTORS
 )
 def test_verdicts_in_all_and_errors_in_a_row_decide_the_back_off(queue, ends, seconds):
     assert backed_off(queue, ends) == seconds
-
-
-def test_back_offs_end_in_the_order_of_their_ends(queue):
-    queue.rejected("later", now=T0 + 1)
-    queue.rejected("sooner", now=T0)
-    queue.wake(helps_all, T0 + 1, "NodeAdd")
-
-    queue.real.flush(T0 + 2)
-
-    assert queue.phases(["sooner", "later"]) == [QueuePhase.ACTIVE, QueuePhase.BACKOFF]
-
-
-def test_without_an_active_pod_the_next_one_in_back_off_is_popped_early(queue):
-    queue.rejected("p")
-    queue.wake(helps_all, T0, "NodeAdd")
-
-    assert queue.real.ready()
-    assert not queue.real.active()
-    assert queue.pop(T0).pod.metadata.name == "p"
-    assert queue.real.incoming["active", "PopFromBackoffQ"] == 1
-
-
-def test_with_an_active_pod_no_pod_is_popped_early(queue):
-    queue.rejected("waiting")
-    queue.wake(helps_all, T0, "NodeAdd")
-    queue.add("active")
-
-    assert queue.pop(T0).pod.metadata.name == "active"
-
-
-def test_of_pods_whose_back_off_ends_together_the_higher_priority_comes_first(queue):
-    for name, priority in (("low", 1), ("high", 5)):
-        queue.add(pod(name).priority(priority))
-        queue.real.add_unschedulable(queue.pop(), FIT, T0)
-    queue.wake(helps_all, T0, "NodeAdd")
-
-    assert queue.order() == ["high", "low"]
-
-
-def test_a_pod_whose_attempt_was_an_error_is_never_popped_early(queue):
-    queue.failed("p")
-
-    assert not queue.real.ready()
-    assert queue.real.pop(T0) is None
-
-
-def test_a_pod_whose_attempt_was_an_error_is_retried_without_an_event(queue):
-    queue.failed("p")
-
-    queue.real.flush(T0 + 2)
-
-    assert queue.order(T0 + 2) == ["p"]
-
-
-def test_a_dropped_pod_is_removed_from_the_back_off_queue(queue):
-    queue.failed("a")
-    queue.failed("b")
-
-    queue.real.delete("uid:default/a", T0)
-    queue.real.flush(T0 + 2)
-
-    assert queue.order(T0 + 2) == ["b"]
 
 
 def test_the_back_off_can_be_switched_off():

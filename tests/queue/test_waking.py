@@ -1,45 +1,219 @@
-"""What wakes a pod: events, own changes, the periodic flush, gates, and the end of a preemption.
+"""What the queue does with its pods, step by step: order, back-off, events, gates, preemptions."""
 
-The file is longer than others because all reasons to wake a pod are in one place.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
 from scheduler.queue.phases import QueuePhase
-from tests.support.builders import pod
-from tests.support.queues import FIT, T0, Queue, helps_all, helps_none, only
+from scheduler.queue.scheduling_queue import QueuedPod
+from tests.support.builders import PodBuilder, pod
+from tests.support.queues import FIT, T0, Queue, class_of, helps_all, helps_none, only
 
 PORTS = frozenset({"NodePorts"})
 LATER = T0 + 60
 
 
 @pytest.fixture
-def queue() -> Iterator[Queue]:
-    made = Queue()
-    yield made
-    made.real.check()
+def queue() -> Queue:
+    return Queue()
 
 
-# Events
+#: Each line is a step: a word, the names of pods, and the second if it is not 0. Some words:
+#: `wake` is an event that helps these pods only; `own` a change of a pod that helps it, `idle` one
+#: that does not; `gated` and `gates` add and change a pod with the gates behind its name; `end` and
+#: `retry` end a preemption; `is` is what must be true then: a phase and its pods; `order` the pods
+#: that are popped, in order. `class`, `other` and `group` are rejected pods of one equivalence
+#: group; `alone` and the words with `reject` reject the next one, for itself or for all.
+STEPS = {
+    "a rejected pod waits for an event": """
+        rejected p; flush @60; is unschedulable p
+        wake @60; is unschedulable p; order @60""",
+    "an event wakes the pods that it helps": """
+        rejected a b c; wake a c @60; is active a c; is unschedulable b""",
+    "a deleted pod is not woken": "rejected p; delete p; wake p @60; is gone p",
+    "an own change that helps wakes the pod": "rejected p; own p @60; is active p",
+    "an own change that does not help wakes no pod": """
+        rejected p; idle p @60; is unschedulable p; wake p @60; is active p""",
+    "a change of an active pod keeps its position": "add p q; own p; order p q",
+    "a change of a pod in back-off does not shorten it": "failed p; own p; is backoff p",
+    "a gated pod is not tried, and no event wakes it": """
+        gated p a b; is gated p; order
+        wake p @60; flush; flush @1000; is gated p
+        gates p b; is gated p; gates p; is active p""",
+    "a gate keeps a pod out that is woken": "rejected p; gates p a @60; is gated p",
+    "a pod that no event wakes is tried after five minutes": """
+        flush; rejected p @1; flush @30; flush @300; is unschedulable p; flush @331; is active p""",
+    "the flush runs every thirty seconds": """
+        flush; rejected p @-300.5; flush @29.9; is unschedulable p; flush @30; is active p""",
+    "only pods that waited long enough are flushed": """
+        flush; rejected old; rejected new @200; flush @310; is active old; is unschedulable new""",
+    "a preemptor is not tried during its preemption": """
+        held p; wake p @60; flush; flush @1000; is preempting p; order @1000""",
+    "a preemptor waits for its victims after its preemption": """
+        held p; end p @60; is unschedulable p; wake p @60; is active p""",
+    "an event during the preemption is not lost": "held p; wake p; end p @60; is active p",
+    "an event during the preemption that does not help changes nothing": """
+        held p; wake; end p @60; is unschedulable p""",
+    "an own change during the preemption is not lost": "held p; own p; end p @60; is active p",
+    "a preemptor that is woken early still backs off": "held p; wake p; end p; is backoff p",
+    "a preemptor that is to retry is active at once": "held p; retry p; is active p",
+    "a preemptor whose preemption failed backs off and is tried again": """
+        held p; break p; is backoff p; flush @2; is active p""",
+    "a preemption cannot end twice": """
+        held p; retry p @60; end p @60; break p @60; is active p""",
+    "a preemptor can be deleted during its preemption": """
+        held p; delete p; retry p; is gone p; order""",
+    "a pod that is being bound is not tried": "bind p; wake p @60; is binding p; order @60",
+    "a pod whose binding failed backs off": "bind p; unbind p; is backoff p; order",
+    "the higher priority comes first": "add low:-1 high:2 none; order high none low",
+    "of equal priority the pod that waits longer comes first": """
+        add late @2; add early; order early late""",
+    "of equal priority and time the first to arrive comes first": "add b c a; order b c a",
+    "a pod that failed comes after equal pods that waited longer": """
+        rejected first @2; add second @1; wake first @60; order second first @60""",
+    "the time of a wake-up does not matter, the time of the failure does": """
+        rejected old; rejected new @1; wake new @60; wake old @61; order old new @61""",
+    "a pod whose priority changes moves": "add a:1 b:2; idle a:3; order a b",
+    "a pod that is deleted is not popped": "add a b; delete a; delete a; is gone a; order b",
+    "a woken pod waits until its back-off is over": """
+        rejected p @0.5; wake p @0.6; is backoff p
+        flush @1.9; is backoff p; flush @2; is active p""",
+    "a pod whose back-off is over is active at once": "rejected p; wake p @2; is active p",
+    "back-offs end in the order of their ends": """
+        rejected later @1; rejected sooner; wake later sooner @1
+        flush @2; is active sooner; is backoff later""",
+    "without an active pod the next one in back-off is popped early": """
+        rejected p; wake p; is backoff p; order p""",
+    "with an active pod no pod is popped early": """
+        rejected waiting; wake waiting; add active; order active waiting""",
+    "of pods whose back-off ends together the higher priority comes first": """
+        rejected low:1; rejected high:5; wake low high; order high low""",
+    "a pod whose attempt was an error is never popped early, and needs no event": """
+        failed p; is backoff p; order; flush @2; order p @2""",
+    "one pod of a class is tried, and its rejection is valid for all": """
+        class a b c; wake a b c @60; is active a; is unschedulable b c
+        reject a @60; is unschedulable a b c; order @60; wake a b c @120; order b @120""",
+    "each pod is tried where no rejection is valid for others": """
+        class a b c; wake a b c @60; alone a @60; is active b; alone b @60; order c @60""",
+    "an event before the attempt wakes no further pod": """
+        class a b c; wake a b c @60; wake a b c @60; reject a @60; is unschedulable a b c""",
+    "a follower that is woken otherwise is not tried twice": """
+        class a b c; wake a b c @60; force b @60; assume a @60; order b c @60""",
+    "each class has its own representative": """
+        class a b; other c d; class e; wake a b c d e @60; order a c @60""",
+    "a rejection can be valid for several classes": """
+        group a b c; wake a b c @60; is unschedulable b c
+        reject-group a @60; is unschedulable a b c; order @60""",
+    "a rejection of one class says nothing about others": """
+        group a b c; wake a b c @60; reject-own a @60; is active b; is unschedulable a c""",
+    "a pod that changes later is alone in its class": """
+        group a b c; wake a b c @60; reject-group a @60; idle b @60
+        wake a b c @120; is unschedulable a; order b c @120""",
+    "a deleted pod leaves the back-off": "failed a b; delete a; flush @2; order b @2",
+}  # fmt: skip
 
 
-def test_a_rejected_pod_waits_for_an_event(queue):
-    queue.rejected("p")
-    queue.real.flush(LATER)
-
-    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
-    assert not queue.real.ready()
+def named(text: str, *gates: str) -> PodBuilder:
+    name, _, priority = text.partition(":")
+    made = pod(name).priority(int(priority)) if priority else pod(name)
+    return made.gated(*gates)
 
 
-def test_an_event_wakes_the_pods_that_it_helps(queue):
-    for name in ("a", "b", "c"):
-        queue.rejected(name)
+def popped(queue: Queue, name: str, now: float) -> QueuedPod:
+    queue.add(named(name), now=now)
+    queued = queue.last[name.partition(":")[0]] = queue.pop(now)
+    return queued
 
-    assert queue.wake(only("a", "c"), LATER, "NodeAdd") == 2
 
-    assert queue.phases("abc") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE, QueuePhase.ACTIVE]
+def end_preemption(queue: Queue, name: str, now: float, *, retry: bool) -> None:
+    queue.real.end_preemption(queue.last[name], now, retry=retry)
+
+
+def rejected_with(queue: Queue, name: str, now: float, **options: Any) -> None:
+    queue.rejected(name, now=now, **options)
+
+
+def next_of(queue: Queue, name: str, now: float) -> QueuedPod:
+    """Pop the next pod, which must be this one."""
+    queued = queue.pop(now)
+    assert queued.pod.metadata.name == name
+    return queued
+
+
+def reject_again(
+    queue: Queue, name: str, now: float, valid_for: Callable[[QueuedPod], bytes]
+) -> None:
+    queued = next_of(queue, name, now)
+    queue.real.add_unschedulable(queued, FIT, now, group_key=valid_for(queued))
+
+
+#: What is done with each pod of a step.
+EACH: dict[str, Callable[[Queue, str, float], object]] = {
+    "add": lambda queue, name, now: queue.add(named(name), now=now),
+    "rejected": lambda queue, name, now: queue.real.add_unschedulable(
+        popped(queue, name, now), FIT, now
+    ),
+    "failed": lambda queue, name, now: queue.real.retry(popped(queue, name, now), now),
+    "held": lambda queue, name, now: queue.real.begin_preemption(
+        popped(queue, name, now), FIT, now
+    ),
+    "bind": lambda queue, name, now: queue.real.mark_assumed(popped(queue, name, now), now),
+    "class": partial(rejected_with, group="class"),
+    "other": partial(rejected_with, group="other"),
+    "group": partial(rejected_with, group_key=b"group"),
+    "alone": partial(reject_again, valid_for=lambda queued: b""),
+    "reject": partial(reject_again, valid_for=lambda queued: class_of("class")),
+    "reject-own": partial(reject_again, valid_for=lambda queued: queued.key),
+    "reject-group": partial(reject_again, valid_for=lambda queued: b"group"),
+    "assume": lambda queue, name, now: queue.real.mark_assumed(next_of(queue, name, now), now),
+    "force": lambda queue, name, now: queue.real.move_to_active_or_backoff(
+        queue.real.get(f"uid:default/{name}"), now, "ForceActivate"
+    ),
+    "own": lambda queue, name, now: queue.update(named(name).label("a", "b"), helps_all, now),
+    "idle": lambda queue, name, now: queue.update(named(name).label("a", "b"), helps_none, now),
+    "delete": lambda queue, name, now: queue.real.delete(f"uid:default/{name}", now),
+    "end": partial(end_preemption, retry=False),
+    "retry": partial(end_preemption, retry=True),
+    "break": lambda queue, name, now: queue.real.fail_preemption(queue.last[name], now),
+    "unbind": lambda queue, name, now: queue.real.retry(queue.last[name], now),
+}
+
+
+def take(queue: Queue, step: str) -> None:
+    words, _, second = step.partition("@")
+    verb, *names = words.split()
+    now = T0 + float(second or 0)
+    if verb in EACH:
+        for name in names:
+            EACH[verb](queue, name, now)
+    elif verb == "gated":
+        queue.add(named(*names), now=now)
+    elif verb == "gates":
+        queue.update(named(*names), helps_all, now)
+    elif verb == "wake":
+        queue.wake(only(*names), now, "NodeAdd")
+    elif verb == "flush":
+        queue.real.flush(now)
+    elif verb == "is":
+        phase, *those = names
+        want = None if phase == "gone" else QueuePhase(phase)
+        assert queue.phases(those) == [want] * len(those), step
+    else:
+        assert verb == "order"
+        assert queue.real.ready() == bool(names)
+        assert queue.order(now) == names, step
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_step_by_step(queue, steps):
+    for step in filter(None, map(str.strip, steps.replace("\n", ";").split(";"))):
+        take(queue, step)
+        queue.real.check()
+
+
+# Hints
 
 
 def test_the_hints_of_the_plugins_that_rejected_a_pod_are_asked(queue):
@@ -79,50 +253,6 @@ def test_hints_are_asked_separately_for_different_verdicts_of_a_class(queue):
     assert queue.phases("ab") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
 
 
-def test_no_hint_is_asked_for_a_dropped_pod(queue):
-    queue.rejected("p")
-    queue.real.delete("uid:default/p", T0)
-
-    assert queue.wake(helps_all, LATER, "NodeAdd") == 0
-
-
-def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
-    queue.add("p")
-    queued = queue.real.get("uid:default/p")
-    assert queued is not None
-
-    queue.real.move_to_active_or_backoff(queued, T0, "NodeAdd")
-
-    assert queued.phase is QueuePhase.ACTIVE
-    assert queue.order() == ["p"]
-
-
-# Own changes
-
-
-def test_an_own_change_that_helps_wakes_the_pod(queue):
-    queue.rejected("p")
-
-    queue.update(pod("p").label("a", "b"), only("p"), LATER)
-
-    assert queue.phase("p") is QueuePhase.ACTIVE
-    assert queue.pop(LATER).pod.metadata.labels["a"] == "b"
-
-
-def test_an_own_change_that_does_not_help_is_stored(queue):
-    queue.rejected("p")
-
-    queue.update(pod("p").label("a", "b"), helps_none, LATER)
-    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
-
-    queue.wake(
-        lambda waiting, _: "Any" if waiting.metadata.labels.get("a") == "b" else "",
-        LATER,
-        "NodeAdd",
-    )
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
 def test_a_change_of_one_pod_does_not_wake_others_of_its_class(queue):
     queue.rejected("p", group="class")
     queue.rejected("q", group="class")
@@ -132,84 +262,16 @@ def test_a_change_of_one_pod_does_not_wake_others_of_its_class(queue):
     assert queue.phases("pq") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
 
 
-def test_a_change_of_an_active_pod_keeps_its_position(queue):
-    queue.add("p", "q")
-
-    queue.update(pod("p").label("a", "b"), helps_all)
-
-    assert queue.order() == ["p", "q"]
-
-
-def test_a_change_of_a_pod_in_back_off_does_not_shorten_it(queue):
-    queue.failed("p")
-
-    queue.update(pod("p").label("a", "b"), helps_all)
-
-    assert queue.phase("p") is QueuePhase.BACKOFF
-
-
-# Gates
-
-
-def test_a_gated_pod_is_not_tried(queue):
-    queue.add(pod("p").gated("a", "b"))
-
-    assert queue.phase("p") is QueuePhase.GATED
-    assert not queue.real.ready()
-
-
-def test_no_event_wakes_a_gated_pod(queue):
-    queue.add(pod("p").gated("a"))
-
-    queue.wake(helps_all, LATER, "NodeAdd")
-    queue.real.flush(T0)
-    queue.real.flush(T0 + 1000)
-
-    assert queue.phase("p") is QueuePhase.GATED
-
-
-def test_a_pod_whose_last_gate_is_removed_is_active(queue):
-    queue.add(pod("p").gated("a", "b"))
-
-    queue.update(pod("p").gated("b"))
-    assert queue.phase("p") is QueuePhase.GATED
-
-    queue.update(pod("p"))
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_a_gate_keeps_a_pod_out_that_is_woken(queue):
+def test_hints_see_a_change_that_woke_no_pod(queue):
     queue.rejected("p")
-    queue.update(pod("p").gated("a"), helps_all, LATER)
+    queue.update(pod("p").label("a", "b"), helps_none, LATER)
 
-    assert queue.phase("p") is QueuePhase.GATED
+    queue.wake(
+        lambda waiting, _: "Any" if waiting.metadata.labels.get("a") == "b" else "",
+        LATER,
+        "NodeAdd",
+    )
 
-
-# The periodic flush
-
-
-def test_a_pod_that_no_event_wakes_is_tried_after_five_minutes(queue):
-    queue.real.flush(T0)
-    queue.rejected("p", now=T0 + 1)
-
-    for now in range(int(T0) + 2, int(T0) + 302):
-        queue.real.flush(now)
-    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
-
-    for now in range(int(T0) + 302, int(T0) + 332):
-        queue.real.flush(now)
-    assert queue.phase("p") is QueuePhase.ACTIVE
-    assert queue.pop(T0 + 340).flushed
-
-
-def test_the_flush_runs_every_thirty_seconds(queue):
-    queue.real.flush(T0)
-    queue.rejected("p", now=T0 - 300.5)
-
-    queue.real.flush(T0 + 29.9)
-    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
-
-    queue.real.flush(T0 + 30)
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
@@ -225,174 +287,22 @@ def test_a_flushed_pod_that_fails_again_is_no_longer_flushed(queue):
     assert not queued.flushed
 
 
-def test_only_pods_that_waited_long_enough_are_flushed(queue):
-    queue.real.flush(T0)
-    queue.rejected("old", now=T0)
-    queue.rejected("new", now=T0 + 200)
-
-    queue.real.flush(T0 + 310)
-
-    assert queue.phases(["old", "new"]) == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
-
-
-# Preemptors whose preemption is being carried out
-
-
-def test_a_preemptor_is_not_tried_during_its_preemption(queue):
-    queue.held("p")
-    queue.wake(helps_all, LATER, "AssignedPodDelete")
-    queue.real.flush(T0)
-    queue.real.flush(T0 + 1000)
-
-    assert queue.phase("p") is QueuePhase.PREEMPTING
-    assert not queue.real.ready()
-
-
-def test_a_preemptor_waits_for_its_victims_after_its_preemption(queue):
-    queued = queue.held("p")
-
-    queue.real.end_preemption(queued, LATER, retry=False)
-    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
-
-    queue.wake(helps_all, LATER, "AssignedPodDelete")
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_an_event_during_the_preemption_is_not_lost(queue):
-    queued = queue.held("p")
-    queue.wake(only("p"), T0, "AssignedPodDelete")
-
-    queue.real.end_preemption(queued, LATER, retry=False)
-
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_an_event_during_the_preemption_that_does_not_help_changes_nothing(queue):
-    queued = queue.held("p")
-    queue.wake(helps_none, T0, "AssignedPodDelete")
-
-    queue.real.end_preemption(queued, LATER, retry=False)
-
-    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
-
-
-def test_an_own_change_during_the_preemption_is_not_lost(queue):
-    queued = queue.held("p")
-    queue.update(pod("p").label("a", "b"), helps_all)
-
-    queue.real.end_preemption(queued, LATER, retry=False)
-
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
-    queued = queue.held("p")
-    queue.wake(helps_all, T0, "AssignedPodDelete")
-
-    queue.real.end_preemption(queued, T0, retry=False)
-
-    assert queue.phase("p") is QueuePhase.BACKOFF
-
-
-def test_a_preemptor_that_is_to_retry_is_active_at_once(queue):
-    queued = queue.held("p")
-
-    queue.real.end_preemption(queued, T0, retry=True)
-
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_a_preemptor_whose_preemption_failed_backs_off_and_is_tried_again(queue):
-    queued = queue.held("p")
-
-    queue.real.fail_preemption(queued, T0)
-    assert queue.phase("p") is QueuePhase.BACKOFF
-
-    queue.real.flush(T0 + 2)
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_a_preemption_cannot_end_twice(queue):
-    queued = queue.held("p")
-    queue.real.end_preemption(queued, LATER, retry=True)
-
-    queue.real.end_preemption(queued, LATER, retry=False)
-    queue.real.fail_preemption(queued, LATER)
-
-    assert queue.phase("p") is QueuePhase.ACTIVE
-
-
-def test_a_preemptor_can_be_dropped_during_its_preemption(queue):
-    queued = queue.held("p")
-
-    queue.real.delete("uid:default/p", T0)
-    queue.real.end_preemption(queued, T0, retry=True)
-
-    assert queue.phase("p") is None
-    assert not queue.real.ready()
-
-
-# Bindings
-
-
-def test_a_pod_that_is_being_bound_is_not_tried(queue):
-    queue.add("p")
-    queue.real.mark_assumed(queue.pop(), T0)
-    queue.wake(helps_all, LATER, "NodeAdd")
-
-    assert queue.phase("p") is QueuePhase.BINDING
-    assert not queue.real.ready()
-
-
-def test_a_pod_whose_binding_failed_backs_off(queue):
-    queue.add("p")
-    queued = queue.pop()
-    queue.real.mark_assumed(queued, T0)
-
-    queue.real.retry(queued, T0)
-
-    assert queue.phase("p") is QueuePhase.BACKOFF
-    assert not queue.real.ready()
-
-
 # Wake-ups for nothing
 
 
-def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
-    queue.rejected("p", FIT)
-    queue.wake(helps_all, LATER, "NodeAdd")
-
-    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER)
-
-    assert queue.real.wasted_wakeups == {("NodeResourcesFit", "NodeAdd"): 1}
-
-
-def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
+def test_wake_ups_for_nothing_are_counted_by_plugin_and_first_event(queue):
     queue.rejected("p", FIT)
     for now in (LATER, LATER + 60):
         queue.wake(helps_all, now, "NodeAdd")
+        queue.wake(helps_all, now, "AssignedPodDelete")
         queue.real.add_unschedulable(queue.pop(now), FIT, now)
+    queue.update(pod("p").label("a"), helps_all, LATER + 120)
+    queue.real.add_unschedulable(queue.pop(LATER + 120), FIT, LATER + 120)
 
-    assert queue.real.wasted_wakeups.total() == 2
-
-
-def test_the_event_that_woke_a_pod_first_is_counted(queue):
-    queue.rejected("p", FIT)
-    queue.wake(helps_all, T0, "NodeAdd")
-    queue.wake(helps_all, T0, "AssignedPodDelete")
-
-    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER)
-
-    assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "NodeAdd")]
-
-
-def test_a_wake_up_by_an_own_change_without_effect_is_counted_as_wasted(queue):
-    queue.rejected("p", FIT)
-    queue.update(pod("p").label("a"), helps_all, LATER)
-
-    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER)
-
-    assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "UnschedulablePodUpdate")]
+    assert queue.real.wasted_wakeups == {
+        ("NodeResourcesFit", "NodeAdd"): 2,
+        ("NodeResourcesFit", "UnschedulablePodUpdate"): 1,
+    }
 
 
 @pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])

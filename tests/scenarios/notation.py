@@ -4,7 +4,6 @@ Objects are written as words: `cpu=4 zone:a !dedicated=db:NoSchedule`. What word
 given next to them, under `is` for the words. README.md of this folder lists all of it.
 """
 
-import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -42,7 +41,10 @@ def _node(name: str, given: Any) -> Api:
         "kind": "Node",
         "metadata": {"name": name},
         "spec": present(unschedulable=words.flag("cordoned"), taints=words.taints()),
-        "status": {"allocatable": {"pods": "110", **words.amounts()}, **present(images=images)},
+        "status": {
+            "allocatable": {"pods": "110", **words.amounts()},
+            **present(images=images, declaredFeatures=words.every("declares")),
+        },
     }
     api["metadata"]["labels"] = words.labels()
     words.end()
@@ -179,7 +181,7 @@ def _about(words: Words, name: str) -> Api:
     return {
         "name": own,
         "namespace": namespace,
-        "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{own}.{namespace}")),
+        "uid": f"uid:{namespace}/{own}",
         "creationTimestamp": stamp(float(words.one("created", "0") or 0)),
         **present(ownerReferences=owners),
     }
@@ -251,8 +253,9 @@ def _budget(name: str, text: str) -> Api:
     }
 
 
-def _claim(name: str, text: str) -> Api:
-    words = Words(f"claim {name}", text)
+def _claim(name: str, given: Any) -> Api:
+    extra = spelled(given)
+    words = Words(f"claim {name}", extra.pop("is", ""))
     volume = words.one("volume")
     bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
     api = {
@@ -268,16 +271,17 @@ def _claim(name: str, text: str) -> Api:
         "status": {"phase": words.one("phase", "Bound" if volume else "Pending")},
     }
     words.end()
+    _merge(api, extra)
     return api
 
 
 def _volume(name: str, given: Any, claims: list[Api]) -> Api:
     extra = spelled(given)
-    words = Words(f"volume {name}", extra.get("is", ""))
+    words = Words(f"volume {name}", extra.pop("is", ""))
     users = [each["metadata"] for each in claims if each["spec"].get("volumeName") == name]
     reference = {key: users[0][key] for key in ("name", "namespace")} if users else None
     driver, _, handle = (words.one("csi") or "").partition("/")
-    needs = extra.get("needs")
+    needs = extra.pop("needs", None)
     api = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -295,9 +299,66 @@ def _volume(name: str, given: Any, claims: list[Api]) -> Api:
                 else None,
             ),
         },
-        "status": {"phase": "Bound" if users else "Available"},
+        "status": {"phase": words.one("phase", "Bound" if users else "Available")},
     }
     api["metadata"]["labels"] = words.labels()
+    words.end()
+    _merge(api, extra)
+    return api
+
+
+def _class(name: str, text: str) -> Api:
+    words = Words(f"class {name}", text)
+    api = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": words.one("by", "kubernetes.io/no-provisioner"),
+        "volumeBindingMode": "WaitForFirstConsumer" if words.flag("waits") else "Immediate",
+    }
+    words.end()
+    return api
+
+
+def _csi_node(name: str, text: str) -> Api:
+    words = Words(f"CSI node {name}", text)
+    drivers = []
+    for driver in words.every("driver"):
+        known, _, limit = driver.partition(":")
+        allocatable = {"allocatable": {"count": int(limit)}} if limit else {}
+        drivers.append({"name": known, "nodeID": name, **allocatable})
+    migrated = ",".join(words.every("migrated"))
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else None
+    words.end()
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": name, **present(annotations=annotations)},
+        "spec": {"drivers": drivers},
+    }
+
+
+def _csi_driver(name: str, text: str) -> Api:
+    words = Words(f"CSI driver {name}", text)
+    spec = {"storageCapacity": words.flag("capacity")}
+    words.end()
+    metadata = {"name": name}
+    return {
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": metadata, "spec": spec
+    }  # fmt: skip
+
+
+def _capacity(name: str, text: str) -> Api:
+    words = Words(f"capacity {name}", text)
+    everywhere, labels = words.flag("everywhere"), words.labels()
+    api = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": name, "namespace": "default"},
+        "storageClassName": words.one("class"),
+        **present(capacity=words.one("size"), maximumVolumeSize=words.one("most")),
+        **({"nodeTopology": present(matchLabels=labels)} if everywhere or labels else {}),
+    }
     words.end()
     return api
 
@@ -320,6 +381,10 @@ def objects_of(scenario: Api) -> list[Api]:
         *(_node(*each) for each in (scenario.get("nodes") or {}).items()),
         *(_volume(name, given, claims) for name, given in volumes),
         *claims,
+        *(_class(*each) for each in scenario.get("classes", {}).items()),
+        *(_csi_node(*each) for each in scenario.get("csi_nodes", {}).items()),
+        *(_csi_driver(*each) for each in scenario.get("csi_drivers", {}).items()),
+        *(_capacity(*each) for each in scenario.get("capacities", {}).items()),
         *(scenario.get("objects") or []),
         *(_budget(*each) for each in (scenario.get("budgets") or {}).items()),
         *pods,

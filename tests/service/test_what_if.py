@@ -1,7 +1,4 @@
-"""The page of plans with its processes: answers, limits, and failures.
-
-The file is longer than others because every case needs the same server.
-"""
+"""The page of plans with its processes: answers, limits, and failures."""
 
 import asyncio
 import contextlib

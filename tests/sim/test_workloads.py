@@ -1,7 +1,4 @@
-"""Which pods are made from workload objects, and what is said about it.
-
-The file is longer than others because each kind of workload and each default has its case.
-"""
+"""Which pods are made from workload objects, and what is said about it."""
 
 from typing import Any
 

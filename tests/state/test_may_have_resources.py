@@ -1,7 +1,6 @@
 """Whether a node may have the resources for a pod, in addition to its pods and nominated pods."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from scheduler.model.api.objects import ObjectMeta
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from scheduler.state.cluster import Cluster
 from tests.support.builders import PodBuilder, node, pod
-from tests.support.cluster import profiles
 
 GPU = "example.com/gpu"
 
@@ -33,40 +31,6 @@ def may_fit(cluster: Cluster, wanted: PodBuilder, priority: int = 10) -> bool:
     return cluster.may_have_resources(cluster.footprints.of(wanted.build()), 0, priority)
 
 
-FULL = cluster_of(pod("a").cpu("3"))
-NOMINATED = cluster_of(pod("a").cpu("1"), nominated=(pod("c").cpu("2").priority(10),))
-CASES = {
-    "enough": (FULL, pod("p").cpu("1"), True),
-    "too little": (FULL, pod("p").cpu("1001m"), False),
-    "enough beside a nominated pod": (NOMINATED, pod("p").cpu("1"), True),
-    "too little beside a nominated pod": (NOMINATED, pod("p").cpu("2"), False),
-    "an extended resource": (cluster_of(), pod("p").requests({GPU: "3"}), False),
-    "what no node offers": (cluster_of(), pod("p").requests({"e.x/y": "3"}), True),
-    "as many pods as allowed": (cluster_of(pod("a"), pods=1), pod("p"), False),
-    "as many pods and nominated pods as allowed": (
-        cluster_of(pod("a"), nominated=(pod("c").priority(10),), pods=2),
-        pod("p"),
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize(("cluster", "wanted", "want"), CASES.values(), ids=CASES)
-def test_capacity_is_reduced_by_pods_and_nominated_pods(cluster, wanted, want):
-    assert may_fit(cluster, wanted) is want
-
-
-def test_nominated_pods_of_lower_priority_do_not_count():
-    assert may_fit(NOMINATED, pod("p").cpu("2"), priority=11)
-
-
-def test_a_deleted_node_has_no_capacity():
-    cluster = cluster_of(pod("a"))
-    cluster.erase_node("n1")
-
-    assert not may_fit(cluster, pod("p"))
-
-
 def test_what_is_ignored_is_never_too_little():
     fit = NodeResourcesFit(ignored=frozenset({GPU}))
     cluster = cluster_of()
@@ -81,12 +45,6 @@ def test_devices_of_a_class_can_replace_a_resource_that_a_node_lacks():
     cluster.write_device_class(DeviceClass(ObjectMeta(name="gpus"), DeviceClassSpec(GPU)))
 
     assert may_fit(cluster, pod("p").requests({GPU: "3"}))
-
-
-def test_a_profile_knows_which_of_its_filters_are_about_capacity_alone():
-    (profile,) = profiles().values()
-
-    assert set(profile.capacity_filters) == {"NodeResourcesFit"}
 
 
 sizes = st.lists(st.tuples(st.integers(1, 3000), st.integers(8, 12)), max_size=4)

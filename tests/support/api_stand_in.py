@@ -5,8 +5,6 @@
 serves 5,000 nodes with 150,000 pods, and changes some of them every second. A test starts it with
 `serving`, and makes it fail with the fields of `Switches`. A line of JSON on standard input of the
 program, such as `{"hide_names": true}`, sets switches, too.
-
-The module is longer than others because the handlers of all paths are in it.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Random selectors and devices: from the signatures of all functions, mostly of the right types.
-
-The module is longer than others because the grammar has all functions of both releases.
-"""
+"""Random selectors and devices: from the signatures of all functions, mostly of the right types."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar

@@ -7,8 +7,6 @@ Effects are carried out at once and come back as outcomes, and every change is o
 unless a test says otherwise: `hold` keeps effects of a kind until they are `done` or `fail`,
 `lag` delays watch events until `catch_up`. Extenders answer at once by `extender`, or are held like
 any effect until `answer`. After every call the machine checks its invariants.
-
-The file is longer than others because it stands in for the whole API server.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -5,13 +5,12 @@ before is a plain list of evictions that the test keeps.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-from msgspec.structs import replace
+from dataclasses import dataclass, field, replace
 
 from scheduler.model import times
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import Pod, PodDisruptionBudget
 from scheduler.model.policies import (
+    Budget,
     BudgetScope,
     DisruptionBudgets,
     ForeignVictims,
@@ -20,14 +19,9 @@ from scheduler.model.policies import (
     PreemptionPolicy,
     VictimsFrom,
 )
-from tests.support import oracles
 from tests.support.builders import OURS
-from tests.support.oracles import Candidate, View
 
-__all__ = ["History", "Preempted", "candidates", "refuses"]
-
-#: Higher than any priority of a test.
-UNTOUCHABLE = 10**6
+__all__ = ["History", "Preempted", "binding", "must_stay", "protects", "refuses"]
 
 
 @dataclass(frozen=True)
@@ -169,21 +163,36 @@ def strict(policy: PreemptionPolicy, preemptor: Pod) -> bool:
     return policy.disruption_budgets is DisruptionBudgets.STRICT
 
 
-def overdrawn(policy: PreemptionPolicy, view: View, victims: Sequence[Pod]) -> bool:
+def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Return whether a disruption budget, by labels only, protects a pod."""
+    selector, labels = budget.spec.selector, pod.metadata.labels
+    same = budget.metadata.namespace == pod.metadata.namespace
+    wanted = {} if selector is None else selector.match_labels
+    return same and bool(wanted) and wanted.items() <= labels.items()
+
+
+def overdrawn(
+    policy: PreemptionPolicy, budgets: Iterable[PodDisruptionBudget], victims: Sequence[Pod]
+) -> bool:
     """Return whether victims of a policy overdraw a disruption budget; all pods count as ready."""
     going = [each for each in victims if not each.terminating]
     for pod in counted(policy, victims):
-        asked = [each for each in view.budgets if oracles._protects(each, pod)]
+        asked = [each for each in budgets if protects(each, pod)]
         if len(asked) > 1:
             return True
         for budget in asked:
-            uses = sum(oracles._protects(budget, each) for each in going)
+            uses = sum(protects(budget, each) for each in going)
             if uses > max(0, budget.status.disruptions_allowed):
                 return True
     return False
 
 
-def refuses(policy: PreemptionPolicy, view: View, history: History, wanted: Preempted) -> bool:
+def refuses(
+    policy: PreemptionPolicy,
+    budgets: Sequence[PodDisruptionBudget],
+    history: History,
+    wanted: Preempted,
+) -> bool:
     """Return whether a policy does not allow a preemption."""
     now, preemptor, victims = wanted.moment, wanted.preemptor, wanted.victims
     most = policy.max_victims_per_preemption
@@ -192,56 +201,12 @@ def refuses(policy: PreemptionPolicy, view: View, history: History, wanted: Pree
         or any(must_stay(policy, preemptor, pod, now) for pod in victims)
         or (most is not None and len(counted(policy, victims)) > most)
         or overspent(policy, history, wanted.node, victims, now)
-        or (strict(policy, preemptor) and overdrawn(policy, view, victims))
+        or (strict(policy, preemptor) and overdrawn(policy, budgets, victims))
     )
 
 
-def candidates(
-    view: View,
-    history: History,
-    policies: Iterable[PreemptionPolicy],
-    preemptor: Pod,
-    now: float,
-) -> list[Candidate]:
-    """Return the allowed candidates among which only chance decides."""
-    bound = binding(policies, preemptor)
-    if oracles._eligible(view, preemptor, oracles.verdicts(view, preemptor)):
-        return []
-    if any(too_early(each, history, preemptor, now) for each in bound):
-        return []
-    raised = View(
-        view.nodes,
-        {
-            node: [
-                _kept(pod, any(must_stay(each, preemptor, pod, now) for each in bound))
-                for pod in pods
-            ]
-            for node, pods in view.pods.items()
-        },
-        view.nominations,
-        view.budgets,
-        view.evicted,
-    )
-    found = []
-    for name, verdict in oracles.verdicts(view, preemptor).items():
-        if verdict is None or not verdict.resolvable:
-            continue
-        run = oracles.dry_run(raised, preemptor, name)
-        if isinstance(run, Candidate) and run.victims:
-            wanted = Preempted(now, preemptor, name, run.victims)
-            if not any(refuses(each, view, history, wanted) for each in bound):
-                found.append(run)
-    return oracles._best(found) if found else []
-
-
-def _kept(pod: Pod, stays: bool) -> Pod:
-    return replace(pod, spec=replace(pod.spec, priority=UNTOUCHABLE)) if stays else pod
-
-
-def _only(policy: PreemptionPolicy, budget: object) -> PreemptionPolicy:
-    from dataclasses import replace as changed
-
-    return changed(policy, budgets=(budget,))
+def _only(policy: PreemptionPolicy, budget: Budget) -> PreemptionPolicy:
+    return replace(policy, budgets=(budget,))
 
 
 _ANYBODY = Pod()

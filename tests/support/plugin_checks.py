@@ -1,27 +1,23 @@
 """Runs one plugin against a small cluster, and checks that it evaluates nodes one by one."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import (
     PASS,
     SKIP,
     CompiledFilter,
-    CompiledScore,
     PreFilter,
     Rejected,
 )
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.api.objects import Node, Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.views.node_view import NodeView
 from tests.support.builders import NodeBuilder, PodBuilder, pod
 
-__all__ = ["ATTEMPT", "hint", "in_attempt", "rejections", "scored", "state_of", "verdicts_of"]
+__all__ = ["ATTEMPT", "in_attempt", "rejected_as_a_whole", "rejections", "state_of"]
 
 
 def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
@@ -88,37 +84,3 @@ def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verd
         return None
     result = compiled_filter.prepare(AttemptState(wanted.build(), 0.0))
     return result.verdict if isinstance(result, Rejected) else None
-
-
-def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | None:
-    """Return the score of each node, normalised; `None` when the plugin does not score the pod."""
-    compiled_score: CompiledScore | None = plugin.compile_score(wanted.build(), state)
-    if compiled_score is None:
-        return None
-    rows = np.flatnonzero(state.columns.exists())
-    raw = compiled_score.scores(NodeView(state.columns, rows))
-    for place, row in enumerate(rows.tolist()):
-        alone = compiled_score.scores(NodeView(state.columns, np.array([row])))
-        one = compiled_score.score_row(row)
-        assert alone.tolist() == [raw[place]]
-        assert one is None or one == raw[place]
-    scores = compiled_score.normalise(raw) if compiled_score.needs_normalising else raw
-    return {state.columns.names[row]: int(score) for row, score in zip(rows, scores, strict=True)}
-
-
-def hint(
-    plugin: Any,
-    event: tuple[Resource, Action],
-    waiting: PodBuilder,
-    old: NodeBuilder | PodBuilder | None,
-    new: NodeBuilder | PodBuilder | None,
-) -> bool:
-    """Return whether a hint of a plugin says that a change may help a waiting pod."""
-    objects: Sequence[Node | Pod | None] = [each and each.build() for each in (old, new)]
-    cluster_event = ClusterEvent(*event)
-    hints: list[Callable[..., bool]] = [
-        event.hint
-        for event in plugin.events_to_register()
-        if cluster_event.matched_by(event.resource, event.action)
-    ]
-    return any(each(waiting.build(), *objects) for each in hints)

@@ -56,6 +56,8 @@ class Queue:
 
     def __init__(self, backoff: PodBackoff | None = None, **options: NoLongerEquivalent) -> None:
         self.real = SchedulingQueue(backoff or PodBackoff(), gate, **options)
+        #: Pods by name as a test saw them last.
+        self.last: dict[str, QueuedPod] = {}
 
     def add(self, *wanted: str | PodBuilder, now: float = T0, group: str = "") -> None:
         for item in wanted:

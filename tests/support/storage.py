@@ -7,8 +7,6 @@
 
 A `StorageCluster` carries out what the machine asks for and then plays the controllers of volumes,
 unless a test says that they `sleep`.
-
-The file is longer than others because builders, controllers and cluster use each other.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operators, conversions and the functions of the language itself.
 
-It is longer than others because its table has all overloads of the language in one place.
-
 Source: cel-go v0.26.0 common/stdlib/standard.go, common/types, common/types/overflow.go.
 """
 

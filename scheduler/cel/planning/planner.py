@@ -3,8 +3,6 @@
 Each node becomes a function of the environment: a list with the device, the cost so far and the
 variables. Expressions that could become expensive get closures that count what upstream counts.
 
-It is longer than others because it has a case for every kind of node.
-
 Source: cel-go v0.26.0 interpreter/planner.go, interpretable.go, decorators.go.
 """
 

@@ -14,9 +14,6 @@ Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: eve
 and every feasible one is scored.
 
 Axes: N rows, F feasible nodes.
-
-The module is longer than others because an attempt is one sequence of steps, with and without
-extenders.
 """
 
 import functools

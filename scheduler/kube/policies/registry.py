@@ -6,9 +6,6 @@ it, so that a restart changes nothing.
 
 No object stops the scheduler. Any exception while an object is parsed refuses this object, with the
 exception as the reason. A policy that stops all preemption does so whatever else is wrong with it.
-
-The module is longer than others because what is in force and what the status says of it are one
-state.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,8 +2,6 @@
 
 As in `scheduler.model.api.objects`, objects are values: decoded from bytes once, never changed.
 Each has its kind as a tag, so that one type, `Storage`, includes all of them.
-
-The module is longer than others because all kinds of that type belong together.
 """
 
 from collections.abc import Mapping

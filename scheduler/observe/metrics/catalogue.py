@@ -9,8 +9,6 @@ alerts made for kube-scheduler work; `note` explains what a reader might still m
 
 Labels hold no names of pods, nodes or namespaces: the number of series stays small in any
 cluster, and readers of metrics learn nothing about tenants.
-
-The module is longer than others because all rows of the table belong together.
 """
 
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ begins then, unless the pod is seen to terminate before that, or to run on after
 The writer of effects saves the ledger as text (`ledger_codec`); `revision` shows whether there are
 changes that were not saved. More is kept here than fits into the text: entries that are merged only
 in the text still count one by one during the life of this process.
-
-The module is longer than others because everything that adds, moves or drops entries is in it.
 """
 
 import math

@@ -16,8 +16,6 @@ without any wasted victim: no tenant can stop preemption for all others. Preempt
 way when a limit is reached continue.
 
 `now` is always the time of this machine. Later times from another process are replaced by now.
-
-The module is longer than others because all limits and pauses are about the same entries.
 """
 
 import math

@@ -1,11 +1,12 @@
 """Extenders take part in decisions: their nodes, their scores, their victims, their errors."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from scheduler.model.decisions import Decision, Failed, Placed, Unschedulable, Waiting
-from scheduler.model.effects import Ask, Bind, Question, SetCondition, Verb
+from scheduler.model.effects import Ask, Bind, Question, SetCondition
 from scheduler.model.extender_answers import ExtenderAnswer, Filtered, NoAnswer, Scored
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import node, pod
@@ -30,81 +31,113 @@ def only(*names: str, **reasons: Mapping[str, str]) -> Callable[[Question], Exte
     return answer
 
 
-def questions(cluster: Cluster) -> list[Question]:
-    return [each for asked in cluster.asked(Ask) for each in asked.questions]
+def asked(cluster: Cluster) -> list[str]:
+    """Return what extenders were asked: the number of one, the verb, and the nodes."""
+    questions = [each for effect in cluster.asked(Ask) for each in effect.questions]
+    return [" ".join((str(each.extender), each.verb.value, *each.nodes)) for each in questions]
 
 
 def decisions(cluster: Cluster, name: str) -> list[Decision]:
     return [each.decision for each in cluster.attempts if each.pod.name == name]
 
 
-# Filter
+TWO, THREE = (node("n1"), node("n2")), (node("n1"), node("n2"), node("n3"))
+OF_GPUS = FILTER.replace("}]", ", managedResources: [{name: example.com/gpu}]}]")
+TWO_FILTERS = FILTER.replace("}]", "}, {urlPrefix: http://f, filterVerb: filter}]")
+P = pod("p")
+#: A configuration, nodes, a pod, what extenders say, the decision, and what they were asked.
+ATTEMPTS: dict[str, tuple[Any, ...]] = {
+    "only nodes that the extender takes are used": (
+        FILTER, THREE, P, only("n2"), Placed("n2"), ["0 filter n1 n2 n3"],
+    ),
+    "a node that does not fit is not asked about": (
+        FILTER, (node("small").cpu("1"), node("n2").cpu("2")), P.cpu("2"), only("n2"),
+        Placed("n2"), ["0 filter n2"],
+    ),
+    "each filters what the one before accepted": (
+        TWO_FILTERS, THREE, P,
+        lambda asked: only("n1", "n2" if asked.extender else "n3")(asked),
+        Placed("n1"), ["0 filter n1 n2 n3", "1 filter n1 n3"],
+    ),
+    "one that manages resources is not asked about other pods": (
+        OF_GPUS, TWO[:1], P, only(), Placed("n1"), [],
+    ),
+    "one that manages resources is asked about pods that request them": (
+        OF_GPUS, (node("n1").has({"example.com/gpu": "1"}),),
+        P.requests({"example.com/gpu": "1"}), only("n1"), Placed("n1"), ["0 filter n1"],
+    ),
+    "only the nominated node is sent first": (
+        FILTER, TWO, P.nominated("n2"), only("n1", "n2"), Placed("n2"), ["0 filter n2"],
+    ),
+    "all nodes are sent where the nominated one is refused": (
+        FILTER, TWO, P.nominated("n2"), only("n1"), Placed("n1"),
+        ["0 filter n2", "0 filter n1 n2"],
+    ),
+    "all nodes are sent where the nominated one is an error": (
+        FILTER, TWO, P.nominated("n2"),
+        lambda asked: only("n1")(asked) if len(asked.nodes) > 1 else ERROR,
+        Placed("n1"), ["0 filter n2", "0 filter n1 n2"],
+    ),
+    "one that fails fails the attempt": (
+        FILTER, TWO[:1], P, lambda _: ERROR, Failed("it is broken"), ["0 filter n1"],
+    ),
+    "an ignorable one that fails has no say": (
+        ignorable(FILTER), TWO[:1], P, lambda _: ERROR, Placed("n1"), ["0 filter n1"],
+    ),
+    "nothing is scored where there is no choice": (
+        SCORE, TWO[:1], P, lambda _: ERROR, Placed("n1"), [],
+    ),
+    "one that cannot score is ignored": (
+        SCORE, (node("n1").cpu("2"), node("n2").cpu("64")), P.cpu("1"), lambda _: ERROR,
+        Placed("n2"), ["0 prioritize n1 n2"],
+    ),
+    "several score at once": (
+        SCORE.replace("}]", "}, {urlPrefix: http://f, prioritizeVerb: p, weight: 1}]"), TWO, P,
+        lambda asked: Scored((("n1", 1), ("n2", 5 * asked.extender))), Placed("n2"),
+        ["0 prioritize n1 n2", "1 prioritize n1 n2"],
+    ),
+    "a node that only an extender rejected has no victims": (
+        FILTER, (node("n1").cpu("4"), pod("low").on("n1").cpu("1").priority(1)),
+        P.cpu("1").priority(10), only(failed={"n1": "no"}),
+        Unschedulable(
+            "0/1 nodes are available: 1 no. preemption: expected at least one victim pod on node "
+            '"n1"'
+        ),
+        ["0 filter n1"],
+    ),
+    "its reasons are in the message": (
+        FILTER, (*THREE, node("n4")), P,
+        only(failed={"n1": "no license", "n2": "no license", "n3": "soon"},
+             unresolvable={"n3": "broken"}),
+        Unschedulable(
+            "0/4 nodes are available: 1 broken, 2 no license. no new claims to deallocate, "
+            "preemption: 0/4 nodes are available: "
+            "2 No preemption victims found for incoming pod, "
+            "2 Preemption is not helpful for scheduling."
+        ),
+        ["0 filter n1 n2 n3 n4"],
+    ),
+}  # fmt: skip
 
 
-def test_only_nodes_that_the_extender_takes_are_used():
-    cluster = Cluster(node("n1"), node("n2"), node("n3"), config=FILTER)
-    cluster.extender = only("n2")
+@pytest.mark.parametrize(
+    ("config", "objects", "wanted", "says", "want", "questions"), ATTEMPTS.values(), ids=ATTEMPTS
+)
+def test_an_attempt_with_extenders(config, objects, wanted, says, want, questions):
+    cluster = Cluster(*objects, config=config)
+    cluster.extender = says
 
-    assert cluster.schedule(pod("p")) == Placed("n2")
-    assert questions(cluster) == [Question(0, Verb.FILTER, ("n1", "n2", "n3"))]
-
-
-def test_a_node_that_does_not_fit_is_not_asked_about():
-    cluster = Cluster(node("small").cpu("1"), node("n2").cpu("2"), config=FILTER)
-    cluster.extender = only("n2")
-
-    assert cluster.schedule(pod("p").cpu("2")) == Placed("n2")
-    assert questions(cluster) == [Question(0, Verb.FILTER, ("n2",))]
+    assert cluster.schedule(wanted) == want
+    assert cluster.evicted() == []
+    assert asked(cluster) == questions
 
 
-def test_each_extender_filters_the_nodes_that_the_previous_one_accepted():
-    cluster = Cluster(
-        node("n1"),
-        node("n2"),
-        node("n3"),
-        config=FILTER.replace("}]", "}, {urlPrefix: http://f, filterVerb: filter}]"),
-    )
-    cluster.extender = lambda question: only("n1", "n2" if question.extender else "n3")(question)
-
-    assert cluster.schedule(pod("p")) == Placed("n1")
-    assert questions(cluster) == [
-        Question(0, Verb.FILTER, ("n1", "n2", "n3")),
-        Question(1, Verb.FILTER, ("n1", "n3")),
-    ]
-
-
-def test_an_extender_with_managed_resources_is_only_asked_about_pods_that_request_them():
-    cluster = Cluster(
-        node("n1").has({"example.com/gpu": "1"}),
-        config="""
-            extenders:
-            - {urlPrefix: http://e, filterVerb: f, managedResources: [{name: example.com/gpu}]}
-        """,
-    )
+def test_the_plugin_of_a_rejection_is_the_extender():
+    cluster = Cluster(*TWO, config=FILTER)
     cluster.extender = only()
 
-    assert cluster.schedule(pod("plain")) == Placed("n1")
-    assert not cluster.asked(Ask)
-    decision = cluster.schedule(pod("gpu").requests({"example.com/gpu": "1"}))
-    assert isinstance(decision, Unschedulable)
-    assert len(cluster.asked(Ask)) == 1
+    cluster.schedule(P)
 
-
-def test_the_reasons_of_an_extender_are_in_the_message():
-    cluster = Cluster(node("n1"), node("n2"), node("n3"), node("n4"), config=FILTER)
-    cluster.extender = only(
-        failed={"n1": "no license", "n2": "no license", "n3": "soon"},
-        unresolvable={"n3": "broken"},
-    )
-
-    decision = cluster.schedule(pod("p"))
-
-    assert decision == Unschedulable(
-        "0/4 nodes are available: 1 broken, 2 no license. no new claims to deallocate, "
-        "preemption: 0/4 nodes are available: "
-        "2 No preemption victims found for incoming pod, "
-        "2 Preemption is not helpful for scheduling."
-    )
     assert cluster.attempts[-1].plugins == ("Extender",)
 
 
@@ -137,41 +170,6 @@ def test_a_pod_is_tried_again_after_an_event_during_a_call_that_refuses_it():
     assert cluster.phase("q") is QueuePhase.BACKOFF
 
 
-def test_only_the_nominated_node_is_sent_to_the_extender_first():
-    cluster = Cluster(node("n1"), node("n2"), config=FILTER)
-    cluster.extender = only("n1", "n2")
-
-    assert cluster.schedule(pod("p").nominated("n2")) == Placed("n2")
-    assert questions(cluster) == [Question(0, Verb.FILTER, ("n2",))]
-
-
-@pytest.mark.parametrize("says", [Filtered(()), ERROR], ids=["refused", "an error"])
-def test_all_nodes_are_sent_when_the_extender_refuses_the_nominated_one(says: ExtenderAnswer):
-    cluster = Cluster(node("n1"), node("n2"), config=FILTER)
-    cluster.extender = lambda question: only("n1")(question) if len(question.nodes) > 1 else says
-
-    assert cluster.schedule(pod("p").nominated("n2")) == Placed("n1")
-    assert [each.nodes for each in questions(cluster)] == [("n2",), ("n1", "n2")]
-
-
-def test_an_extender_that_fails_fails_the_attempt():
-    cluster = Cluster(node("n1"), config=FILTER)
-    cluster.extender = lambda _: ERROR
-
-    assert cluster.schedule(pod("p")) == Failed("it is broken")
-    assert cluster.phase("p") is QueuePhase.BACKOFF
-    (told,) = cluster.asked(SetCondition)
-    assert isinstance(told, SetCondition)
-    assert (told.reason, told.message) == ("SchedulerError", "it is broken")
-
-
-def test_an_ignorable_extender_that_fails_has_no_say():
-    cluster = Cluster(node("n1"), config=ignorable(FILTER))
-    cluster.extender = lambda _: ERROR
-
-    assert cluster.schedule(pod("p")) == Placed("n1")
-
-
 def test_an_attempt_fails_when_extenders_cannot_be_asked_even_if_they_are_ignorable():
     cluster = Cluster(node("n1"), config=ignorable(FILTER))
     cluster.hold(Ask)
@@ -183,9 +181,6 @@ def test_an_attempt_fails_when_extenders_cannot_be_asked_even_if_they_are_ignora
 
     assert decisions(cluster, "p") == [Waiting((0,)), Failed("asking extenders: no")]
     assert cluster.phase("p") is QueuePhase.BACKOFF
-
-
-# Prioritize
 
 
 def test_scores_of_extenders_count_with_their_weight():
@@ -202,47 +197,6 @@ def test_scores_of_extenders_count_with_their_weight():
         "n1": 1 * 3 * 10,
         "n2": 7 * 3 * 10,
     }
-
-
-def test_several_extenders_score_at_once():
-    cluster = Cluster(
-        node("n1"),
-        node("n2"),
-        config=SCORE.replace("}]", "}, {urlPrefix: http://f, prioritizeVerb: p, weight: 1}]"),
-    )
-    cluster.extender = lambda question: Scored((("n1", 1), ("n2", 5 * question.extender)))
-
-    assert cluster.schedule(pod("p")) == Placed("n2")
-    assert [len(asked.questions) for asked in cluster.asked(Ask) if isinstance(asked, Ask)] == [2]
-
-
-def test_nothing_is_scored_where_there_is_no_choice():
-    cluster = Cluster(node("n1"), config=SCORE)
-
-    assert cluster.schedule(pod("p")) == Placed("n1")
-    assert not cluster.asked(Ask)
-
-
-def test_an_extender_that_cannot_score_is_ignored():
-    cluster = Cluster(node("n1"), node("n2").cpu("64"), config=SCORE)
-    cluster.extender = lambda _: ERROR
-
-    assert cluster.schedule(pod("p").cpu("1")) == Placed("n2")
-
-
-def test_a_node_that_only_an_extender_rejected_has_no_victims():
-    cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("1").priority(1), config=FILTER)
-    cluster.extender = only(failed={"n1": "no"})
-
-    decision = cluster.schedule(pod("p").cpu("1").priority(10))
-
-    assert decision == Unschedulable(
-        '0/1 nodes are available: 1 no. preemption: expected at least one victim pod on node "n1"'
-    )
-    assert cluster.evicted() == []
-
-
-# Bind
 
 
 def test_the_extender_that_binds_is_named_in_the_binding():

@@ -1,18 +1,18 @@
 """Extenders take part in preemption: they choose nodes and victims."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from scheduler.model.decisions import (
-    Decision,
     Failed,
     Placed,
     Preempting,
     Unschedulable,
     Waiting,
 )
-from scheduler.model.effects import Ask, NodeVictims, Question, Verb
+from scheduler.model.effects import Ask, Question, Verb
 from scheduler.model.extender_answers import (
     ExtenderAnswer,
     ExtenderVictims,
@@ -57,49 +57,126 @@ def uids(cluster: Cluster, *names: str) -> tuple[str, ...]:
     return tuple(cluster.ref(name).uid for name in names)
 
 
-def test_extenders_are_asked_about_all_candidates():
+def agrees(question: Question) -> ExtenderAnswer:
+    """Accept everything."""
+    if question.verb is Verb.FILTER:
+        return Filtered(question.nodes)
+    uids = [(each.node, tuple(victim.uid for victim in each.pods)) for each in question.victims]
+    return ExtenderVictims(tuple(VictimUids(*each) for each in uids))
+
+
+def refuses(*nodes: str) -> Callable[[Question], ExtenderAnswer]:
+    """Return an extender that refuses some nodes."""
+
+    def answer(question: Question) -> ExtenderAnswer:
+        failed = {name: "no license" for name in question.nodes if name in nodes}
+        return Filtered(tuple(name for name in question.nodes if name not in nodes), failed)
+
+    return answer
+
+
+def chooses(*victims: tuple[str, str], violations: int = 0) -> Callable[[Question], ExtenderAnswer]:
+    """Return an extender that wants these pods of these nodes to go."""
+
+    def answer(_: Question) -> ExtenderAnswer:
+        return ExtenderVictims(
+            tuple(
+                VictimUids(name, tuple(f"uid:default/{each}" for each in pods.split()), violations)
+                for name, pods in victims
+            )
+        )
+
+    return answer
+
+
+FILTERS_TOO = PREEMPT.replace("}]", ", filterVerb: filter}]")
+BOTH = PREEMPT.replace("}]", "}, {urlPrefix: http://f, filterVerb: filter}]")
+OF_GPUS = FILTER.replace("}]", ", managedResources: [{name: example.com/gpu}]}]")
+SPARED = PreemptionPolicy(
+    "spare", victims=PodSelection(max_priority=1), max_victims_per_preemption=0
+)
+C = (node("n3").cpu("1"), pod("c").on("n3").cpu("1").priority(3))
+#: A configuration, what there is besides, what extenders say, where is preempted, which pods go,
+#: and what extenders were asked about.
+PREEMPTIONS: dict[str, tuple[Any, ...]] = {
+    "it is asked about all candidates": (
+        PREEMPT, (), agrees, "n1", "a2", ["n1 a2; n2 b"],
+    ),
+    "it chooses nodes and victims": (
+        PREEMPT, (), chooses(("n1", "a1 a2")), "n1", "a1 a2", ["n1 a2; n2 b"],
+    ),
+    "the first victim decides between its candidates": (
+        PREEMPT, (), chooses(("n2", "b"), ("n1", "a1 a2")), "n1", "a1 a2", ["n1 a2; n2 b"],
+    ),
+    "an ignorable one that fails changes nothing": (
+        ignorable(PREEMPT), (), lambda _: ERROR, "n1", "a2", ["n1 a2; n2 b"],
+    ),
+    "a node with a veto does not outdate its answer": (
+        PREEMPT, (SPARED,), agrees, "n2", "b", ["n2 b"],
+    ),
+    "one that filters is asked about the chosen node": (
+        FILTER, (), agrees, "n1", "a2", ["n1"],
+    ),
+    "one that filters, and a node with a veto": (
+        FILTER, (SPARED,), agrees, "n2", "b", ["n2"],
+    ),
+    "where the chosen node is refused the best of the others is taken": (
+        FILTER, C, refuses("n1"), "n3", "c", ["n1", "n2 n3"],
+    ),
+    "an ignorable one that fails to filter": (
+        ignorable(FILTER), (), lambda _: ERROR, "n1", "a2", ["n1"],
+    ),
+    "one without interest in the preemptor is not asked": (
+        OF_GPUS, (), lambda _: ERROR, "n1", "a2", [],
+    ),
+    "one that filters and preempts is asked for its victims only": (
+        FILTERS_TOO, (), agrees, "n1", "a2", ["n1 a2; n2 b"],
+    ),
+    "a preemption needs those that preempt and those that filter": (
+        BOTH, (), lambda asked: (refuses("n1") if asked.extender else agrees)(asked), "n2", "b",
+        ["n1 a2; n2 b", "n1", "n2 b", "n2", "n2 b"],
+    ),
+}  # fmt: skip
+
+
+def said(question: Question) -> str:
+    if question.verb is Verb.FILTER:
+        return " ".join(question.nodes)
+    return "; ".join(
+        " ".join((each.node, *(victim.name for victim in each.pods))) for each in question.victims
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "says", "on", "gone", "questions"), PREEMPTIONS.values(), ids=PREEMPTIONS
+)
+def test_a_preemption_with_extenders(config, more, says, on, gone, questions):
+    cluster = preemption(config)
+    cluster.add(*more)
+    cluster.extender = says
+
+    decision = cluster.schedule(pod("p").cpu("1").priority(10))
+
+    assert isinstance(decision, Preempting)
+    assert (decision.node, decision.victims) == (on, cluster.refs(*gone.split()))
+    assert cluster.evicted() == gone.split()
+    assert [said(each) for asked in cluster.asked(Ask) for each in asked.questions] == questions
+
+
+def test_violations_are_those_that_an_extender_names():
     cluster = preemption()
+    cluster.extender = chooses(("n1", "a1 a2"), violations=1)
+
+    assert cluster.schedule(pod("p").cpu("1").priority(10)).violations == 1
+
+
+def test_no_victim_is_evicted_before_the_answer():
+    cluster = preemption(FILTER)
     cluster.hold(Ask)
     cluster.add(pod("p").cpu("1").priority(10))
     cluster.step()
 
-    assert ask(cluster).questions == (
-        Question(
-            0,
-            Verb.PREEMPT,
-            victims=(
-                NodeVictims("n1", cluster.refs("a2"), 0),
-                NodeVictims("n2", cluster.refs("b"), 0),
-            ),
-        ),
-    )
-
-
-def test_an_extender_chooses_nodes_and_victims():
-    cluster = preemption()
-    cluster.extender = lambda _: ExtenderVictims(
-        (VictimUids("n1", uids(cluster, "a1", "a2"), 1),),
-    )
-
-    decision = cluster.schedule(pod("p").cpu("1").priority(10))
-
-    assert isinstance(decision, Preempting)
-    assert decision.node == "n1"
-    assert decision.victims == cluster.refs("a1", "a2")
-    assert decision.violations == 1
-    assert cluster.evicted() == ["a1", "a2"]
-
-
-def test_the_first_victim_decides_between_candidates_of_an_extender():
-    cluster = preemption()
-    cluster.extender = lambda _: ExtenderVictims(
-        (VictimUids("n2", uids(cluster, "b")), VictimUids("n1", uids(cluster, "a1", "a2"))),
-    )
-
-    decision = cluster.schedule(pod("p").cpu("1").priority(10))
-
-    assert isinstance(decision, Preempting)
-    assert decision.node == "n1"
+    assert (cluster.nominations(), cluster.evicted()) == ({}, [])
 
 
 def no_preemption(message: str) -> Unschedulable:
@@ -154,15 +231,6 @@ def test_no_pod_is_evicted_without_consent_and_the_nomination_stays(
     assert cluster.nominations() == {"p": "n2"}
 
 
-def test_an_ignorable_extender_that_fails_changes_no_preemption():
-    cluster = preemption(ignorable(PREEMPT))
-    cluster.extender = lambda _: ERROR
-
-    cluster.schedule(pod("p").cpu("1").priority(10))
-
-    assert cluster.evicted() == ["a2"]
-
-
 @pytest.mark.parametrize(("gone", "left"), [("a2", "n2"), ("b", "n1")])
 def test_a_victim_deleted_during_a_call_is_not_sent_to_the_extender_again(gone: str, left: str):
     cluster = preemption()
@@ -184,72 +252,6 @@ def test_a_victim_deleted_during_a_call_is_not_sent_to_the_extender_again(gone: 
 
     assert about == ["n1", "n2"]
     assert [each.node for each in ask(cluster).questions[0].victims] == [left]
-
-
-@pytest.mark.parametrize("config", [PREEMPT, FILTER], ids=["preempt", "filter"])
-def test_a_node_with_a_veto_does_not_outdate_the_answer_of_an_extender(config: str):
-    cluster = preemption(config)
-    low = PodSelection(max_priority=1)
-    cluster.add(PreemptionPolicy("spare", victims=low, max_victims_per_preemption=0))
-    cluster.extender = agrees
-
-    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n2")
-
-
-# Extenders that only filter
-
-
-def agrees(question: Question) -> ExtenderAnswer:
-    """Accept everything."""
-    if question.verb is Verb.FILTER:
-        return Filtered(question.nodes)
-    uids = [(each.node, tuple(victim.uid for victim in each.pods)) for each in question.victims]
-    return ExtenderVictims(tuple(VictimUids(*each) for each in uids))
-
-
-def refuses(*nodes: str) -> Callable[[Question], ExtenderAnswer]:
-    """Return an extender that refuses some nodes."""
-
-    def answer(question: Question) -> ExtenderAnswer:
-        failed = {name: "no license" for name in question.nodes if name in nodes}
-        return Filtered(tuple(name for name in question.nodes if name not in nodes), failed)
-
-    return answer
-
-
-def questions(cluster: Cluster) -> list[Question]:
-    return [each for asked in cluster.asked(Ask) for each in asked.questions]
-
-
-def assert_preempts(decision: Decision, on: str) -> None:
-    assert isinstance(decision, Preempting)
-    assert decision.node == on
-
-
-def test_an_extender_that_filters_is_asked_about_the_chosen_node_before_a_victim_is_evicted():
-    cluster = preemption(FILTER)
-    cluster.hold(Ask)
-    cluster.add(pod("p").cpu("1").priority(10))
-    cluster.step()
-
-    assert ask(cluster).questions == (Question(0, Verb.FILTER, ("n1",)),)
-    assert cluster.nominations() == {}
-
-    cluster.answer(Filtered(("n1",)))
-    cluster.drain()
-
-    assert cluster.evicted() == ["a2"]
-
-
-def test_where_the_chosen_node_is_refused_the_best_of_the_others_is_taken():
-    cluster = preemption(FILTER)
-    cluster.add(node("n3").cpu("1"))
-    cluster.add(pod("c").on("n3").cpu("1").priority(3))
-    cluster.extender = refuses("n1")
-
-    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n3")
-    assert [each.nodes for each in questions(cluster)] == [("n1",), ("n2", "n3")]
-    assert cluster.evicted() == ["c"]
 
 
 @pytest.mark.parametrize(
@@ -275,39 +277,12 @@ def test_no_pod_is_evicted_for_a_pod_that_an_extender_refuses_everywhere(
     assert cluster.evicted() == []
 
 
-def test_an_extender_that_fails_to_filter_candidates_ends_the_attempt_unless_it_is_ignorable():
+def test_an_extender_that_fails_to_filter_candidates_ends_the_attempt():
     cluster = preemption(FILTER)
     cluster.extender = lambda _: ERROR
+
     assert cluster.schedule(pod("p").cpu("1").priority(10)) == Failed("it is broken")
     assert cluster.evicted() == []
-
-    cluster = preemption(ignorable(FILTER))
-    cluster.extender = lambda _: ERROR
-    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n1")
-
-
-def test_an_extender_without_interest_in_the_preemptor_is_not_asked_about_candidates():
-    managed = ", managedResources: [{name: example.com/gpu}]}]\n"
-    cluster = preemption(FILTER.replace("}]\n", managed))
-
-    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n1")
-    assert questions(cluster) == []
-
-
-def test_an_extender_that_filters_and_preempts_is_only_asked_for_its_victims():
-    cluster = preemption(PREEMPT.replace("}]", ", filterVerb: filter}]"))
-    cluster.extender = agrees
-
-    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n1")
-    assert [each.verb for each in questions(cluster)] == [Verb.PREEMPT]
-
-
-def test_a_preemption_needs_the_extenders_that_preempt_and_those_that_filter():
-    both = PREEMPT.replace("}]", "}, {urlPrefix: http://f, filterVerb: filter}]")
-    cluster = preemption(both)
-    cluster.extender = lambda each: (refuses("n1") if each.extender else agrees)(each)
-
-    assert_preempts(cluster.schedule(pod("p").cpu("1").priority(10)), "n2")
 
 
 def test_a_pod_that_fits_when_the_extender_has_answered_evicts_no_other():

@@ -1,7 +1,4 @@
-"""One attempt: which nodes fit, what is said about the others, and which node is taken.
-
-The file is longer than others because an attempt is one sequence of steps, and each has its cases.
-"""
+"""One attempt: which nodes fit, what is said about the others, and which node is taken."""
 
 from dataclasses import replace
 
@@ -9,17 +6,10 @@ from scheduler.core.attempt.scheduling_attempt import NO_NODES
 from scheduler.framework.plugin import SKIP
 from scheduler.framework.profile import PREEMPTION
 from scheduler.framework.verdicts import Verdict
-from scheduler.model.decisions import (
-    Attempt,
-    Failed,
-    NodeTrace,
-    Placed,
-    Preempting,
-    Unschedulable,
-)
+from scheduler.model.decisions import Attempt, Failed, NodeTrace, Placed, Preempting, Unschedulable
 from scheduler.model.effects import SetCondition
 from scheduler.queue.phases import QueuePhase
-from tests.support.builders import OURS, node, pod, requirement, term
+from tests.support.builders import OURS, node, pod
 from tests.support.cluster import Cluster
 from tests.support.custom_plugins import (
     Breaks,
@@ -47,12 +37,6 @@ def attempt_of(cluster: Cluster, wanted, *, explain: bool = False) -> Attempt:
 # Nodes
 
 
-def test_a_pod_is_placed_on_the_only_node_that_fits():
-    cluster = Cluster(node("small").cpu("1"), node("large").cpu("4"))
-
-    assert cluster.schedule(pod("p").cpu("2")) == Placed("large")
-
-
 def test_without_nodes_there_is_an_error_and_no_plugin_to_blame():
     cluster = Cluster()
 
@@ -63,39 +47,6 @@ def test_without_nodes_there_is_an_error_and_no_plugin_to_blame():
     assert cluster.phase("p") is QueuePhase.BACKOFF
     (told,) = cluster.asked(SetCondition)
     assert (told.message, told.clear_nomination) == (NO_NODES, True)
-
-
-def test_no_pod_is_placed_on_a_deleted_node():
-    cluster = Cluster(node("n1"), node("n2"))
-    cluster.schedule(pod("first"))
-
-    cluster.delete_node("n1")
-
-    assert cluster.schedule(pod("p")) == Placed("n2")
-
-
-def test_an_imaginary_node_takes_no_pod_and_is_not_counted():
-    cluster = Cluster(pod("q").on("nowhere"), node("n1").cpu("1"))
-
-    attempt = attempt_of(cluster, pod("p").cpu("2"))
-
-    assert attempt.nodes == 1
-    assert attempt.decision == Unschedulable(
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
-        f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."
-    )
-
-
-def test_the_first_plugin_that_rejects_a_node_names_the_reason():
-    cluster = Cluster(node("n1").cordoned().taint("a"), node("n2").taint("a").cpu("0"))
-
-    attempt = attempt_of(cluster, pod("p").cpu("1"), explain=True)
-
-    assert attempt.plugins == ("NodeUnschedulable", "TaintToleration")
-    assert attempt.trace == (
-        NodeTrace("n1", "NodeUnschedulable: node(s) were unschedulable", {}),
-        NodeTrace("n2", "TaintToleration: node(s) had untolerated taint(s)", {}),
-    )
 
 
 def test_a_filter_that_looks_further_is_asked_about_survivors_only():
@@ -177,39 +128,6 @@ def test_a_rule_that_skips_is_not_asked_about_nodes():
 # Only some nodes
 
 
-def by_name(*names: str):
-    return [term(fields=(requirement("metadata.name", "In", name),)) for name in names]
-
-
-def test_nodes_that_are_not_named_are_counted_with_the_name_of_the_plugin():
-    cluster = Cluster(node("n1").cpu("1"), node("n2"), node("n3"))
-
-    attempt = attempt_of(cluster, pod("p").cpu("2").needs(*by_name("n1")), explain=True)
-
-    assert attempt.plugins == ("NodeAffinity", "NodeResourcesFit")
-    assert isinstance(attempt.decision, Unschedulable)
-    assert attempt.decision.message.startswith(
-        "0/3 nodes are available: 1 Insufficient cpu, "
-        "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
-    )
-    assert [each.rejection for each in attempt.trace] == [
-        "NodeResourcesFit: Insufficient cpu",
-        *2 * ["NodeAffinity: node(s) didn't satisfy plugin(s) [NodeAffinity]"],
-    ]
-
-
-def test_a_named_node_that_does_not_exist_rejects_all_others():
-    cluster = Cluster(node("n1"))
-
-    attempt = attempt_of(cluster, pod("p").needs(*by_name("nowhere")))
-
-    assert attempt.decision == Unschedulable(
-        "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
-        "no new claims to deallocate, "
-        f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."
-    )
-
-
 def test_names_of_several_plugins_are_intersected():
     cluster = Cluster(
         node("n1"), node("n2"), node("n3"),
@@ -240,38 +158,7 @@ def test_a_plugin_that_names_no_node_at_all_rejects_the_pod_as_a_whole():
     assert decision.message.startswith("0/1 nodes are available: node(s) didn't satisfy plugin A.")
 
 
-# The nominated node
-
-
-def test_the_nominated_node_is_tried_first_and_alone():
-    cluster = Cluster(node("n1").cpu("2"), node("n2").cpu("64"))
-
-    attempt = attempt_of(cluster, pod("p").cpu("1").nominated("n1"))
-
-    assert attempt.decision == Placed("n1")
-    assert attempt.feasible == 1
-
-
-def test_a_nominated_node_that_does_not_fit_is_only_one_of_all():
-    cluster = Cluster(node("n1").cpu("1"), node("n2").cpu("4"))
-
-    assert cluster.schedule(pod("p").cpu("2").nominated("n1")) == Placed("n2")
-
-
-def test_a_pod_does_not_wait_for_a_deleted_nominated_node():
-    cluster = Cluster(node("n1"))
-
-    assert cluster.schedule(pod("p").nominated("gone")) == Placed("n1")
-
-
 # Scores
-
-
-def test_the_best_node_is_taken():
-    using = with_scores((Likes({"n1": 10, "n2": 90, "n3": 50}), 1))
-    cluster = Cluster(node("n1"), node("n2"), node("n3"), using=using)
-
-    assert cluster.schedule(pod("p")) == Placed("n2")
 
 
 def test_weights_multiply_scores():
@@ -285,27 +172,6 @@ def test_weights_multiply_scores():
         NodeTrace("n1", None, {"A": 60, "B": 0}),
         NodeTrace("n2", None, {"A": 0, "B": 75}),
     )
-
-
-def test_only_feasible_nodes_are_scored():
-    using = with_scores((Likes({"n1": 99}), 1))
-    cluster = Cluster(node("n1").cordoned(), node("n2"), node("n3"), using=using)
-
-    attempt = attempt_of(cluster, pod("p"), explain=True)
-
-    assert [trace.scores for trace in attempt.trace] == [{}, {"Scores": 0}, {"Scores": 0}]
-
-
-def test_a_single_feasible_node_is_not_scored():
-    cluster = Cluster(node("n1"), node("n2").cordoned())
-
-    attempt = attempt_of(cluster, pod("p"), explain=True)
-
-    assert attempt.trace[0] == NodeTrace("n1", None, {})
-
-
-def test_without_an_explanation_there_is_no_trace():
-    assert attempt_of(Cluster(node("n1"), node("n2")), pod("p")).trace == ()
 
 
 # Cures
@@ -352,10 +218,6 @@ def test_post_filters_that_do_not_mention_a_nomination_keep_it():
     )
 
 
-def test_preemption_that_does_not_help_clears_a_nomination():
-    assert nomination_after(Cluster(node("n1").cpu("1"))) is None
-
-
 # Errors and the attempt itself
 
 
@@ -375,10 +237,6 @@ def test_an_attempt_names_the_pod_the_number_of_nodes_and_its_own_number():
 
     assert (attempt.pod, attempt.priority, attempt.scheduler_name) == (cluster.ref("p"), 5, OURS)
     assert (attempt.nodes, attempt.feasible, attempt.number) == (3, 2, 1)
-
-
-def test_there_is_no_attempt_without_a_pending_pod():
-    assert Cluster(node("n1")).step() is None
 
 
 # Rules that preemption cannot, or can, cure

@@ -1,23 +1,11 @@
-"""What is observed: pods, nodes and nominations; repeats, late states, re-created pods.
-
-The file is longer than others because one module handles pods, nodes and nominations.
-"""
+"""What is observed: pods, nodes and nominations; repeats, late states, re-created pods."""
 
 import pytest
 
-from scheduler.model.api.objects import ObjectMeta, Service
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import ClearNomination, Evict, Nominate, SetCondition
-from scheduler.model.events import (
-    NamespaceGone,
-    NodeGone,
-    PodGone,
-    PodObserved,
-    WorkloadGone,
-    WorkloadObserved,
-)
-from scheduler.queue.phases import QueuePhase
-from tests.support.builders import namespace, node, pdb, pod
+from scheduler.model.events import NamespaceGone, NodeGone, PodGone, PodObserved
+from tests.support.builders import OURS, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
 
@@ -30,137 +18,87 @@ def fits(cluster: Cluster, cpu: str) -> bool:
     return cluster.schedule(probe) == Placed("n1")
 
 
-# A restored etcd
+def restored(scheduler: str) -> PodBuilder:
+    """Return a pod without its node. etcd may have been restored with higher versions."""
+    return pod("a").scheduler(scheduler).cpu("4").version(2000)
 
 
-@pytest.mark.parametrize("scheduler", ["preemptive-scheduler", "other"])
-def test_a_pod_whose_binding_never_was_takes_no_capacity_and_is_decided_for(scheduler: str):
-    """Its version says nothing: etcd may have been restored with higher ones."""
-    bound = pod("a").scheduler(scheduler).on("n1").cpu("4").version(1000)
-    cluster = one_node(bound)
-
-    cluster.add(pod("a").scheduler(scheduler).cpu("4").version(2000))
-
-    if scheduler == "other":
-        assert fits(cluster, "4")
-    else:
-        assert [each.decision for each in cluster.drain()] == [Placed("n1")]
-
-
-# Pods of others
-
-
-def test_a_pod_of_another_scheduler_takes_capacity_but_is_not_decided_for():
-    cluster = one_node(pod("a").scheduler("other").on("n1").cpu("3"), pod("b").scheduler("other"))
-
-    assert cluster.step() is None
-    assert not fits(cluster, "2")
-
-
-def test_a_pod_that_finished_takes_no_capacity():
-    cluster = one_node(pod("a").on("n1").cpu("4").finished())
-    assert fits(cluster, "1")
-
-    cluster.add(pod("b").on("n1").cpu("3"))
-    cluster.add(pod("b").on("n1").cpu("3").finished("Failed"))
-    assert fits(cluster, "3")
-
-
-def test_a_terminating_pod_still_takes_capacity():
-    assert not fits(one_node(pod("a").on("n1").cpu("4").terminating()), "1")
-
-
-def test_a_pod_on_a_node_that_appears_later_counts():
-    cluster = Cluster(pod("a").on("n1").cpu("3"))
-
-    cluster.add(node("n1").cpu("4"))
-
-    assert not fits(cluster, "2")
-
-
-def test_pods_of_a_node_that_was_deleted_and_created_again_still_count():
-    cluster = one_node(pod("a").on("n1").cpu("3"))
-
+def recreated(cluster: Cluster) -> None:
     cluster.delete_node("n1")
     cluster.add(node("n1").cpu("4"))
 
-    assert not fits(cluster, "2")
-    assert fits(cluster, "1")
+
+def ends_of_unknown(cluster: Cluster) -> None:
+    cluster.observe(PodGone("default/p", "never-seen"))
+    cluster.observe(NodeGone("never-seen"))
+    cluster.observe(NamespaceGone("never-seen"))
 
 
-def test_a_deleted_pod_uses_no_capacity():
-    cluster = one_node(pod("a").on("n1").cpu("4"))
-
-    cluster.delete("a")
-
-    assert fits(cluster, "4")
-
-
-def test_a_repeated_observation_changes_nothing():
-    cluster = one_node(pod("a").on("n1").cpu("2"))
-    for _ in range(3):
-        cluster.add(pod("a").on("n1").cpu("2"))
-
-    assert fits(cluster, "2")
-
-
-def test_a_resized_pod_takes_what_it_has_now():
-    cluster = one_node(pod("a").on("n1").cpu("3"))
-
-    cluster.add(pod("a").on("n1").cpu("1"))
-
-    assert fits(cluster, "3")
+A = pod("a").on("n1").cpu("3")
+#: What is there, what happens, how much cpu is free on the node then, and how much is not.
+FREE = {
+    "a pod whose binding never was takes nothing": (
+        [restored("other").on("n1").version(1000)],
+        lambda cluster: cluster.add(restored("other")), "4", "5",
+    ),
+    "a finished pod takes nothing": ([A.finished()], None, "4", "5"),
+    "a pod that fails takes nothing": (
+        [A], lambda cluster: cluster.add(A.finished("Failed")), "4", "5",
+    ),
+    "a terminating pod takes what it has": ([A.terminating()], None, "1", "2"),
+    "pods of a node that is created again count": ([A], recreated, "1", "2"),
+    "a pod that another scheduler binds takes what it has": (
+        [pod("p").cpu("3")], lambda cluster: cluster.change("p", lambda own: own.on("n1")),
+        "1", "2",
+    ),
+    "the ends of unknown objects change nothing": ([], ends_of_unknown, "4", "5"),
+}  # fmt: skip
 
 
-# Our pods
+@pytest.mark.parametrize(("objects", "happens", "free", "more"), FREE.values(), ids=FREE)
+def test_what_is_free(objects, happens, free, more):
+    cluster = one_node(*objects)
+    if happens is not None:
+        happens(cluster)
+
+    assert not fits(cluster, more)
+    assert fits(cluster, free)
 
 
-def test_a_pending_pod_of_this_scheduler_is_decided_once():
-    cluster = one_node(pod("p"))
-    cluster.add(pod("p").version(1))
-
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
-
-
-def test_a_pending_pod_that_is_being_deleted_is_not_decided_for():
-    cluster = one_node(pod("p").terminating())
-
-    assert cluster.step() is None
-
-
-def test_a_pod_that_is_deleted_while_it_waits_is_not_decided_for():
-    cluster = one_node(pod("p"))
-    cluster.delete("p")
-    assert cluster.step() is None
-
-    cluster.add(pod("q"))
-    cluster.change("q", lambda own: own.terminating())
-    assert cluster.step() is None
-
-
-def test_a_pod_that_another_scheduler_binds_is_not_decided():
-    cluster = one_node(pod("p").cpu("3"))
-
-    cluster.change("p", lambda own: own.on("n1"))
-
-    assert cluster.step() is None
-    assert not fits(cluster, "2")
+P = pod("p")
+#: What is there, what happens to it, and how often the pod is decided for.
+DECIDED = {
+    "a pod whose binding never was": (
+        [restored(OURS).on("n1").version(1000)], lambda cluster: cluster.add(restored(OURS)), 1,
+    ),
+    "a pod that is seen twice": ([P], lambda cluster: cluster.add(P.version(1)), 1),
+    "one that is being deleted": ([P.terminating()], None, 0),
+    "one that is deleted": ([P], lambda cluster: cluster.delete("p"), 0),
+    "one that terminates while it waits": (
+        [P], lambda cluster: cluster.change("p", lambda own: own.terminating()), 0,
+    ),
+    "one that another scheduler binds": (
+        [P], lambda cluster: cluster.change("p", lambda own: own.on("n1")), 0,
+    ),
+    "one that finishes without a node": (
+        [P], lambda cluster: cluster.change("p", lambda own: own.finished("Failed")), 0,
+    ),
+    "its last observed state counts": (
+        [P.cpu("9")], lambda cluster: cluster.change("p", lambda own: own.cpu("1")), 1,
+    ),
+    "an earlier pod of its name ends": (
+        [P.uid("new")], lambda cluster: cluster.observe(PodGone("default/p", "old")), 1,
+    ),
+}  # fmt: skip
 
 
-def test_a_pod_that_finishes_without_a_node_is_not_decided_for():
-    cluster = one_node(pod("p"))
+@pytest.mark.parametrize(("objects", "happens", "times"), DECIDED.values(), ids=DECIDED)
+def test_how_often_a_pod_is_decided_for(objects, happens, times):
+    cluster = one_node(*objects)
+    if happens is not None:
+        happens(cluster)
 
-    cluster.change("p", lambda own: own.finished("Failed"))
-
-    assert cluster.step() is None
-
-
-def test_a_pod_is_decided_with_its_last_observed_state():
-    cluster = one_node(pod("p").cpu("9"))
-
-    cluster.change("p", lambda own: own.cpu("1"))
-
-    assert cluster.step().decision == Placed("n1")
+    assert [each.decision for each in cluster.drain()] == [Placed("n1")] * times
 
 
 def test_a_pod_that_was_created_again_under_its_name_is_another_pod():
@@ -172,24 +110,6 @@ def test_a_pod_that_was_created_again_under_its_name_is_another_pod():
 
     (attempt,) = cluster.drain()
     assert (attempt.decision, attempt.pod.uid, attempt.number) == (Placed("n1"), "new", 1)
-
-
-def test_the_end_of_an_earlier_pod_of_the_name_does_not_end_the_present_one():
-    cluster = one_node(pod("p").uid("new"))
-
-    cluster.observe(PodGone("default/p", "old"))
-
-    assert cluster.step().decision == Placed("n1")
-
-
-def test_the_end_of_an_unknown_pod_changes_nothing():
-    cluster = one_node()
-
-    cluster.observe(PodGone("default/p", "never-seen"))
-    cluster.observe(NodeGone("never-seen"))
-    cluster.observe(NamespaceGone("never-seen"))
-
-    assert fits(cluster, "4")
 
 
 # Odd objects
@@ -233,27 +153,29 @@ def test_a_node_with_an_invalid_amount_is_refused():
 # Nominations by status
 
 
-def test_the_status_of_a_pod_of_this_scheduler_is_read_as_a_nomination():
-    assert one_node(pod("p").nominated("n1")).nominations() == {"p": "n1"}
+OTHER = pod("p").scheduler("other").nominated("n1")
+#: What is there, what happens to it, and what is nominated then.
+NOMINATED = {
+    "a pod of another scheduler": ([OTHER], None, {"p": "n1"}),
+    "one that moves": ([OTHER], lambda cluster: cluster.add(OTHER.nominated("n2")), {"p": "n2"}),
+    "one that loses its nomination": (
+        [OTHER], lambda cluster: cluster.add(pod("p").scheduler("other")), {},
+    ),
+    "one that terminates": ([OTHER], lambda cluster: cluster.add(OTHER.terminating()), {}),
+    "one that is deleted": ([OTHER], lambda cluster: cluster.delete("p"), {}),
+    "one of ours that is deleted": (
+        [pod("p").nominated("n1")], lambda cluster: cluster.delete("p"), {},
+    ),
+}  # fmt: skip
 
 
-def test_the_status_of_a_pod_of_another_scheduler_is_read_as_a_nomination():
-    cluster = one_node(pod("p").scheduler("other").nominated("n1"))
-    assert cluster.nominations() == {"p": "n1"}
+@pytest.mark.parametrize(("objects", "happens", "want"), NOMINATED.values(), ids=NOMINATED)
+def test_what_is_nominated(objects, happens, want):
+    cluster = one_node(*objects)
+    if happens is not None:
+        happens(cluster)
 
-    cluster.add(pod("p").scheduler("other").nominated("n2"))
-    assert cluster.nominations() == {"p": "n2"}
-
-    cluster.add(pod("p").scheduler("other"))
-    assert cluster.nominations() == {}
-
-
-def test_a_terminating_pod_of_another_scheduler_has_no_nomination():
-    cluster = one_node(pod("p").scheduler("other").nominated("n1"))
-
-    cluster.add(pod("p").scheduler("other").nominated("n1").terminating())
-
-    assert cluster.nominations() == {}
+    assert cluster.nominations() == want
 
 
 def test_a_repeated_nomination_of_another_schedulers_pod_changes_nothing():
@@ -283,25 +205,6 @@ def test_a_nomination_of_this_scheduler_follows_a_resize_of_its_pod():
     claim = cluster.machine.cluster.nominations.get("uid:default/p")
     assert claim is not None
     assert claim.pod.spec.containers[0].resources.requests == {"cpu": "2"}
-
-
-def test_a_nomination_moves_and_ends_with_the_status():
-    cluster = one_node(pod("p").nominated("n1"))
-
-    cluster.change("p", lambda own: own.nominated("n2"))
-    assert cluster.nominations() == {"p": "n2"}
-
-    cluster.change("p", lambda own: own.nominated(""))
-    assert cluster.nominations() == {}
-
-
-def test_a_nomination_ends_with_its_pod():
-    cluster = one_node(pod("a").nominated("n1"), pod("b").scheduler("other").nominated("n1"))
-
-    cluster.delete("a")
-    cluster.delete("b")
-
-    assert cluster.nominations() == {}
 
 
 def test_a_nomination_of_this_scheduler_is_cleared_when_its_node_is_deleted():
@@ -350,15 +253,6 @@ def test_a_stale_state_with_an_earlier_nomination_does_not_move_it():
     assert cluster.nominations() == {"high": "n2"}
 
 
-def test_a_nomination_is_confirmed_by_the_watch():
-    cluster = nominated_by_us()
-
-    cluster.catch_up()
-
-    assert cluster.nominations() == {"high": "n1"}
-    assert cluster.pod("high").status.nominated_node_name == "n1"
-
-
 def test_a_nomination_that_another_client_clears_ends():
     cluster = nominated_by_us()
     cluster.catch_up()
@@ -366,29 +260,6 @@ def test_a_nomination_that_another_client_clears_ends():
     cluster.change("high", lambda own: own.nominated(""))
 
     assert cluster.nominations() == {}
-
-
-# Budgets and namespaces reach the rules
-
-
-def test_budgets_and_namespaces_are_kept():
-    cluster = one_node(pdb("b").selects(app="web"), namespace("team", tier="gold"))
-    assert cluster.machine.cluster.pdbs.allowed("default/b") == 0
-    assert cluster.machine.cluster.namespaces == {"team": {"tier": "gold"}}
-
-    cluster.delete_budget("default/b")
-    cluster.observe(NamespaceGone("team"))
-    assert cluster.machine.cluster.namespaces == {}
-
-
-def test_services_and_controllers_are_kept():
-    cluster = one_node()
-    service = Service(ObjectMeta(name="web", namespace="default"))
-
-    cluster.observe(WorkloadObserved(service))
-    cluster.observe(WorkloadGone("Service", "default/web"))
-
-    assert fits(cluster, "4")
 
 
 def test_the_machine_knows_when_it_has_something_to_do():
@@ -415,22 +286,3 @@ def test_the_machine_knows_its_sizes():
     assert (numbers.nominations, numbers.preempting) == (1, 1)
     assert numbers.queue == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
     assert [type(effect) for effect in cluster.asked(Nominate, SetCondition)] == [Nominate]
-
-
-def test_the_reason_of_a_gated_pod_names_its_gates(machine):
-    assert machine.gate_reason(pod("p").gated("a", "b").build()) == (
-        "waiting for scheduling gates: [a b]"
-    )
-    assert machine.gate_reason(pod("p").build()) is None
-
-
-def test_a_gated_pod_is_decided_for_when_its_last_gate_is_removed():
-    cluster = one_node(pod("p").gated("a", "b"))
-    assert cluster.step() is None
-    assert cluster.phase("p") is QueuePhase.GATED
-
-    cluster.change("p", lambda own: own.gated("b"))
-    assert cluster.step() is None
-
-    cluster.change("p", lambda own: own.gated())
-    assert cluster.step().decision == Placed("n1")

@@ -1,5 +1,9 @@
 """The cluster changes during calls of extenders; an attempt never acts on outdated state."""
 
+from types import NoneType
+
+import pytest
+
 from scheduler.core.attempt.scheduling_attempt import MAX_ROUNDS
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable, Waiting
 from scheduler.model.effects import Ask, Verb
@@ -79,31 +83,49 @@ def test_an_attempt_reports_how_long_it_waited():
     assert (attempt.decision, attempt.waited, attempt.number) == (Placed("n1"), 2.5, 1)
 
 
-def test_a_pod_deleted_during_the_call_is_not_placed():
-    cluster = asking(node("n1"), pod("p"))
+ONE = (node("n1").cpu("1"), pod("p").cpu("1"))
+TWO = (node("n1"), node("n2"), pod("p"))
+#: What changes while the extender is asked about all nodes, which it accepts, and the decision.
+CHANGES = {
+    "nothing": (ONE, lambda cluster: None, Placed("n1")),
+    "the pod is deleted": (ONE, lambda cluster: cluster.delete("p"), None),
+    "the pod terminates": (
+        ONE, lambda cluster: cluster.change("p", lambda own: own.terminating()), None,
+    ),
+    "another scheduler binds the pod": (
+        TWO, lambda cluster: cluster.change("p", lambda own: own.on("n2")), None,
+    ),
+    "a node is deleted": (TWO, lambda cluster: cluster.delete_node("n1"), Placed("n2")),
+    "all nodes are deleted": (
+        ONE, lambda cluster: cluster.delete_node("n1"),
+        Unschedulable("no nodes available to schedule pods"),
+    ),
+    "another pod takes the only node": (
+        ONE, lambda cluster: cluster.add(pod("other").on("n1").cpu("1").priority(100)),
+        Unschedulable(
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        ),
+    ),
+}  # fmt: skip
 
-    cluster.delete("p")
-    cluster.answer(Filtered(("n1",)))
 
-    assert cluster.machine.ready() is False
-    assert cluster.step() is None
+@pytest.mark.parametrize(("objects", "change", "want"), CHANGES.values(), ids=CHANGES)
+def test_a_change_during_the_call_counts(objects, change, want):
+    cluster = asking(*objects)
+
+    change(cluster)
+    cluster.answer(Filtered(asked(cluster).questions[0].nodes))
+
+    assert final(cluster, "p") == want
     assert cluster.machine.cluster.assumed == 0
 
 
 def test_a_pod_deleted_after_the_answer_is_not_placed():
-    cluster = asking(node("n1"), pod("p"))
+    cluster = asking(*ONE)
 
     cluster.answer(Filtered(("n1",)))
     cluster.delete("p")
-
-    assert cluster.step() is None
-
-
-def test_a_pod_that_terminates_is_not_placed():
-    cluster = asking(node("n1"), pod("p"))
-
-    cluster.change("p", lambda builder: builder.terminating())
-    cluster.answer(Filtered(("n1",)))
 
     assert cluster.step() is None
 
@@ -134,16 +156,6 @@ def test_a_second_answer_is_dropped():
     assert cluster.step() is None
 
 
-def test_an_attempt_ends_when_another_scheduler_binds_the_pod():
-    cluster = asking(node("n1"), node("n2"), pod("p"))
-
-    cluster.change("p", lambda builder: builder.on("n2"))
-    cluster.answer(Filtered(("n1",)))
-
-    assert cluster.step() is None
-    assert cluster.phase("p") is None
-
-
 def test_a_pod_that_changes_is_asked_about_again():
     cluster = asking(node("n1").label("zone", "a"), node("n2"), pod("p"))
 
@@ -154,15 +166,6 @@ def test_a_pod_that_changes_is_asked_about_again():
     assert asked(cluster).questions[0].nodes == ("n1",)
     cluster.answer(Filtered(("n1",)))
     assert final(cluster, "p") == Placed("n1")
-
-
-def test_a_node_deleted_during_the_call_is_not_chosen():
-    cluster = asking(node("n1"), node("n2"), pod("p"))
-
-    cluster.delete_node("n1")
-    cluster.answer(Filtered(("n1", "n2")))
-
-    assert final(cluster, "p") == Placed("n2")
 
 
 def test_capacity_that_another_pod_took_is_not_assigned_twice():
@@ -211,26 +214,6 @@ def test_an_attempt_whose_accepted_nodes_are_lost_time_and_again_fails():
     cluster.extender = lambda question: Filtered(question.nodes)
     cluster.wait(15)
     assert final(cluster, "p") == Placed(f"n{MAX_ROUNDS}")
-
-
-def test_when_all_accepted_nodes_are_lost_and_there_are_no_others_the_pod_waits():
-    cluster = asking(node("n1").cpu("1"), pod("p").cpu("1"))
-
-    cluster.add(pod("other").on("n1").cpu("1").priority(100))
-    cluster.answer(Filtered(("n1",)))
-
-    decision = final(cluster, "p")
-    assert isinstance(decision, Unschedulable)
-    assert decision.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-
-
-def test_a_pod_is_unschedulable_when_all_nodes_are_deleted_during_the_call():
-    cluster = asking(node("n1"), pod("p"))
-
-    cluster.delete_node("n1")
-    cluster.answer(Filtered(("n1",)))
-
-    assert final(cluster, "p") == Unschedulable("no nodes available to schedule pods")
 
 
 def test_a_node_that_an_extender_rejected_is_not_chosen_even_if_it_is_scored():
@@ -282,23 +265,24 @@ def consent(cluster: Cluster, *names: str) -> ExtenderVictims:
     return ExtenderVictims((VictimUids("n1", tuple(cluster.ref(name).uid for name in names)),))
 
 
-def test_a_preemption_that_is_still_what_was_asked_about_happens():
+#: What changes while the extender is asked whether `low` may be evicted, and what comes of it.
+BEFORE_CONSENT = {
+    "nothing": (lambda cluster: None, Preempting, ["low"]),
+    "the preemptor fits": (lambda cluster: cluster.add(node("n2").cpu("2")), Placed, []),
+    "the preemptor is deleted": (lambda cluster: cluster.delete("p"), NoneType, []),
+}
+
+
+@pytest.mark.parametrize(("change", "want", "gone"), BEFORE_CONSENT.values(), ids=BEFORE_CONSENT)
+def test_a_change_before_the_consent_counts(change, want, gone):
     cluster = preempting()
+    consented = consent(cluster, "low")
 
-    cluster.answer(consent(cluster, "low"))
+    change(cluster)
+    cluster.answer(consented)
 
-    assert isinstance(final(cluster, "p"), Preempting)
-    assert cluster.evicted() == ["low"]
-
-
-def test_no_pod_is_evicted_when_the_preemptor_fits_meanwhile():
-    cluster = preempting()
-
-    cluster.add(node("n2").cpu("2"))
-    cluster.answer(consent(cluster, "low"))
-
-    assert final(cluster, "p") == Placed("n2")
-    assert cluster.evicted() == []
+    assert isinstance(final(cluster, "p"), want)
+    assert cluster.evicted() == gone
 
 
 def test_other_victims_than_asked_about_are_asked_about_again():
@@ -312,13 +296,3 @@ def test_other_victims_than_asked_about_are_asked_about_again():
     assert cluster.evicted() == []
     (victims,) = asked(cluster).questions[0].victims
     assert victims.pods == cluster.refs("next")
-
-
-def test_no_pod_is_evicted_for_a_deleted_preemptor():
-    cluster = preempting()
-
-    cluster.delete("p")
-    cluster.answer(consent(cluster, "low"))
-
-    assert cluster.step() is None
-    assert cluster.evicted() == []

@@ -1,7 +1,4 @@
-"""What budgets and the loop breaker count is written down before the next victim is asked.
-
-The file is longer than others because each way in which an eviction can end has its case here.
-"""
+"""What budgets and the loop breaker count is written down before the next victim is asked."""
 
 import pytest
 

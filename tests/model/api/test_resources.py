@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.model.api import resources
-from scheduler.model.api.objects import Condition, ContainerStatus, Pod, ResourceRequirements
+from scheduler.model.api.objects import Condition, ContainerStatus, ResourceRequirements
 from scheduler.model.api.quantity import MAX_QUANTITY, QuantityError
-from scheduler.model.releases import V1_37
+from scheduler.model.releases import V1_36, V1_37
 from tests.support.builders import container, pod
 
 MI = 1024 * 1024
@@ -59,132 +59,95 @@ def test_allocatable_amounts_are_in_column_units_and_keep_the_number_of_pods():
     assert found == {"cpu": 1500, "memory": 1024, "pods": 110}
 
 
-def test_containers_are_added_up():
-    builder = pod("p").containers(container(cpu="100m", memory="1Mi"), container(cpu="200m"))
-
-    assert requests(builder) == {"cpu": 300, "memory": MI}
-
-
-FRACTIONS = {
-    "containers": (pod("p").containers(*2 * [container(memory="500m")]), "memory", 1),
-    "milli-cpu": (pod("p").containers(*4 * [container(cpu="250u")]), "cpu", 1),
-    "a fraction that is left": (pod("p").containers(*3 * [container(memory="500m")]), "memory", 2),
-    "a container and a sidecar": (
-        pod("p").containers(container(memory="500m")).init(sidecar(memory="500m")),
-        "memory",
-        1,
+ALONE = {
+    "a pod without containers": (pod("p").containers(), {}),
+    "containers are added up": (
+        pod("p").containers(container(cpu="100m", memory="1Mi"), container(cpu="200m")),
+        {"cpu": 300, "memory": MI},
     ),
-    "an init container beside a sidecar": (
-        pod("p").init(sidecar(memory="1500m"), container(memory="1500m")),
-        "memory",
-        3,
+    "fractions of a unit are summed before the sum is rounded up": (
+        pod("p").containers(*2 * [container(memory="500m")]), {"memory": 1},
     ),
-    "overhead": (
+    "fractions of milli-cpu": (pod("p").containers(*4 * [container(cpu="250u")]), {"cpu": 1}),
+    "a fraction that is left": (
+        pod("p").containers(*3 * [container(memory="500m")]), {"memory": 2},
+    ),
+    "fractions of a container and a sidecar": (
+        pod("p").containers(container(memory="500m")).init(sidecar(memory="500m")), {"memory": 1},
+    ),
+    "fractions of an init container beside a sidecar": (
+        pod("p").init(sidecar(memory="1500m"), container(memory="1500m")), {"memory": 3},
+    ),
+    "fractions of overhead": (
         pod("p").containers(container(memory="500m")).spec(overhead={"memory": "500m"}),
-        "memory",
-        1,
+        {"memory": 1},
     ),
-    "pod level and overhead": (
-        at_pod_level(pod("p").containers(container()), memory="500m").spec(
-            overhead={"memory": "500m"}
+    "fractions of pod level and overhead": (
+        at_pod_level(pod("p").containers(container()), memory="500m")
+        .spec(overhead={"memory": "500m"}),
+        {"memory": 1},
+    ),
+    "an init container beside the sidecars that started before it": (
+        pod("p").init(
+            container(cpu="9"), sidecar(cpu="1", memory="1"), container(cpu="10"),
+            sidecar(cpu="2", **{"example.com/gpu": "1"}), container(memory="5"),
         ),
-        "memory",
-        1,
+        {"cpu": 11_000, "memory": 6, "example.com/gpu": 1},
     ),
-}
+    "what no rule counts is left out": (
+        pod("p").requests({"odd": "1", "pods": "3"}).cpu("1"), {"cpu": 1000},
+    ),
+    "the largest init container sets the floor": (
+        pod("p").cpu("300m").init(container(cpu="1"), container(cpu="500m", memory="1Mi")),
+        {"cpu": 1000, "memory": MI},
+    ),
+    "a small init container changes nothing": (
+        pod("p").cpu("300m").init(container(cpu="100m")), {"cpu": 300},
+    ),
+    "a sidecar is added to the containers": (
+        pod("p").cpu("300m").init(sidecar(cpu="200m")), {"cpu": 500},
+    ),
+    "an init container after a sidecar": (
+        pod("p").cpu("100m").init(sidecar(cpu="200m"), container(cpu="300m")), {"cpu": 500},
+    ),
+    "an init container before a sidecar": (
+        pod("p").cpu("100m").init(container(cpu="300m"), sidecar(cpu="200m")), {"cpu": 300},
+    ),
+    "overhead is added": (
+        pod("p").cpu("100m").spec(overhead={"cpu": "50m", "memory": "1Mi"}),
+        {"cpu": 150, "memory": MI},
+    ),
+    "pod level replaces the sum of what it names": (
+        at_pod_level(
+            pod("p").containers(container(cpu="100m", memory="1Mi"), container(cpu="100m")),
+            cpu="1",
+        ),
+        {"cpu": 1000, "memory": MI},
+    ),
+    "pod level below an init container": (
+        at_pod_level(pod("p").cpu("100m").init(container(cpu="2")), cpu="500m"), {"cpu": 500},
+    ),
+    "overhead beside pod level": (
+        at_pod_level(pod("p").spec(overhead={"cpu": "50m"}), cpu="1"), {"cpu": 1050},
+    ),
+    "only cpu, memory and huge pages count at pod level": (
+        at_pod_level(
+            pod("p"),
+            **{"cpu": "1", "hugepages-2Mi": "4Mi", "example.com/gpu": "1",
+               "ephemeral-storage": "1"},
+        ),
+        {"cpu": 1000, "hugepages-2Mi": 4 * MI},
+    ),
+    "a sum above the cap": (
+        pod("p").containers(*(container(memory="9Ei") for _ in range(250))),
+        {"memory": MAX_QUANTITY},
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("builder", "name", "want"), FRACTIONS.values(), ids=FRACTIONS)
-def test_fractions_of_a_unit_are_summed_before_the_sum_is_rounded_up(builder, name, want):
-    assert requests(builder)[name] == want
-
-
-def test_an_init_container_is_added_to_the_sidecars_started_before_it():
-    builder = pod("p").init(
-        container(cpu="9"),
-        sidecar(cpu="1", memory="1"),
-        container(cpu="10"),
-        sidecar(cpu="2", **{"example.com/gpu": "1"}),
-        container(memory="5"),
-    )
-
-    assert requests(builder) == {"cpu": 11_000, "memory": 6, "example.com/gpu": 1}
-
-
-def test_the_score_rounds_sums_of_fractions_as_well():
-    builder = pod("p").containers(*2 * [container(cpu="1", memory="500m")])
-
-    assert resources.scored_requests(builder.build()) == {"cpu": 2000, "memory": 1}
-    assert resources.non_zero_requests(builder.build()) == {"cpu": 2000, "memory": 1}
-
-
-def test_resources_that_no_rule_counts_are_left_out():
-    assert requests(pod("p").requests({"odd": "1", "pods": "3"}).cpu("1")) == {"cpu": 1000}
-
-
-def test_the_largest_init_container_sets_the_floor():
-    builder = pod("p").cpu("300m").init(container(cpu="1"), container(cpu="500m", memory="1Mi"))
-
-    assert requests(builder) == {"cpu": 1000, "memory": MI}
-
-
-def test_a_small_init_container_changes_nothing():
-    assert requests(pod("p").cpu("300m").init(container(cpu="100m"))) == {"cpu": 300}
-
-
-def test_a_sidecar_is_added_to_the_containers():
-    assert requests(pod("p").cpu("300m").init(sidecar(cpu="200m"))) == {"cpu": 500}
-
-
-def test_an_init_container_is_added_to_the_sidecars_declared_before_it():
-    builder = pod("p").cpu("100m").init(sidecar(cpu="200m"), container(cpu="300m"))
-
-    assert requests(builder) == {"cpu": 500}
-
-
-def test_an_init_container_does_not_wait_for_the_sidecars_declared_after_it():
-    builder = pod("p").cpu("100m").init(container(cpu="300m"), sidecar(cpu="200m"))
-
-    assert requests(builder) == {"cpu": 300}
-
-
-def test_overhead_is_added():
-    builder = pod("p").cpu("100m").spec(overhead={"cpu": "50m", "memory": "1Mi"})
-
-    assert requests(builder) == {"cpu": 150, "memory": MI}
-
-
-def test_requests_at_pod_level_replace_the_sum_of_those_they_name():
-    builder = pod("p").containers(container(cpu="100m", memory="1Mi"), container(cpu="100m"))
-
-    assert requests(at_pod_level(builder, cpu="1")) == {"cpu": 1000, "memory": MI}
-
-
-def test_requests_at_pod_level_may_be_smaller_than_an_init_container():
-    builder = pod("p").cpu("100m").init(container(cpu="2"))
-
-    assert requests(at_pod_level(builder, cpu="500m")) == {"cpu": 500}
-
-
-def test_overhead_is_added_to_requests_at_pod_level():
-    builder = at_pod_level(pod("p").spec(overhead={"cpu": "50m"}), cpu="1")
-
-    assert requests(builder) == {"cpu": 1050}
-
-
-def test_only_cpu_memory_and_huge_pages_count_at_pod_level():
-    builder = at_pod_level(
-        pod("p"),
-        **{"cpu": "1", "hugepages-2Mi": "4Mi", "example.com/gpu": "1", "ephemeral-storage": "1"},
-    )
-
-    assert requests(builder) == {"cpu": 1000, "hugepages-2Mi": 4 * MI}
-
-
-def test_a_sum_above_the_cap_is_capped():
-    builder = pod("p").containers(*(container(memory="9Ei") for _ in range(250)))
-
-    assert requests(builder) == {"memory": MAX_QUANTITY}
+@pytest.mark.parametrize(("builder", "want"), ALONE.values(), ids=ALONE)
+def test_what_a_pod_asks_for(builder, want):
+    assert [requests(builder), both(builder)] == [want, [want, want]]
 
 
 def test_a_request_that_is_no_quantity_is_an_error():
@@ -194,206 +157,135 @@ def test_a_request_that_is_no_quantity_is_an_error():
 
 # In-place resizes: what the kubelet granted counts as well.
 
-
-def test_a_container_that_shrinks_still_counts_with_what_it_has():
-    builder = pod("p").cpu("500m").granted(cpu="800m")
-
-    assert requests(builder, status_aware=True) == {"cpu": 800}
-    assert requests(builder) == {"cpu": 500}
+INFEASIBLE = ("PodResizePending", "True", "Infeasible")
 
 
-def test_a_container_that_grows_counts_with_what_it_wants():
-    assert requests(pod("p").cpu("800m").granted(cpu="500m"), status_aware=True) == {"cpu": 800}
+def status(name, granted, allocated=None):
+    """Return the status of a container: the cpu that is in force, and what is allocated."""
+    in_force = None if granted is None else ResourceRequirements(requests={"cpu": granted})
+    return ContainerStatus(name, in_force, {"cpu": allocated} if allocated else {})
 
 
-def test_allocated_resources_are_compared_with_those_in_force():
-    status = ContainerStatus("main", ResourceRequirements(requests={"cpu": "1"}), {"cpu": "2"})
-    builder = pod("p").cpu("500m").status(container_statuses=[status])
-
-    assert requests(builder, status_aware=True) == {"cpu": 2000}
-
-
-def test_a_status_without_resources_says_nothing():
-    status = ContainerStatus("main", None, {"cpu": "2"})
-    builder = pod("p").cpu("500m").status(container_statuses=[status])
-
-    assert requests(builder, status_aware=True) == {"cpu": 500}
-
-
-def test_a_resize_that_is_infeasible_counts_with_what_it_has_only():
-    builder = pod("p").cpu("4").granted(cpu="1").condition("PodResizePending", "True", "Infeasible")
-
-    assert requests(builder, status_aware=True) == {"cpu": 1000}
-
-
-def test_a_resize_that_is_deferred_counts_with_what_it_wants():
-    builder = pod("p").cpu("4").granted(cpu="1").condition("PodResizePending", "True", "Deferred")
-
-    assert requests(builder, status_aware=True) == {"cpu": 4000}
-
-
-def test_a_sidecar_can_be_resized_an_init_container_cannot():
-    granted = ResourceRequirements(requests={"cpu": "2"})
-    builder = (
-        pod("p")
-        .init(replace(sidecar(cpu="1"), name="side"), named("setup", cpu="500m"))
-        .status(
-            init_container_statuses=[
-                ContainerStatus("side", granted),
-                ContainerStatus("setup", ResourceRequirements(requests={"cpu": "9"})),
-            ]
-        )
-    )
-
-    assert requests(builder, status_aware=True) == {"cpu": 2500}
-
-
-def resized_at_pod_level(builder, wanted, granted, allocated):
-    status = {
-        "resources": ResourceRequirements(requests={"cpu": granted}),
-        "allocated_resources": {"cpu": allocated},
-    }
-    return at_pod_level(builder, cpu=wanted).status(**status)
-
-
-def test_a_pod_level_resize_counts_with_the_largest_amount():
-    builder = resized_at_pod_level(pod("p"), wanted="1", granted="2", allocated="3")
-
-    assert requests(builder, status_aware=True) == {"cpu": 3000}
-    assert requests(builder) == {"cpu": 1000}
-
-
-def test_an_infeasible_pod_level_resize_counts_with_what_it_has_only():
-    builder = resized_at_pod_level(pod("p"), wanted="9", granted="1", allocated="2")
-    builder = builder.condition("PodResizePending", "True", "Infeasible")
-
-    assert requests(builder, status_aware=True) == {"cpu": 2000}
-
-
-# From v1.37 on, the largest of three sums counts.
-
-
-def newer(builder) -> dict[str, int]:
-    return requests(builder, status_aware=True, reference=V1_37)
-
-
-def two_in_opposite_resizes():
-    """Return a pod of which one container grows, and the other shrinks."""
-    return (
-        pod("p")
-        .containers(named("a", cpu="3"), named("b", cpu="1"))
-        .status(
-            container_statuses=[
-                ContainerStatus("a", ResourceRequirements(requests={"cpu": "1"}), {"cpu": "1"}),
-                ContainerStatus("b", ResourceRequirements(requests={"cpu": "2"}), {"cpu": "2"}),
-            ]
-        )
+def resized_at_pod_level(wanted, granted, allocated):
+    return at_pod_level(pod("p"), cpu=wanted).status(
+        resources=ResourceRequirements(requests={"cpu": granted}),
+        allocated_resources={"cpu": allocated},
     )
 
 
-def test_the_largest_sum_counts_and_not_the_sum_of_the_largest():
-    assert requests(two_in_opposite_resizes(), status_aware=True) == {"cpu": 5000}
-    assert newer(two_in_opposite_resizes()) == {"cpu": 4000}
+#: Two containers, of which one grows, and the other shrinks.
+CROSSED = [status("a", "1", "1"), status("b", "2", "2")]
+CROSSING = pod("p").containers(named("a", cpu="3"), named("b", cpu="1"))
+#: A pod, its spec alone, and what it counts with in v1.36 and v1.37.
+RESIZED = {
+    "one that shrinks counts with what it has": (
+        pod("p").cpu("500m").granted(cpu="800m"), 500, 800, 800,
+    ),
+    "one that grows counts with what it wants": (
+        pod("p").cpu("800m").granted(cpu="500m"), 800, 800, 800,
+    ),
+    "allocated resources are compared with those in force": (
+        pod("p").cpu("500m").status(container_statuses=[status("main", "1", "2")]),
+        500, 2000, 2000,
+    ),
+    "what was allocated counts without what is in force since v1.37": (
+        pod("p").cpu("500m").status(container_statuses=[status("main", None, "2")]),
+        500, 500, 2000,
+    ),
+    "an infeasible one counts with what it has only": (
+        pod("p").cpu("4").granted(cpu="1").condition(*INFEASIBLE), 4000, 1000, 1000,
+    ),
+    "a deferred one counts with what it wants": (
+        pod("p").cpu("4").granted(cpu="1").condition("PodResizePending", "True", "Deferred"),
+        4000, 4000, 4000,
+    ),
+    "a condition of another type says nothing": (
+        pod("p").cpu("4").granted(cpu="1")
+        .status(conditions=[Condition("Ready", "False", "Infeasible")]),
+        4000, 4000, 4000,
+    ),
+    "an infeasible one of which nothing is known": (
+        pod("p").cpu("4").condition(*INFEASIBLE), 4000, 4000, 0,
+    ),
+    "a sidecar, and since v1.37 an init container": (
+        pod("p").init(replace(sidecar(cpu="1"), name="side"), named("setup", cpu="500m"))
+        .status(init_container_statuses=[status("side", "2"), status("setup", "9")]),
+        1500, 2500, 11_000,
+    ),
+    "at pod level the largest amount counts": (
+        resized_at_pod_level("1", "2", "3"), 1000, 3000, 3000,
+    ),
+    "an infeasible one at pod level counts with what it has only": (
+        resized_at_pod_level("9", "1", "2").condition(*INFEASIBLE), 9000, 2000, 2000,
+    ),
+    "since v1.37 the largest sum counts and not the sum of the largest": (
+        CROSSING.status(container_statuses=CROSSED), 4000, 5000, 4000,
+    ),
+    "infeasible sums": (
+        CROSSING.status(container_statuses=CROSSED).condition(*INFEASIBLE), 4000, 3000, 3000,
+    ),
+    "since v1.37 the sums of the kubelet count instead of those of the containers": (
+        CROSSING.status(
+            container_statuses=CROSSED,
+            resources=ResourceRequirements(requests={"cpu": "5"}),
+            allocated_resources={"cpu": "6"},
+        ),
+        4000, 5000, 6000,
+    ),
+}  # fmt: skip
 
 
-def test_an_infeasible_resize_counts_with_the_sums_of_what_it_has():
-    builder = two_in_opposite_resizes().condition("PodResizePending", "True", "Infeasible")
-
-    assert newer(builder) == {"cpu": 3000}
-
-
-def test_what_was_allocated_counts_without_what_is_in_force():
-    status = ContainerStatus("main", None, {"cpu": "2"})
-    builder = pod("p").cpu("500m").status(container_statuses=[status])
-
-    assert newer(builder) == {"cpu": 2000}
+def both(builder):
+    """Return what a pod with its status counts with in v1.36 and v1.37."""
+    found = (requests(builder, status_aware=True, reference=each) for each in (V1_36, V1_37))
+    return list(found)
 
 
-def test_an_infeasible_resize_of_which_nothing_is_known_counts_with_nothing():
-    builder = pod("p").cpu("4").condition("PodResizePending", "True", "Infeasible")
+@pytest.mark.parametrize(("builder", "alone", "older", "newer"), RESIZED.values(), ids=RESIZED)
+def test_what_a_pod_counts_with_during_a_resize(builder, alone, older, newer):
+    found = [requests(builder), *both(builder)]
 
-    assert requests(builder, status_aware=True) == {"cpu": 4000}
-    assert newer(builder) == {}
-
-
-def test_an_init_container_counts_with_its_status():
-    granted = ResourceRequirements(requests={"cpu": "9"})
-    builder = (
-        pod("p")
-        .init(named("setup", cpu="500m"))
-        .status(init_container_statuses=[ContainerStatus("setup", granted)])
-    )
-
-    assert newer(builder) == {"cpu": 9000}
+    assert [each.get("cpu", 0) for each in found] == [alone, older, newer]
 
 
-def test_the_sums_of_the_kubelet_count_instead_of_those_of_the_containers():
-    builder = two_in_opposite_resizes()
-    builder = builder.status(
-        container_statuses=builder.build().status.container_statuses,
-        resources=ResourceRequirements(requests={"cpu": "5"}),
-        allocated_resources={"cpu": "6"},
-    )
-
-    assert newer(builder) == {"cpu": 6000}
-
-
-def test_a_pod_level_resize_counts_with_all_that_the_kubelet_reports():
+def test_a_resize_at_pod_level_counts_with_all_that_the_kubelet_reports_since_v137():
     builder = at_pod_level(pod("p"), cpu="1").status(
         resources=ResourceRequirements(requests={"cpu": "1", "memory": "2"}),
         allocated_resources={"cpu": "1", "memory": "3"},
     )
 
-    assert requests(builder, status_aware=True) == {"cpu": 1000}
-    assert newer(builder) == {"cpu": 1000, "memory": 3}
+    assert both(builder) == [{"cpu": 1000}, {"cpu": 1000, "memory": 3}]
 
 
 # What scores count: defaults for containers that name no request.
 
-
-def non_zero(builder) -> dict[str, int]:
-    return resources.non_zero_requests(builder.build())
-
-
-DEFAULT_MEMORY = 200 * MI
-
-
-def test_each_container_that_names_no_request_counts_at_the_default():
-    builder = pod("p").containers(container(cpu="100m"), container())
-
-    assert non_zero(builder) == {"cpu": 200, "memory": 2 * DEFAULT_MEMORY}
-
-
-def test_a_request_of_zero_is_no_missing_request():
-    assert non_zero(pod("p").requests(cpu="0", memory="0")) == {"cpu": 0, "memory": 0}
-
-
-def test_defaults_apply_to_init_containers_before_they_are_compared():
-    builder = pod("p").cpu("100m").init(container(cpu="500m"))
-
-    assert non_zero(builder) == {"cpu": 500, "memory": DEFAULT_MEMORY}
-
-
-def test_requests_at_pod_level_switch_the_default_of_what_they_name_off():
-    assert non_zero(at_pod_level(pod("p"), cpu="1")) == {"cpu": 1000, "memory": DEFAULT_MEMORY}
+DEFAULT = 200 * MI
+#: A pod, its cpu and memory with defaults, and those that its score counts.
+DEFAULTS = {
+    "each container that names no request": (
+        pod("p").containers(container(cpu="100m"), container()),
+        (200, 2 * DEFAULT), (200, 2 * DEFAULT),
+    ),
+    "a request of zero is no missing request": (
+        pod("p").requests(cpu="0", memory="0"), (0, 0), (0, 0),
+    ),
+    "sums of fractions are rounded": (
+        pod("p").containers(*2 * [container(cpu="1", memory="500m")]), (2000, 1), (2000, 1),
+    ),
+    "defaults apply before init containers are compared": (
+        pod("p").cpu("100m").init(container(cpu="500m")), (500, DEFAULT), (500, DEFAULT),
+    ),
+    "pod level switches the default of what it names off, and no score sees it": (
+        at_pod_level(pod("p").cpu("100m"), cpu="4"), (4000, DEFAULT), (100, DEFAULT),
+    ),
+    "no score sees a resize": (
+        pod("p").cpu("100m").granted(cpu="2"), (2000, DEFAULT), (100, DEFAULT),
+    ),
+}  # fmt: skip
 
 
-def test_the_score_of_a_pod_does_not_see_requests_at_pod_level():
-    builder = at_pod_level(pod("p").cpu("100m"), cpu="4")
+@pytest.mark.parametrize(("builder", "with_defaults", "score"), DEFAULTS.values(), ids=DEFAULTS)
+def test_what_scores_count(builder, with_defaults, score):
+    found = resources.non_zero_requests(builder.build()), resources.scored_requests(builder.build())
 
-    assert resources.scored_requests(builder.build()) == {"cpu": 100, "memory": DEFAULT_MEMORY}
-
-
-def test_the_score_of_a_pod_does_not_see_a_resize():
-    assert resources.scored_requests(pod("p").cpu("100m").granted(cpu="2").build())["cpu"] == 100
-
-
-def test_a_condition_of_another_type_says_nothing_of_a_resize():
-    odd = [Condition("Ready", "False", "Infeasible")]
-    builder = pod("p").cpu("4").granted(cpu="1").status(conditions=odd)
-
-    assert requests(builder, status_aware=True) == {"cpu": 4000}
-
-
-def test_a_pod_without_containers_requests_nothing():
-    assert resources.pod_requests(Pod()) == {}
+    assert [(each["cpu"], each["memory"]) for each in found] == [with_defaults, score]

@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.api import selectors
 from scheduler.model.api.objects import LabelSelector, Requirement
 from scheduler.model.api.selectors import Selector, SelectorError
-from tests.support.builders import node, pod, requirement, term
+from tests.support.builders import requirement, term
 
 LABELS = {"app": "web", "tier": ""}
 
@@ -111,10 +111,6 @@ def test_an_empty_selector_selects_everything():
     assert selector.matches({})
 
 
-def test_a_selector_with_a_requirement_is_not_empty():
-    assert not Selector.of(LabelSelector({"a": "b"})).empty
-
-
 def test_selectors_with_the_same_requirements_are_equal():
     one = Selector.of(LabelSelector({"a": "1", "b": "2"}))
     other = Selector.of(LabelSelector({"b": "2", "a": "1"}))
@@ -122,42 +118,9 @@ def test_selectors_with_the_same_requirements_are_equal():
     assert one == other
 
 
-def test_a_key_with_a_dns_prefix_is_valid():
-    selector = Selector.of(LabelSelector({"app.example.com/name": "web"}))
-
-    assert selector.matches({"app.example.com/name": "web"})
-
-
 @pytest.mark.parametrize(("one", "want"), cases(NODE_TERMS))
 def test_a_node_satisfies_a_term(one, want):
     assert selectors.matches_term(one, "n1", NODE) is want
-
-
-def test_one_term_of_several_is_enough():
-    wanted = pod("p").needs(
-        term(requirement("disk", "Broken")), term(requirement("disk", "Exists"))
-    )
-
-    assert selectors.matches_node_selection(wanted.build().spec, node("n1").label("disk").build())
-
-
-def test_node_selector_and_affinity_must_both_match():
-    wanted = pod("p").selects(disk="ssd").needs(term(requirement("zone", "In", "a")))
-    spec = wanted.build().spec
-
-    assert selectors.matches_node_selection(
-        spec, node("n1").label("disk", "ssd").label("zone", "a").build()
-    )
-    assert not selectors.matches_node_selection(spec, node("n1").label("disk", "ssd").build())
-    assert not selectors.matches_node_selection(spec, node("n1").label("zone", "a").build())
-
-
-def test_a_pod_without_requirements_matches_every_node():
-    assert selectors.matches_node_selection(pod("p").build().spec, node("n1").build())
-
-
-def test_a_required_affinity_without_terms_matches_no_node():
-    assert not selectors.matches_node_selection(pod("p").needs().build().spec, node("n1").build())
 
 
 INTEGERS = [

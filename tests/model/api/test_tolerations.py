@@ -2,7 +2,6 @@
 
 import pytest
 
-from scheduler.model.api import selectors
 from scheduler.model.api.objects import Taint, Toleration
 from scheduler.model.api.selectors import Tolerations
 
@@ -31,26 +30,3 @@ TOLERATES = [
 )
 def test_a_toleration_covers_a_taint(toleration, want):
     assert Tolerations([toleration]).cover(TAINT) is want
-
-
-HARD = frozenset({"NoSchedule", "NoExecute"})
-
-
-def test_the_first_taint_that_nothing_tolerates_is_found():
-    taints = [TAINT, Taint("a", "", "NoExecute"), Taint("b", "", "NoExecute")]
-    tolerations = [Toleration("dedicated", "Exists")]
-
-    assert selectors.untolerated(taints, Tolerations(tolerations), HARD) == taints[1]
-
-
-def test_taints_of_other_effects_are_not_looked_at():
-    assert (
-        selectors.untolerated([Taint("a", "", "PreferNoSchedule")], Tolerations([]), HARD) is None
-    )
-
-
-def test_every_taint_may_be_tolerated_by_another_toleration():
-    taints = [TAINT, Taint("a", "", "NoExecute")]
-    tolerations = [Toleration("a", "Exists"), Toleration("dedicated", "Exists")]
-
-    assert selectors.untolerated(taints, Tolerations(tolerations), HARD) is None

@@ -1,7 +1,4 @@
-"""The documents of `/api/v1` show the state of the scheduler, and change nothing.
-
-The file is longer than others because it has each document once.
-"""
+"""The documents of `/api/v1` show the state of the scheduler, and change nothing."""
 
 import pytest
 

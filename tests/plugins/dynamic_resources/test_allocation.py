@@ -1,21 +1,13 @@
 """Which devices a claim gets, and on which node: decisions of the whole core."""
 
 import pytest
-from msgspec.structs import replace
 
-from scheduler.model.api.device_claims import ConfigOfClaim, OpaqueConfig
-from scheduler.model.api.devices import Capacity, CapacityRange, ConfigOfClass, RequestPolicy
-from scheduler.model.api.objects import NodeSelector
 from scheduler.model.decisions import Failed, Placed, Unschedulable
-from scheduler.model.releases import V1_36, V1_37
-from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
-from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
-from tests.support.builders import node, requirement, term
+from tests.support.builders import node
 from tests.support.cluster import Cluster
 from tests.support.devices import (
     DRIVER,
     allocated,
-    choice,
     claim,
     claiming,
     consuming,
@@ -25,14 +17,9 @@ from tests.support.devices import (
     devices_of,
     different,
     gpus,
-    one_of,
-    same,
-    tainted,
-    tolerating,
     wants,
 )
 
-NUMA = f"{DRIVER}/numa"
 CANNOT = "cannot allocate all claims"
 
 
@@ -43,167 +30,7 @@ def decided(*objects, asked):
     return decision, devices_of(cluster.claim(asked.metadata.name))
 
 
-@pytest.mark.parametrize(
-    ("slices", "requests", "want"),
-    [
-        pytest.param([gpus("n1", "d0", "d1")], [wants()], ["r=n1/d0"], id="the first one"),
-        pytest.param(
-            [gpus("n1", "d0", name="b", pool="z"), gpus("n1", "d0", name="a", pool="y")],
-            [wants(count=2)],
-            ["r=y/d0", "r=z/d0"],
-            id="pools by name",
-        ),
-        pytest.param(
-            [gpus("n1", "late", name="b", count=2), gpus("n1", "soon", name="a", count=2)],
-            [wants(count=2)],
-            ["r=n1/soon", "r=n1/late"],
-            id="slices by name",
-        ),
-        pytest.param(
-            [gpus("n1", "old"), gpus("n1", "new", name="x", generation=2)],
-            [wants()],
-            ["r=n1/new"],
-            id="the newest generation",
-        ),
-        pytest.param(
-            [gpus("n1", device("a", size=2), device("b", size=1))],
-            [wants("any"), wants("big", "gpu", f'device.attributes["{DRIVER}"].size == 2')],
-            ["any=n1/b", "big=n1/a"],
-            id="an earlier request gives way",
-        ),
-        pytest.param(
-            [gpus("n1", tainted("a"), tainted("b", "None"), "c")],
-            [wants(count=2)],
-            ["r=n1/b", "r=n1/c"],
-            id="taints",
-        ),
-        pytest.param(
-            [gpus("n1", tainted("a"))],
-            [wants(tolerations=tolerating())],
-            ["r=n1/a"],
-            id="a tolerated taint",
-        ),
-        pytest.param(
-            [gpus("n1", "a", "b", "c")], [wants(mode="All")], ["r=n1/a", "r=n1/b", "r=n1/c"],
-            id="all",
-        ),
-        pytest.param(
-            [gpus("n1", "a")],
-            [one_of("r", choice("two", count=2), choice("one"))],
-            ["r/one=n1/a"],
-            id="the second choice",
-        ),
-        pytest.param(
-            [gpus("n1", "a")],
-            [one_of("r", choice("many", count=500), choice("one"))],
-            ["r/one=n1/a"],
-            id="a choice beyond the limit",
-        ),
-        pytest.param(
-            [counters("n1", memory="4"),
-             gpus("n1", consuming("a", memory="3"), consuming("b", memory="3"),
-                  consuming("c", memory="1"), count=2)],
-            [wants(count=2)],
-            ["r=n1/a", "r=n1/c"],
-            id="counters",
-        ),
-    ],
-)  # fmt: skip
-def test_the_devices_of_a_claim(slices, requests, want):
-    decision, devices = decided(*slices, asked=claim("c", *requests))
-
-    assert decision == Placed("n1")
-    assert devices == want
-
-
-@pytest.mark.parametrize(
-    ("devices", "constraint", "want"),
-    [
-        (["01", "11"], same(NUMA), None),
-        (["0", "1", "1"], same(NUMA), ["1", "2"]),
-        (["0", "0", "1"], different(NUMA), ["0", "2"]),
-        (["0", "0"], different(NUMA), None),
-    ],
-    ids=["none agree", "the first two that agree", "the first two that differ", "none differ"],
-)
-def test_constraints_hold_between_the_devices_of_a_claim(devices, constraint, want):
-    made = [device(str(number), numa=numa) for number, numa in enumerate(devices)]
-    asked = claim("c", wants(count=2), constraints=[constraint])
-
-    decision, found = decided(gpus("n1", *made), asked=asked)
-
-    assert found == ([] if want is None else [f"r=n1/{each}" for each in want])
-    assert isinstance(decision, Unschedulable if want is None else Placed)
-
-
-def test_distinct_attribute_compares_all_devices_of_a_request():
-    slots = [device(str(number), numa=numa) for number, numa in enumerate(["a", "b", "a"])]
-    asked = claim("c", wants(count=3), constraints=[different(NUMA)])
-
-    assert isinstance(decided(gpus("n1", *slots), asked=asked)[0], Unschedulable)
-
-
-@pytest.mark.parametrize(
-    ("slices", "asked", "want"),
-    [
-        pytest.param(
-            [gpus("n1", "a", count=2)], claim("c", wants(mode="All")),
-            "claim default/c, request r: asks for all devices, but resource pool "
-            f"{DRIVER}/n1 is currently being updated", id="all of an incomplete pool",
-        ),
-        pytest.param(
-            [gpus("n1", "a", "a")], claim("c", wants(mode="All")),
-            "claim default/c, request r: asks for all devices, but resource pool "
-            f"{DRIVER}/n1 is currently invalid", id="all of an invalid pool",
-        ),
-        pytest.param(
-            [gpus("n1", "a")], claim("c", wants(count=33)),
-            "claim default/c: number of requested devices 33 exceeds the claim limit of 32",
-            id="too many",
-        ),
-        pytest.param(
-            [gpus("n1", device("a", numa=0), device("b", numa=1))],
-            claim("c", wants(mode="All"), constraints=[same(NUMA)]),
-            f"claim default/c, request r: cannot add device {DRIVER}/n1/b because a claim "
-            "constraint would not be satisfied", id="all against a constraint",
-        ),
-        pytest.param(
-            [gpus("n1", "a")], claim("c", wants("r", "gpu", "device.nothing")),
-            "claim default/c: selector #0: CEL compile error: ", id="a selector",
-        ),
-    ],
-)  # fmt: skip
-def test_an_error_on_one_node_ends_the_attempt_even_if_another_node_fits(slices, asked, want):
-    decision, devices = decided(node("n2"), gpus("n2", "good"), *slices, asked=asked)
-
-    assert isinstance(decision, Failed)
-    assert decision.message.startswith(f'running "DynamicResources" filter plugin: {want}')
-    assert devices == []
-
-
-def test_a_selector_is_not_evaluated_for_devices_after_the_allocated_one():
-    slices = gpus("n1", device("good", model="a"), "broken")
-    asked = claim("c", wants("r", "gpu", f'device.attributes["{DRIVER}"].model == "a"'))
-
-    assert decided(slices, asked=asked) == (Placed("n1"), ["r=n1/good"])
-
-
-def test_an_invalid_pool_is_the_reason_if_no_other_pool_has_devices():
-    decision, _ = decided(gpus("n1", "a", "a"), asked=claim("c", wants()))
-
-    assert isinstance(decision, Unschedulable)
-    assert "1 invalid resource pools were encountered." in decision.message
-
-
-def test_admin_access_shares_a_device_that_is_in_use_but_not_within_one_claim():
-    used = allocated("used", "n1/a", on="n1", by=("other",))
-    twice = claim("c", wants("x", admin=True), wants("y", admin=True))
-
-    assert decided(gpus("n1", "a"), used, asked=claim("c", wants(admin=True)))[0] == Placed("n1")
-    assert isinstance(decided(gpus("n1", "a"), used, asked=twice)[0], Unschedulable)
-
-
-def test_a_device_is_free_when_its_claim_is_deallocated():
+def test_what_is_taken_is_free_again_when_its_claim_loses_it():
     cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), claim("c", wants()))
     cluster.add(allocated("used", "n1/a", on="n1", by=("other",)))
 
@@ -214,59 +41,6 @@ def test_a_device_is_free_when_its_claim_is_deallocated():
 
     assert isinstance(before, Unschedulable)
     assert after == Placed("n1")
-
-
-@pytest.mark.parametrize(
-    ("asked", "want"),
-    [("1Gi", "2Gi"), ("5Gi", "6Gi"), (None, "2Gi"), ("21Gi", None), ("20Gi", "20Gi")],
-)
-def test_a_share_of_a_device_consumes_capacity_by_its_request_policy(asked, want):
-    limits = RequestPolicy("2Gi", [], CapacityRange("2Gi", "20Gi", "2Gi"))
-    shared = device(
-        "d", capacity={"memory": Capacity("40Gi", limits)}, allow_multiple_allocations=True
-    )
-    request = wants(capacity=None if asked is None else {"memory": asked})
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", shared), claim("c", request))
-
-    cluster.schedule(claiming("p", "c"))
-
-    allocation = cluster.claim("c").status.allocation
-    results = [] if allocation is None else allocation.devices.results
-    assert [each.consumed_capacity for each in results] == ([{"memory": want}] if want else [])
-    assert all(each.share_id for each in results)
-
-
-def test_shares_are_allocated_while_capacity_is_left():
-    shared = device("d", capacity={"bw": "10G"}, allow_multiple_allocations=True)
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", shared))
-    decisions = []
-    for name, amount in (("a", "6G"), ("b", "5G"), ("c", "4G")):
-        cluster.add(claim(name, wants(capacity={"bw": amount})))
-        decisions.append(isinstance(cluster.schedule(claiming(f"p{name}", name)), Placed))
-
-    assert decisions == [True, False, True]
-
-
-def test_claims_of_one_pod_never_share_a_device():
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a", "b"))
-    cluster.add(claim("x", wants()), claim("y", wants()))
-
-    assert cluster.schedule(claiming("p", "x", "y")) == Placed("n1")
-    assert devices_of(cluster.claim("x")) == ["r=n1/a"]
-    assert devices_of(cluster.claim("y")) == ["r=n1/b"]
-
-
-def test_the_allocation_of_a_device_of_several_nodes_selects_these_nodes():
-    where = node("n1").label("rack", "a"), node("n2").label("rack", "b")
-
-    rack = NodeSelector([term(requirement("rack", "In", "b"))])
-    cluster = Cluster(*where, device_class(), gpus("", "d", name="net", node_selector=rack))
-    cluster.add(claim("c", wants()))
-
-    assert cluster.schedule(claiming("p", "c")) == Placed("n2")
-    allocation = cluster.claim("c").status.allocation
-    assert allocation is not None
-    assert allocation.node_selector == rack
 
 
 def tangled():
@@ -367,28 +141,3 @@ def test_a_pod_that_requests_more_devices_than_the_allocator_handles_fails():
 
     assert isinstance(decision, Failed)
     assert "more devices than preemptive-scheduler searches for" in decision.message
-
-
-@pytest.mark.parametrize(("rules", "named"), [(V1_36, ["r", "s"]), (V1_37, [])], ids=["36", "37"])
-def test_each_configuration_of_class_and_claim_is_added_once(rules, named):
-    of_class = [ConfigOfClass(OpaqueConfig("d", {"from": "class"}))]
-    made = device_class()
-    made = replace(made, spec=replace(made.spec, config=of_class))
-    asked = claim("c", wants("r"), wants("s"))
-    config = [
-        ConfigOfClaim(["r", "s"], OpaqueConfig("d", {"from": "claim"})),
-        ConfigOfClaim(["s"], OpaqueConfig("d", {"from": "s"})),
-        ConfigOfClaim(["nobody"], OpaqueConfig("d", {"from": "none"})),
-    ]
-    wanted = replace(asked.spec.devices, config=config)
-    cluster = Cluster(node("n1"), made, gpus("n1", "a", "b"))
-    devices = cluster.machine.cluster.devices
-    (n1,) = cluster.nodes.values()
-    claims = [ClaimToAllocate.in_memory("default/c", "u", wanted)]
-    compiled, result = AllocationCache(devices, 10).allocate(claims, n1)
-
-    (allocation,) = allocation_results(compiled, result, ["u"], "n1", rules)
-
-    assert [(each.source, each.requests) for each in allocation.devices.config] == [
-        ("FromClass", named), ("FromClaim", named), ("FromClaim", ["s"]),
-    ]  # fmt: skip

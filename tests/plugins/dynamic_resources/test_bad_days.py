@@ -1,9 +1,7 @@
 """What pods are told when devices are many, incomplete or gone: the reasons of kube-scheduler."""
 
 import pytest
-from msgspec.structs import replace
 
-from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.decisions import Failed, Placed, Unschedulable
 from scheduler.model.events import DeviceClassGone
 from scheduler.queue.phases import QueuePhase
@@ -43,10 +41,6 @@ def crowded() -> Cluster:
     return Cluster(node("n1"), device_class(), *large())
 
 
-def with_metadata(known: ResourceClaim, **fields: str) -> ResourceClaim:
-    return replace(known, metadata=replace(known.metadata, **fields))
-
-
 def of_model(model: str) -> str:
     return f'device.attributes["{DRIVER}"].model == "{model}"'
 
@@ -67,17 +61,6 @@ def test_none_of_100000_devices_matches(crowded):
     assert decision.message.startswith("0/1 nodes are available: 1 cannot allocate all claims.")
 
 
-def test_all_of_100000_devices_are_too_many(crowded):
-    crowded.add(claim("all", wants("r", mode="All")))
-
-    decision = crowded.schedule(claiming("r", "all"))
-
-    assert isinstance(decision, Failed)
-    assert decision.message.endswith(
-        f"number of requested devices {SLICES * DEVICES} exceeds the claim limit of 32"
-    )
-
-
 def test_a_pod_waits_until_a_pool_is_complete():
     *parts, last = large()
     cluster = Cluster(node("n1"), device_class(), *parts, claim("c", wants()))
@@ -89,24 +72,6 @@ def test_a_pod_waits_until_a_pool_is_complete():
     assert isinstance(before, Unschedulable)
     assert "1 cannot allocate all claims" in before.message
     assert cluster.drain()[-1].decision == Placed("n1")
-
-
-def test_a_claim_of_another_namespace_is_not_found():
-    there = with_metadata(claim("c", wants()), namespace="other")
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), there, claiming("p", "c"))
-
-    assert cluster.phase("p") is QueuePhase.GATED
-    assert cluster.machine.gate_reason(cluster.pod("p")) == (
-        'could not find ResourceClaim "default/c"'
-    )
-
-
-def test_a_claim_that_is_being_deleted_gates_its_pod():
-    leaving = with_metadata(claim("c", wants()), deletion_timestamp="2026-01-01T00:00:00Z")
-    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), leaving, claiming("p", "c"))
-
-    assert cluster.phase("p") is QueuePhase.GATED
-    assert cluster.machine.gate_reason(cluster.pod("p")) == ('resourceclaim "c" is being deleted')
 
 
 def test_a_class_that_vanishes_rejects_pods_until_it_is_back():

@@ -16,35 +16,6 @@ from scheduler.plugins.dynamic_resources.structured.selectors import (
 from scheduler.state.devices.device_kinds import DeviceKind, DeviceKinds
 from tests.support.devices import DRIVER
 
-
-def result(attribute: AttributeValue, expression: str, reference: Reference) -> bool | str:
-    device = Device("d", {"a": attribute}, {})
-    kind = DeviceKinds(reference).of(DRIVER, device)
-    return CelCache(reference).get(expression).device_matches(kind)
-
-
-@pytest.mark.parametrize(
-    ("attribute", "test"),
-    [
-        pytest.param(AttributeValue(ints=[1, 2]), "2 in ATTRIBUTE", id="ints"),
-        pytest.param(AttributeValue(bools=[True]), "ATTRIBUTE.all(each, each)", id="bools"),
-        pytest.param(AttributeValue(strings=["x"]), "ATTRIBUTE.includes('x')", id="strings"),
-        pytest.param(
-            AttributeValue(versions=["1.2.3"]), "ATTRIBUTE[0].minor() == 2", id="versions"
-        ),
-    ],
-)
-def test_lists_are_values_since_the_newer_release(attribute: AttributeValue, test: str):
-    expression = test.replace("ATTRIBUTE", f'dyn(device.attributes["{DRIVER}"].a)')
-
-    assert result(attribute, expression, V1_37) is True
-    assert result(attribute, expression, V1_36) == "attribute a: unsupported attribute value"
-
-
-def test_an_attribute_without_a_known_value_fails_every_selector():
-    assert result(AttributeValue(), "true", V1_37) == "attribute a: unsupported attribute value"
-
-
 CANCELLED = "operation cancelled: actual cost limit exceeded"
 OWN = f'device.attributes["{DRIVER}"]'
 

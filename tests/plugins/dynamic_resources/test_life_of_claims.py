@@ -3,13 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.model.api.devices import (
-    AllocatedDevice,
-    ClaimStatus,
-)
+from scheduler.model.api.devices import AllocatedDevice, ClaimStatus
 from scheduler.model.api.objects import Condition, PodResourceClaim, ResourceClaimStatus
 from scheduler.model.base import OwnerReference
-from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import (
     Bind,
     BindClaims,
@@ -25,14 +22,12 @@ from tests.support.cluster import Cluster
 from tests.support.devices import (
     DRIVER,
     allocated,
-    choice,
     claim,
     claiming,
     device,
     device_class,
     devices_of,
     gpus,
-    one_of,
     wants,
 )
 
@@ -76,29 +71,6 @@ def test_a_pod_is_gated_until_its_claims_exist(there, waiting, cure):
     assert cluster.drain()[-1].decision == Placed("n1")
 
 
-def test_a_generated_claim_of_another_pod_does_not_count():
-    cluster = cluster_of(owned("c", "other"), generated("p", "c"))
-
-    assert cluster.phase("p") is QueuePhase.GATED
-    assert cluster.machine.gate_reason(cluster.pod("p")) == (
-        "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)"
-    )
-
-
-def test_a_claim_reference_without_a_generated_claim_is_ignored():
-    assert cluster_of().schedule(generated("p", "")) == Placed("n1")
-
-
-def test_pods_of_one_template_get_devices_of_their_own():
-    cluster = cluster_of(owned("c1", "p1"), owned("c2", "p2"), owned("c3", "p3"))
-
-    decisions = [cluster.schedule(generated(f"p{number}", f"c{number}")) for number in (1, 2, 3)]
-
-    assert [type(each) for each in decisions] == [Placed, Placed, Unschedulable]
-    assert devices_of(cluster.claim("c1")) == ["r=n1/a"]
-    assert devices_of(cluster.claim("c2")) == ["r=n1/b"]
-
-
 def test_a_pod_is_bound_after_its_claims_are_written():
     cluster = cluster_of(claim("c", wants()))
 
@@ -137,19 +109,6 @@ def test_a_claim_that_keeps_the_pod_from_its_only_node_is_deallocated():
     assert "deallocation of ResourceClaim completed" in first.message
     assert second == Placed("n1")
     assert devices_of(cluster.claim("c")) == ["r=n1/a"]
-
-
-def test_a_claim_that_another_pod_uses_is_not_deallocated():
-    cluster = Cluster(
-        node("n1"), node("n2").cordoned(), device_class(),
-        allocated("c", "n2/a", on="n2", by=("q",)),
-    )  # fmt: skip
-
-    decision = cluster.schedule(claiming("p", "c"))
-
-    assert isinstance(decision, Unschedulable)
-    assert "still not schedulable" in decision.message
-    assert cluster.asked(DeallocateClaim) == []
 
 
 def test_a_deallocation_that_fails_is_tried_again():
@@ -239,42 +198,6 @@ def test_a_device_that_is_not_ready_in_time_ends_the_binding():
     assert len(cluster.asked(ReleaseClaims)) == 1
 
 
-def test_earlier_subrequests_score_more():
-    requests = one_of(
-        "r",
-        choice("big", "gpu", f'device.attributes["{DRIVER}"].size == 2'),
-        choice("any"),
-    )
-    cluster = Cluster(
-        node("n1"), node("n2"), device_class(), claim("c", requests),
-        gpus("n1", device("a", size=1)), gpus("n2", device("a", size=2)),
-    )  # fmt: skip
-
-    assert cluster.schedule(claiming("p", "c")) == Placed("n2")
-
-
-def test_preemption_frees_cpu_but_no_devices():
-    held = allocated("held", "n1/a", "n1/b", on="n1", by=("low",))
-    low = claiming("low", "held").on("n1").cpu("1").priority(1)
-    cluster = Cluster(node("n1").cpu("1"), device_class(), gpus("n1", "a", "b"), held, low)
-    cluster.add(claim("c", wants()))
-
-    decision = cluster.schedule(claiming("p", "c").cpu("1").priority(9))
-
-    assert isinstance(decision, Unschedulable)
-    assert cluster.evicted() == []
-
-
-def test_a_node_with_free_devices_is_preempted_on_for_cpu():
-    low = pod("low").on("n1").cpu("1").priority(1)
-    cluster = Cluster(node("n1").cpu("1"), device_class(), gpus("n1", "a"), low)
-    cluster.add(claim("c", wants()))
-
-    decision = cluster.schedule(claiming("p", "c").cpu("1").priority(9))
-
-    assert isinstance(decision, Preempting)
-
-
 def test_an_extended_resource_gets_a_claim_of_its_own():
     cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a", "b"))
 
@@ -292,18 +215,6 @@ def test_an_extended_resource_gets_a_claim_of_its_own():
     ]  # fmt: skip
 
 
-def test_a_pod_with_a_claim_gets_no_second_one_where_a_device_plugin_offers_the_resource():
-    cluster = Cluster(
-        node("n1").has({GPU: "1"}), device_class(resource=GPU), gpus("n1", "a"), claim("c", wants())
-    )
-
-    decision = cluster.schedule(claiming("p", "c").requests({GPU: "1"}))
-
-    (effect,) = cluster.asked(BindClaims)
-    assert decision == Placed("n1")
-    assert [each.claim.key for each in effect.claims] == ["default/c"]  # type: ignore[attr-defined]
-
-
 def test_the_claim_of_an_attempt_that_failed_is_deleted():
     cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a"))
     cluster.hold(Bind)
@@ -315,16 +226,6 @@ def test_the_claim_of_an_attempt_that_failed_is_deleted():
 
     assert len(cluster.asked(DeleteClaim)) == 1
     assert cluster.drain()[-1].decision == Placed("n1")
-
-
-def test_a_taken_device_of_a_deleted_claim_is_free():
-    cluster = cluster_of(allocated("c", "n1/a", on="n1"))
-    taken = cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
-
-    cluster.delete_claim("c")
-
-    assert taken
-    assert not cluster.machine.cluster.devices.allocated_state.is_allocated((DRIVER, "n1", "a"))
 
 
 def test_an_older_state_of_a_claim_changes_nothing():

@@ -56,22 +56,6 @@ def reason(cluster: StorageCluster, name: str = "p") -> str:
 # Success --------------------------------------------------------------------------------------
 
 
-def test_a_pod_without_claims_is_bound_at_once(cluster):
-    cluster.schedule(pod("p"))
-
-    assert cluster.asked(BindVolumes) == []
-    assert cluster.asked(Bind) == [Bind(cluster.ref("p"), "n1", OURS)]
-
-
-def test_a_pod_whose_claims_are_bound_is_bound_at_once(cluster):
-    cluster.add(volume("w"), claim("b").bound_to("w"))
-
-    cluster.schedule(using(pod("p"), "b"))
-
-    assert cluster.asked(BindVolumes) == []
-    assert len(cluster.asked(Bind)) == 1
-
-
 def test_the_volume_is_reserved_and_the_node_selected_before_the_pod_is_bound(cluster):
     assert cluster.schedule(using(pod("p"), "c", "m")) == Placed("n1")
 

@@ -5,14 +5,10 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.model.api.objects import ContainerStatus, ResourceRequirements
-from scheduler.model.api.quantity import QuantityError
 from scheduler.state.columns import pod_footprints as module
-from scheduler.state.columns.pod_footprints import HostPort, PodFootprint, PodFootprints
+from scheduler.state.columns.pod_footprints import PodFootprints
 from scheduler.state.columns.resource_axis import ResourceAxis
-from tests.support.builders import PodBuilder, container, pod
-
-MI = 1024 * 1024
-
+from tests.support.builders import container, pod
 
 GPU = "example.com/gpu"
 
@@ -25,25 +21,6 @@ def axis() -> ResourceAxis:
 @pytest.fixture
 def footprints(axis: ResourceAxis) -> PodFootprints:
     return PodFootprints(axis)
-
-
-def footprint_of(footprints: PodFootprints, builder: PodBuilder) -> PodFootprint:
-    return footprints.of(builder.build())
-
-
-def test_a_shape_contains_requests_scores_and_ports(axis, footprints):
-    axis.offer(GPU)
-    builder = pod("p").requests({"cpu": "1", GPU: "2"}).port(80)
-
-    assert footprint_of(footprints, builder) == PodFootprint(
-        requests=((0, 1000), (3, 2)),
-        non_zero=(1000, 200 * MI),
-        ports=(HostPort("0.0.0.0", "TCP", 80),),
-    )
-
-
-def test_amounts_of_zero_are_left_out(footprints):
-    assert footprint_of(footprints, pod("p").requests(cpu="0", memory="0")).requests == ()
 
 
 def test_pods_of_equal_containers_share_a_shape(footprints):
@@ -77,49 +54,6 @@ DIFFERENT = {
 @pytest.mark.parametrize("other", DIFFERENT.values(), ids=DIFFERENT)
 def test_pods_with_other_requests_or_ports_have_another_shape(footprints, other):
     assert footprints.acquire(pod("p").cpu("1").build()) != footprints.acquire(other.build())
-
-
-def test_an_infeasible_resize_has_another_shape_than_a_pending_one(footprints):
-    pending = pod("p").cpu("4").granted(cpu="1")
-
-    infeasible = pending.condition("PodResizePending", "True", "Infeasible")
-
-    assert footprint_of(footprints, pending).requests == ((0, 4000),)
-    assert footprint_of(footprints, infeasible).requests == ((0, 1000),)
-
-
-def test_amounts_are_returned_by_shape_and_are_0_for_no_pod(footprints):
-    small, large = (
-        footprints.acquire(pod("a").cpu("1").build()),
-        footprints.acquire(pod("b").cpu("2").build()),
-    )
-
-    amounts = footprints.amounts(0)
-
-    assert (amounts[small], amounts[large], amounts[-1]) == (1000, 2000, 0)
-    assert not footprints.amounts(17).any()
-
-
-def test_shapes_with_ports_are_known(footprints):
-    plain, listening = (
-        footprints.acquire(pod("a").build()),
-        footprints.acquire(pod("b").port(80).build()),
-    )
-
-    have = footprints.have_ports()
-
-    assert (bool(have[plain]), bool(have[listening]), bool(have[-1])) == (False, True, False)
-
-
-def test_a_request_that_is_no_quantity_is_an_error(footprints):
-    with pytest.raises(QuantityError):
-        footprints.acquire(pod("p").cpu("lots").build())
-
-
-def test_a_resource_that_no_node_offers_has_no_code(footprints):
-    assert footprint_of(footprints, pod("p").requests({"cpu": "1", GPU: "2"})) == PodFootprint(
-        requests=((0, 1000),), non_zero=(1000, 200 * MI), ports=(), beyond=True
-    )
 
 
 def test_shapes_follow_what_nodes_offer(axis, footprints):

@@ -11,49 +11,6 @@ def take(pool: RefcountedInterner[str], value: str) -> int:
     return pool.acquire(value.encode(), lambda: value)
 
 
-def test_equal_values_share_a_code_and_no_code_is_0() -> None:
-    pool = made()
-
-    codes = [take(pool, "a"), take(pool, "b"), take(pool, "a")]
-
-    assert codes == [1, 2, 1]
-    assert [pool.values[code] for code in codes] == ["a", "b", "a"]
-    assert pool.references(1) == 2
-    assert pool.live == 2
-
-
-def test_a_value_that_returns_soon_gets_its_code_again() -> None:
-    pool = made()
-    code = take(pool, "a")
-
-    pool.release(code)
-
-    assert pool.live == 0
-    assert take(pool, "a") == code
-    assert pool.serial == 1
-    pool.check()
-
-
-def test_releasing_0_changes_nothing() -> None:
-    pool = made()
-
-    pool.release(0)
-
-    pool.check()
-
-
-def test_new_codes_are_known() -> None:
-    pool = made()
-    take(pool, "a")
-    seen = pool.serial
-
-    take(pool, "b")
-    take(pool, "a")
-
-    assert pool.assigned_since(seen).tolist() == [2]
-    assert pool.assigned_since(pool.serial).tolist() == []
-
-
 def test_codes_are_reused_so_that_memory_is_bounded() -> None:
     pool = made()
     kept = take(pool, "kept")

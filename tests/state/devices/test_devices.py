@@ -11,7 +11,7 @@ from scheduler.model.api.devices import (
     ResourceSlice,
     TaintRuleSpec,
 )
-from scheduler.model.api.objects import NodeSelector, ObjectMeta
+from scheduler.model.api.objects import ObjectMeta
 from scheduler.model.api.quantity import QuantityError
 from scheduler.model.base import OwnerReference
 from scheduler.model.releases import V1_36, V1_37
@@ -20,15 +20,12 @@ from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.devices.claim_users import ClaimUsers
 from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
-from scheduler.state.devices.pools import GatherPoolsError
-from tests.support.builders import at, node, requirement, term
+from tests.support.builders import at, node
 from tests.support.devices import (
     DRIVER,
     allocated,
     claim,
     claiming,
-    consuming,
-    counters,
     device,
     device_class,
     gpus,
@@ -37,7 +34,6 @@ from tests.support.devices import (
 )
 
 N1, N2 = node("n1").label("rack", "a").build(), node("n2").label("rack", "b").build()
-RACK_A = NodeSelector([term(requirement("rack", "In", "a"))])
 
 
 def devices_with(*slices: ResourceSlice, rules=V1_36) -> Devices:
@@ -62,71 +58,6 @@ def seen(devices: Devices, on=N1) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("slices", "want"),
-    [
-        pytest.param([gpus("n1", "a"), gpus("n2", "b")], ["n1: a"], id="of the node"),
-        pytest.param(
-            [gpus("", "a", name="x", all_nodes=True),
-             gpus("", "b", name="y", node_selector=RACK_A)],
-            ["x: a", "y: b"], id="of some or all nodes",
-        ),
-        pytest.param([gpus("", "a", name="x")], [], id="of no known place"),
-        pytest.param(
-            [gpus("", device("a", node_name="n2"), device("b", all_nodes=True), name="x",
-                  per_device_node_selection=True)],
-            ["x: a b"], id="each by itself",
-        ),
-        pytest.param(
-            [gpus("", device("a", node_name="n2"), name="x", per_device_node_selection=True)],
-            [], id="none of them here",
-        ),
-        pytest.param([gpus("n1", "a", count=2)], ["n1: incomplete"], id="a slice is missing"),
-        pytest.param(
-            [gpus("n1", "a", pool="p", count=2), gpus("n2", "b", pool="p", count=2)],
-            ["p: a"], id="the other slice is elsewhere",
-        ),
-        pytest.param(
-            [gpus("n1", "a", pool="p", count=2), gpus("n2", "b", pool="p", generation=2, count=2)],
-            [], id="out of date, and incomplete",
-        ),
-        pytest.param(
-            [gpus("n1", "a", pool="p"), gpus("n2", "b", pool="p", generation=2)],
-            ["p: a"], id="out of date, but it looks complete",
-        ),
-        pytest.param(
-            [gpus("n1", "a", name="z", pool="p", count=2),
-             gpus("", "b", name="a", pool="p", all_nodes=True)],
-            ["p: b a"], id="the slice of the node tells how many there are",
-        ),
-        pytest.param([gpus("n1", "a", "a")], ["n1: invalid"], id="a name twice"),
-        pytest.param(
-            [counters("n1", memory="1"), gpus("n1", consuming("a", speed="1"), count=2)],
-            ["n1: invalid"], id="a counter that is not there",
-        ),
-        pytest.param(
-            [gpus("n1", device("a", binding_conditions=["Ready"]), pool="a"),
-             gpus("n1", "b", name="s", pool="b")],
-            ["b: b", "a: a"], id="what must be made ready comes last",
-        ),
-        pytest.param(
-            [gpus("n1", "a", driver="z.example.com", pool="a"),
-             gpus("n1", "b", name="s", driver="a.example.com", pool="b")],
-            ["b: b", "a: a"], id="drivers before pools",
-        ),
-    ],
-)  # fmt: skip
-def test_the_pools_of_a_node(slices, want):
-    assert seen(devices_with(*slices)) == want
-
-
-def test_a_broken_pool_with_counters_shows_everywhere_before_v137_only():
-    broken = [counters("n2", memory="1"), gpus("n2", consuming("a", speed="1"), count=2)]
-
-    assert seen(devices_with(*broken)) == ["n2: invalid"]
-    assert seen(devices_with(*broken, rules=V1_37)) == []
-
-
 def test_pools_follow_the_slices():
     devices = devices_with(gpus("n1", "a"))
     before = seen(devices)
@@ -137,15 +68,7 @@ def test_pools_follow_the_slices():
     assert [before, more, seen(devices)] == [["n1: a"], ["n1: a b"], []]
 
 
-def test_an_invalid_node_selector_is_an_error_of_the_node():
-    invalid = NodeSelector([term(requirement("rack", "Sideways", "a"))])
-    devices = devices_with(gpus("", "a", name="x", node_selector=invalid))
-
-    with pytest.raises(GatherPoolsError, match="failed to perform node selection for slice x"):
-        devices.pools(N1)
-
-
-def test_a_slice_with_an_invalid_quantity_changes_nothing():
+def test_a_slice_with_an_amount_that_is_none_changes_nothing():
     devices = devices_with(gpus("n1", "a"))
 
     with pytest.raises(QuantityError):
@@ -230,52 +153,11 @@ def rule(**selected: str) -> DeviceTaintRule:
     return DeviceTaintRule(ObjectMeta(name="rule"), TaintRuleSpec(selection, taint))
 
 
-def test_rules_taint_devices_in_releases_that_apply_them():
-    for rules, want in ((V1_36, []), (V1_37, ["a"])):
-        devices = devices_with(gpus("n1", "a", "b"), rules=rules)
-        _, matters = devices.write(rule(device="a"))
-        (pool,) = devices.pools(N1)
-
-        assert matters == bool(want)
-        assert [entry.device.name for entry in pool.devices if entry.taints] == want
-
-
 def test_a_rule_without_a_selector_taints_nothing_since_v137():
     devices = devices_with(gpus("n1", "a"), rules=V1_37)
 
     assert not devices.write(rule(driver=""))[1]
     assert devices.write(rule())[1]
-
-
-def test_of_classes_with_one_resource_the_newest_provides_it():
-    classes = DeviceClasses()
-    resource = "example.com/gpu"
-    old, new = device_class("a", resource=resource), device_class("z", resource=resource)
-    for each, created in ((old, 1), (new, 2), (device_class("y", resource=resource), 2)):
-        stamped = replace(each.metadata, creation_timestamp=at(created))
-        classes.write(replace(each, metadata=stamped))
-    found = [classes.of_resource(resource)]
-    classes.erase("y")
-    found.append(classes.of_resource(resource))
-    classes.erase("z")
-    found.append(classes.of_resource(resource))
-
-    assert [None if each is None else each.metadata.name for each in found] == ["y", "z", "a"]
-
-
-def test_pods_are_indexed_by_their_claims():
-    users = ClaimUsers()
-    users.note(claiming("p", "c", "d").build())
-    users.note(claiming("q", "c").build())
-    users.note(claiming("p", "d").build())
-
-    assert users.of("default/c") == ("uid:default/q",)
-    assert users.of("default/d") == ("uid:default/p",)
-
-    users.forget("uid:default/p")
-    users.forget("uid:default/q")
-
-    assert (users.of("default/d"), len(users)) == ((), 0)
 
 
 def many(count: int) -> Devices:
@@ -341,12 +223,32 @@ def test_a_pool_for_all_nodes_is_gathered_once():
     assert seen(devices) == ["p: incomplete"]
 
 
-def test_a_pool_with_slices_for_some_and_for_all_nodes():
-    devices = devices_with(
-        gpus("", "all", name="a", pool="p", count=3, all_nodes=True),
-        gpus("", "rack", name="b", pool="p", count=3, node_selector=RACK_A),
-        gpus("n2", "own", name="c", pool="p", count=3),
-    )
+def test_of_classes_with_one_resource_the_newest_provides_it():
+    classes = DeviceClasses()
+    resource = "example.com/gpu"
+    old, new = device_class("a", resource=resource), device_class("z", resource=resource)
+    for each, created in ((old, 1), (new, 2), (device_class("y", resource=resource), 2)):
+        stamped = replace(each.metadata, creation_timestamp=at(created))
+        classes.write(replace(each, metadata=stamped))
+    found = [classes.of_resource(resource)]
+    classes.erase("y")
+    found.append(classes.of_resource(resource))
+    classes.erase("z")
+    found.append(classes.of_resource(resource))
 
-    assert seen(devices, N1) == ["p: all rack"]
-    assert seen(devices, N2) == ["p: all own"]
+    assert [None if each is None else each.metadata.name for each in found] == ["y", "z", "a"]
+
+
+def test_pods_are_known_by_the_claims_that_they_name():
+    users = ClaimUsers()
+    users.note(claiming("p", "c", "d").build())
+    users.note(claiming("q", "c").build())
+    users.note(claiming("p", "d").build())
+
+    assert users.of("default/c") == ("uid:default/q",)
+    assert users.of("default/d") == ("uid:default/p",)
+
+    users.forget("uid:default/p")
+    users.forget("uid:default/q")
+
+    assert (users.of("default/d"), len(users)) == ((), 0)

@@ -1,7 +1,4 @@
-"""The ledger: entries count once, within windows, and across restarts.
-
-The file is longer than others because all that adds, moves or drops entries is in one class.
-"""
+"""The ledger: entries count once, within windows, and across restarts."""
 
 import itertools
 

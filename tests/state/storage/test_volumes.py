@@ -7,28 +7,17 @@ import pytest
 from scheduler.model.api.quantity import QuantityError
 from scheduler.model.api.storage import (
     CSINode,
-    CSIStorageCapacity,
     PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
 )
 from scheduler.state.cluster import Cluster
 from scheduler.state.storage.csi_counts import NO_LIMIT
-from scheduler.state.storage.csi_translation import CsiVolume
-from scheduler.state.storage.mounts import Disk, Disks
-from tests.support.builders import node, pod
+from tests.support.builders import node
 from tests.support.storage import (
     attachment,
     capacity,
     claim,
     csi_node,
-    ebs_disk,
-    iscsi,
-    mounting,
-    storage_class,
-    using,
     volume,
-    with_ephemeral,
 )
 
 DRIVER = "csi.a"
@@ -124,148 +113,7 @@ def test_an_invalid_amount_changes_nothing(cluster):
     assert cluster.volumes.capacities("x") == []
 
 
-# Volumes and claims -----------------------------------------------------------------------------
-
-
-def test_volumes_are_found_by_class_or_by_their_claim(cluster):
-    volumes = cluster.volumes
-
-    assert names(volumes.candidates(claim("c").of_class("x").build())) == [["v"], ["w"]]
-    assert names(volumes.candidates(claim("d").of_class("x").build())) == [[], ["w"]]
-    assert names(volumes.candidates(claim("c").of_class("y").build())) == [[], []]
-
-
-def test_a_volume_moves_with_its_class_and_its_claim(cluster):
-    volumes = cluster.volumes
-    volumes.write(volume("w").of_class("y").build())
-    assert names(volumes.candidates(claim("d").of_class("y").build())) == [[], ["w"]]
-
-    volumes.write(volume("w").of_class("y").for_claim("d").build())
-    assert names(volumes.candidates(claim("d").of_class("y").build())) == [["w"], []]
-
-
-def test_the_old_annotation_names_the_class_first(cluster):
-    old = "volume.beta.kubernetes.io/storage-class"
-    cluster.volumes.write(volume("w").of_class("x").annotation(old, "y").build())
-
-    wanted = claim("d").of_class("z").annotation(old, "y").build()
-
-    assert names(cluster.volumes.candidates(wanted)) == [[], ["w"]]
-
-
-def test_capacities_are_found_by_class(cluster):
-    room = capacity("r", "x").room("1Gi").build()
-    assert cluster.volumes.write(room) is None
-    assert cluster.volumes.capacities("x") == [room]
-
-    assert cluster.volumes.write(capacity("r", "y").build()) is room
-    assert cluster.volumes.capacities("x") == []
-    assert cluster.volumes.erase(CSIStorageCapacity.__name__, "default/r") is not None
-    assert cluster.volumes.erase(CSIStorageCapacity.__name__, "default/r") is None
-
-
-# Users ------------------------------------------------------------------------------------------
-
-
-def test_a_claim_is_used_by_pods_on_nodes_that_exist(cluster):
-    use = cluster.volumes.use
-    cluster.nominate(using(pod("p"), "c").build(), "n1")
-    assert not use.is_used("default/c")
-
-    cluster.place(using(pod("p"), "c").build(), "n1")
-    cluster.place(using(pod("q").namespace("other"), "d").build(), "imaginary")
-
-    assert use.is_used("default/c")
-    assert not use.is_used("other/c")
-    assert not use.is_used("other/d")
-
-
-def test_pods_are_found_by_the_name_of_a_claim_as_often_as_they_name_it(cluster):
-    twice = using(pod("p"), "c", "c", "d").build()
-    cluster.place(twice, "n1")
-    cluster.nominate(using(pod("q").namespace("other"), "c").build(), "n2")
-
-    slots = {cluster.pods.slot("uid:default/p"): 2, cluster.pods.slot("uid:other/q"): 1}
-    assert cluster.volumes.use.naming({"c"}) == slots
-
-
-def test_pods_are_found_by_their_disks(cluster):
-    cluster.place(mounting(pod("p"), iscsi("a", read_only=True)).build(), "n1")
-
-    writer, reader = (Disk(("iscsi", "a"), frozenset(), read_only=each) for each in (False, True))
-    assert cluster.volumes.use.conflicting(Disks([writer])) == {cluster.pods.slot("uid:default/p")}
-    assert cluster.volumes.use.conflicting(Disks([reader])) == set()
-
-
-def test_a_pod_that_names_other_volumes_than_before_is_counted_by_the_new_ones(cluster):
-    cluster.place(using(pod("p"), "c").build(), "n1")
-
-    cluster.place(using(pod("p"), "d").build(), "n1")
-
-    assert not cluster.volumes.use.is_used("default/c")
-    assert cluster.volumes.use.is_used("default/d")
-
-
 # Counts of nodes --------------------------------------------------------------------------------
-
-
-def test_a_volume_counts_once_on_each_node(cluster):
-    for name, where in (("p", "n1"), ("q", "n1"), ("r", "n2")):
-        cluster.place(using(pod(name), "c").build(), where)
-
-    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 1)
-    rows = [cluster.columns.row(each) for each in ("n1", "n2")]
-    assert sorted(cluster.volumes.counts.holders(CsiVolume(DRIVER, "h"))) == rows
-
-    cluster.remove("uid:default/p")
-    assert attached(cluster, "n1") == 1
-    cluster.remove("uid:default/q")
-    assert attached(cluster, "n1") == 0
-
-
-def test_a_nominated_pod_does_not_count(cluster):
-    cluster.nominate(using(pod("p"), "c").build(), "n1")
-
-    assert attached(cluster, "n1") == 0
-
-
-def test_the_csi_volume_of_a_claim_is_found_in_any_order(cluster):
-    cluster.place(using(pod("p"), "d").build(), "n1")
-    assert attached(cluster, "n1", "csi.b") == 0
-
-    cluster.volumes.write(claim("d").of_class("y").build())
-    cluster.volumes.write(storage_class("y").made_by("csi.b").build())
-    assert attached(cluster, "n1", "csi.b") == 1
-
-    cluster.volumes.write(claim("d").of_class("y").bound_to("late").build())
-    assert attached(cluster, "n1", "csi.b") == 1
-    cluster.volumes.write(volume("late").csi("csi.c").build())
-    assert (attached(cluster, "n1", "csi.b"), attached(cluster, "n1", "csi.c")) == (0, 1)
-
-    cluster.volumes.erase(PersistentVolume.__name__, "late")
-    cluster.volumes.erase(StorageClass.__name__, "y")
-    cluster.volumes.erase(PersistentVolumeClaim.__name__, "default/d")
-    assert attached(cluster, "n1", "csi.c") == 0
-
-
-def test_ephemeral_and_inline_volumes_count(cluster):
-    cluster.volumes.write(claim("p-own").bound_to("w").build())
-    own = mounting(with_ephemeral(pod("p"), "own"), ebs_disk("vol-1"))
-    cluster.place(own.build(), "n1")
-
-    assert attached(cluster, "n1") == 1
-    assert attached(cluster, "n1", "ebs.csi.aws.com") == 1
-
-
-def test_an_attachment_counts_in_addition_to_pods_but_not_twice(cluster):
-    cluster.volumes.write(attachment("a", "v", "n1", DRIVER))
-    cluster.volumes.write(attachment("b", "v", "n2", DRIVER))
-    cluster.place(using(pod("p"), "c").build(), "n1")
-    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 1)
-
-    cluster.volumes.write(attachment("b", "v", "n1", DRIVER))
-    cluster.remove("uid:default/p")
-    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 0)
 
 
 def test_counts_and_limits_follow_a_node_whose_row_changes(cluster):
@@ -295,22 +143,3 @@ def test_limits_and_migrated_plugins_are_removed_with_their_csi_node(cluster):
     row = cluster.columns.row("n1")
     assert (limits[row], migrated[row]) == (NO_LIMIT, 0)
     assert cluster.volumes.nodes.limits("unknown") is None
-
-
-def test_the_csi_volume_of_a_claim_follows_every_change(cluster):
-    volumes = cluster.volumes
-    key = "default/d"
-    seen = []
-    for change in (
-        lambda: None,
-        lambda: volumes.write(claim("d").of_class("fast").build()),
-        lambda: volumes.write(storage_class("fast").made_by("csi.b").build()),
-        lambda: volumes.write(claim("d").of_class("fast").bound_to("w").build()),
-        lambda: volumes.erase("PersistentVolume", "w"),
-        lambda: volumes.erase("PersistentVolumeClaim", key),
-    ):
-        change()
-        found = volumes.csi_volume(key)
-        seen.append(None if found is None else found.driver)
-
-    assert seen == [None, None, "csi.b", DRIVER, "csi.b", None]

@@ -8,8 +8,7 @@ import pytest
 from scheduler.state.cluster import Cluster
 from scheduler.state.pods.pod_index import LabelSet
 from scheduler.state.views import counters
-from scheduler.state.views.counters import Domains, NodeCounter, PodWeights, TopologyCounter
-from scheduler.state.views.node_view import NodeView
+from scheduler.state.views.counters import Domains, PodWeights, TopologyCounter
 from tests.support.builders import PodBuilder, node, pod
 
 
@@ -48,100 +47,6 @@ def web(name: str) -> PodBuilder:
     return pod(name).label("app", "web")
 
 
-def test_pods_count_on_their_row_and_in_their_domain(cluster: Cluster) -> None:
-    cluster.place(web("w0").build(), "n0")
-    cluster.place(web("w1").build(), "n1")
-    cluster.place(pod("other").build(), "n3")
-    cluster.place(web("outside").build(), "n5")
-
-    assert sums(by_zone(cluster)) == {"a": 4, "b": 0}
-    assert NodeCounter(webs(cluster)).rows(6).tolist() == [2, 2, 0, 0, 0, 2]
-
-
-def test_counters_follow_added_removed_and_changed_pods(cluster: Cluster) -> None:
-    domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
-    assert sums(domains) == {"a": 0, "b": 0}
-    assert rows.rows(6).tolist() == [0] * 6
-
-    cluster.place(web("w0").build(), "n0")
-    cluster.place(web("w1").build(), "n3")
-    assert sums(domains) == {"a": 2, "b": 2}
-
-    cluster.remove(web("w0").build().uid)
-    cluster.place(pod("w1").label("app", "db").build(), "n3")
-    cluster.place(web("w2").build(), "n4")
-    assert sums(domains) == {"a": 0, "b": 2}
-    assert rows.rows(6).tolist() == [0, 0, 0, 0, 2, 0]
-
-
-def test_counters_follow_changed_removed_and_added_nodes(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    for number in range(6):
-        cluster.place(web(f"w{number}").build(), f"n{number}")
-    assert sums(domains) == {"a": 6, "b": 4}
-
-    cluster.write_node(node("n0").label("zone", "c").build())
-    cluster.erase_node("n1")
-    cluster.write_node(node("n5").label("zone", "b").build())
-    assert sums(domains) == {"a": 2, "b": 6, "c": 2}
-
-    cluster.write_node(node("n1").label("zone", "a").build())
-    assert sums(domains) == {"a": 4, "b": 6, "c": 2}
-
-
-def test_pods_that_moved_before_their_node_did_are_counted_once(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    cluster.place(web("w0").build(), "n0")
-    assert sums(domains) == {"a": 2, "b": 0}
-
-    cluster.remove(web("w0").build().uid)
-    cluster.place(web("w1").build(), "n0")
-    cluster.place(web("w2").build(), "n0")
-    cluster.write_node(node("n0").label("zone", "b").build())
-
-    assert sums(domains) == {"a": 0, "b": 4}
-
-
-def test_pods_on_an_unknown_node_count_when_the_node_is_added(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    assert sums(domains) == {"a": 0, "b": 0}
-
-    cluster.place(web("early").build(), "late")
-    assert sums(domains) == {"a": 0, "b": 0}
-
-    cluster.write_node(node("late").label("zone", "b").build())
-    assert sums(domains) == {"a": 0, "b": 2}
-
-
-def test_versions_show_whether_a_counter_changed(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    domains.refresh()
-    before = domains.version
-
-    cluster.place(pod("other").build(), "n0")
-    cluster.write_node(node("n0").label("zone", "a").label("disk", "ssd").build())
-    domains.refresh()
-    assert domains.version == before
-
-    cluster.place(web("w").build(), "n0")
-    domains.refresh()
-    assert domains.version > before
-
-
-def test_several_pods_are_added_and_removed_at_once(cluster: Cluster) -> None:
-    domains = by_zone(cluster)
-    for number in range(8):
-        cluster.place(web(f"old{number}").build(), f"n{number % 6}")
-    assert sums(domains) == {"a": 10, "b": 4}
-
-    for number in range(7):
-        cluster.remove(web(f"old{number}").build().uid)
-        cluster.place(web(f"new{number}").build(), "n4")
-        cluster.place(web(f"outside{number}").build(), "n5")
-
-    assert sums(domains) == {"a": 2, "b": 14}
-
-
 def test_after_a_burst_of_changes_all_pods_are_counted(cluster: Cluster) -> None:
     domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
     assert sums(domains) == {"a": 0, "b": 0}
@@ -172,33 +77,6 @@ def test_counters_outlive_any_number_of_pods_with_labels_of_their_own(cluster: C
 
     assert len(cluster.pods.pod_index.label_sets) < 3000
     cluster.check()
-
-
-def test_a_hypothetical_view_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
-    cluster.place(web("w0").build(), "n0")
-    cluster.place(web("outside").build(), "n5")
-    domains = by_zone(cluster)
-    domains.refresh()
-    slots = [cluster.pods.slot(web(name).build().uid) for name in ("w0", "outside")]
-    there = cluster.hypothetical_view(np.array([0, 1, 5]))
-
-    there.change(np.array([slots[0], -1, slots[1]]), -1)
-    first = domains.shift(there)
-    assert first is not None
-    assert first.tolist() == [-2, 0, 0]
-
-    there.change(np.array([-1, slots[0], -1]), +1)
-    then = domains.shift(there)
-    assert then is not None
-    assert then.tolist() == [-2, 2, 0]
-    assert domains.shift(NodeView(cluster.columns)) is None
-
-
-def test_rows_without_a_change_are_not_shifted(cluster: Cluster) -> None:
-    for number in range(16):
-        cluster.place(web(f"w{number}").build(), "n0")
-
-    assert webs(cluster).of(np.array([-1, 0, 15, -1])).tolist() == [0, 2, 2, 0]
 
 
 def test_equal_questions_share_one_counter(cluster: Cluster) -> None:

@@ -13,8 +13,7 @@ Pruning must not change the error that the allocator meets first. Where the orde
 about that, at devices on which matching fails and at lists, devices before and after them are kinds
 of their own.
 
-Sets of devices are integers with a bit for each position, see `allocating_devices`. The module is
-longer than others because the three rules work on the same sets.
+Sets of devices are integers with a bit for each position, see `allocating_devices`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

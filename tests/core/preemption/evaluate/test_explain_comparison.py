@@ -96,21 +96,6 @@ def test_the_nominated_node_wins_a_tie():
     assert found.comparison.criterion is NOMINATED_NODE
 
 
-def test_comparing_changes_no_decision():
-    def decided(*, compares: bool) -> list[tuple[str, str]]:
-        cluster = Cluster(
-            *(node(f"n{i}").cpu("4") for i in range(5)),
-            *(on(f"p{i}", f"n{i}").started(i % 2) for i in range(5)),
-            compares=compares,
-        )
-        for i in range(4):
-            cluster.schedule(pod(f"high{i}").cpu("4").priority(9))
-        assert (cluster.attempts[0].comparison is not None) is compares
-        return [(each.pod.name, each.decision.node) for each in cluster.attempts]
-
-    assert decided(compares=True) == decided(compares=False)
-
-
 @pytest.mark.parametrize(("at_once", "want"), [(1, [True, False, True]), (2, [True] * 3)])
 def test_a_hundred_comparisons_a_second_are_made_and_some_more_at_once(
     at_once: int, want: list[bool], monkeypatch

@@ -1,23 +1,19 @@
 """Among equally good candidates and victims, where a profile enables it: those that lose least."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
-from msgspec.structs import replace
 
 from scheduler.core.preemption.evaluate.objective import EARLIEST_START, RELOCATION
 from scheduler.core.preemption.evaluate.relocation import MAX_CLASSES
-from scheduler.model.api.objects import Pod
-from scheduler.model.decisions import Preempting
+from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import Bind, Nominate
 from scheduler.model.policies import BudgetScope, ForeignVictims
 from tests.properties.clusters import clusters
-from tests.support import oracles
-from tests.support.builders import NodeBuilder, PdbBuilder, PodBuilder, node, pdb, pod
+from tests.support.builders import NodeBuilder, PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
-from tests.support.oracles import NodePods, View
 from tests.support.policies import app, at_most, policy, victims
 
 CONFIG = """\
@@ -230,12 +226,6 @@ def test_what_fits_elsewhere_is_found_out_for_so_many_classes(classes: int, goes
     assert victims(cluster.schedule(wanted)) == [goes]
 
 
-def fits_elsewhere(view: View, victim: Pod, where: str) -> bool:
-    unbound = replace(victim, spec=replace(victim.spec, node_name=""))
-    found = oracles.verdicts(view, unbound)
-    return any(verdict is None for name, verdict in found.items() if name != where)
-
-
 def some_pinned(built: Any) -> Any:
     """Return an object of a cluster in which every other pod can run on its node only."""
     if isinstance(built, NodeBuilder):
@@ -244,9 +234,27 @@ def some_pinned(built: Any) -> Any:
     return built.selects(h=where) if where and int(built.object.metadata.name[-1]) % 2 else built
 
 
-def usual_cost(pods: Sequence[Pod], violations: int) -> tuple[int, ...]:
+def held(objects: Sequence[Any], config: str = "") -> Cluster:
+    """Return a cluster in which no pod is bound or nominated."""
+    cluster = Cluster(config=config)
+    cluster.hold(Bind, Nominate)
+    cluster.add(*objects)
+    return cluster
+
+
+def cordoned_if(name: str) -> Callable[[Any], Any]:
+    """Return what cordons the node of a name."""
+
+    def changed(built: Any) -> Any:
+        mine = isinstance(built, NodeBuilder) and built.object.metadata.name == name
+        return built.cordoned() if mine else built
+
+    return changed
+
+
+def usual_cost(pods: Sequence[PodBuilder], violations: int) -> tuple[int, ...]:
     """Return what kube-scheduler compares nodes by, without the start; no priority is negative."""
-    priorities = [pod.priority + 10 for pod in pods]
+    priorities = [pod.build().priority + 10 for pod in pods]
     return violations, max(priorities), sum(priorities), len(priorities)
 
 
@@ -254,25 +262,27 @@ def usual_cost(pods: Sequence[Pod], violations: int) -> tuple[int, ...]:
 @given(clusters())
 def test_victims_are_as_few_and_as_unimportant_as_kube_schedulers_and_sufficient(drawn):
     objects, incoming = [*map(some_pinned, drawn[0])], drawn[1]
-    cluster = Cluster(config=CONFIG)
-    cluster.hold(Bind, Nominate)
-    cluster.add(*objects)
-    view = View.of(cluster.machine, [e.build() for e in objects if isinstance(e, PdbBuilder)])
-    wanted = incoming.build()
-    decision = cluster.schedule(incoming)
+    decision = held(objects, CONFIG).schedule(incoming)
     if not isinstance(decision, Preempting):
         return
-    there = {pod.uid: pod for pod in view.pods[decision.node]}
-    going = [there[ref.uid] for ref in decision.victims]
-    (usual,) = [each for each in oracles.preemption(view, wanted) if each.node == decision.node]
+    usual = held(objects).schedule(incoming.selects(h=decision.node))
+    assert isinstance(usual, Preempting)
+    pods = {each.build().uid: each for each in objects if isinstance(each, PodBuilder)}
+    going, before = ([pods[ref.uid] for ref in each.victims] for each in (decision, usual))
 
-    def stranded(pods: Sequence[Pod]) -> int:
-        alive = [pod for pod in pods if not pod.terminating]
-        return sum(not fits_elsewhere(view, pod, decision.node) for pod in alive)
+    def stranded(victims: Sequence[PodBuilder]) -> int:
+        """Return how many victims fit on no other node."""
+        others = [*map(cordoned_if(decision.node), objects)]
+        found = 0
+        for each in victims:
+            if not each.build().terminating:
+                left = [other for other in others if other is not each]
+                unbound = each.spec(node_name="").status(phase="Pending").never_preempts()
+                found += not isinstance(held(left).schedule(unbound), Placed)
+        return found
 
-    names = [{pod.uid for pod in pods} for pods in (going, usual.victims)]
-    event("the same" if names[0] == names[1] else "others")
-    assert usual_cost(going, decision.violations) <= usual_cost(usual.victims, usual.violations)
-    assert stranded(going) <= stranded(usual.victims)
-    staying = [pod for uid, pod in there.items() if uid not in {each.uid for each in going}]
-    assert not oracles.judge_with_nominated(view, wanted, decision.node, NodePods(staying))
+    event("the same" if going == before else "others")
+    assert usual_cost(going, decision.violations) <= usual_cost(before, usual.violations)
+    assert stranded(going) <= stranded(before)
+    staying = [each for each in objects if each not in going]
+    assert held(staying).schedule(incoming.selects(h=decision.node)) == Placed(decision.node)

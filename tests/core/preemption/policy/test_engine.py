@@ -21,7 +21,6 @@ from scheduler.model.policies import (
     ForeignVictims,
     PodSelection,
     PolicyMode,
-    PreemptionPolicy,
     VictimsFrom,
 )
 from tests.properties.clusters import built, clusters
@@ -186,17 +185,6 @@ def test_protected_pods_are_victims_when_the_policy_is_deleted():
     assert [victims(each.decision) for each in cluster.drain()] == [["a"]]
 
 
-def test_replicas_get_the_same_message():
-    cluster = Cluster(
-        policy(max_victims_per_preemption=1), *nodes("n1"), running("a"), running("b")
-    )
-
-    first = cluster.schedule(wants("r1").owner("ReplicaSet", "r"))
-    second = cluster.schedule(wants("r2").owner("ReplicaSet", "r"))
-
-    assert refused(first) == refused(second) != ""
-
-
 def test_a_refusal_with_an_end_is_not_cached_after_its_end():
     cluster = Cluster(
         policy(budgets=at_most(1, BudgetScope.NODE)),
@@ -211,62 +199,6 @@ def test_a_refusal_with_an_end_is_not_cached_after_its_end():
     cluster.wait(HOUR)
 
     assert [victims(each.decision) for each in cluster.drain()] == [["b"]]
-
-
-def test_a_refusal_is_not_cached_for_a_node_that_has_changed():
-    cluster = Cluster(
-        policy(max_victims_per_preemption=1), *nodes("n1"), running("a"), running("b")
-    )
-    assert "at most 1" in refused(cluster.schedule(wants()))
-
-    cluster.delete("a")
-    cluster.wait(10)
-
-    assert [victims(each.decision) for each in cluster.drain()] == [["b"]]
-
-
-def test_many_refused_nodes_do_not_hide_the_one_that_is_allowed():
-    names = [f"n{number}" for number in range(9)]
-    pairs = [running(f"{name}-{each}", name) for name in names for each in "ab"]
-    cluster = Cluster(
-        policy(max_victims_per_preemption=1),
-        *nodes(*names, "last"), *pairs, running("one", "last", "4", priority=50),
-    )  # fmt: skip
-
-    assert victims(cluster.schedule(wants())) == ["one"]
-
-
-def crowded(*rules: PreemptionPolicy) -> Cluster:
-    """Return ten nodes, on each of which one to three pods would have to be evicted."""
-    names = [f"n{number}" for number in range(10)]
-    placed = [
-        running(f"{name}-{number}", name, str(4 // (1 + index % 3 + index % 3 // 2)))
-        for index, name in enumerate(names)
-        for number in range(1 + index % 3 + index % 3 // 2)
-    ]
-    return Cluster(*rules, *nodes(*names), *placed)
-
-
-def test_many_nodes_are_counted_at_once_as_one_by_one():
-    rules = (
-        policy("a", max_victims_per_preemption=0),
-        policy("b", victims=PodSelection(min_priority=0), budgets=at_most(1)),
-    )
-    # A rule of another kind that refuses nothing: then each node is checked on its own.
-    single = policy("c", budgets=at_most(99, BudgetScope.NODE))
-
-    counted, one_by_one = crowded(*rules), crowded(*rules, single)
-    said = refused(counted.schedule(wants()))
-
-    assert said == refused(one_by_one.schedule(wants()))
-    assert said.startswith("0/10 nodes are available: 10 ")
-    assert said.count('"b" refuses: at most 1 victim within 1h') == 1
-
-
-def test_of_many_nodes_the_best_that_is_allowed_is_taken():
-    cluster = crowded(policy(max_victims_per_preemption=1))
-
-    assert len(victims(cluster.schedule(wants()))) == 1
 
 
 def test_a_namespace_that_gets_other_labels_is_selected_again():
