@@ -53,12 +53,12 @@ LEFT_OUT: Final = {
     "PdbIndex._indices": "selectors by label, for the next look",
     "Volumes._csi_volumes": "what claims stand for, until the next change",
     "Devices._pools": "pools of nodes, until the next change of a slice",
-    "ClaimTable._forms": "encoded claims",
+    "ClaimTracker._specs": "encoded claims",
     # Values that no pod has any more are kept for the next pod that has them.
     "PdbIndex.sets": "interned: the sets of pods are compared by `protections`",
     "PdbIndex._codes_with": "an index of `sets`",
     # Functions.
-    "ClaimTable._counted": "a method",
+    "ClaimTracker._allocation_changed": "a method",
     "Volumes._writers": "methods",
     "Volumes._erasers": "methods",
     "VolumeCounts._resolve": "a method",
@@ -86,11 +86,11 @@ UNORDERED: Final = {
     "Volumes._free",  # `candidates` sorts names
     "Volumes._claimed",
     "Volumes._indexed",
-    "ClaimTable._in_flight",
-    "ClaimTable._counting",
-    "Usage._taken",
-    "Usage._shares",
-    "Usage._consumed",
+    "ClaimTracker._in_flight",
+    "ClaimTracker._counting",
+    "AllocatedState._devices",
+    "AllocatedState._shares",
+    "AllocatedState._consumed",
 }
 _NESTED_UNORDERED: Final = UNORDERED - {"Nominations._by_node"}
 
