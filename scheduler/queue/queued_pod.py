@@ -23,10 +23,10 @@ class QueuedPod:
         "backoff_expiry",
         "classified",
         "consecutive_errors",
+        "equivalence_key",
         "first_active",
         "flushed",
         "gate_checked",
-        "group_key",
         "history",
         "phase",
         "reason",
@@ -45,9 +45,9 @@ class QueuedPod:
     def __init__(self, classified: ClassifiedPod, now: Seconds, sequence: int) -> None:
         #: The last known state of the pod, with its class.
         self.classified = classified
-        #: Of its equivalence group: its class, or several classes that are rejected together. An
-        #: event that helps one pod of a group helps all, except for changes of the pods themselves.
-        self.group_key = classified.key
+        #: Of its equivalence set: its class, or several classes that are rejected together. An
+        #: event that helps one pod of a set helps all, except for changes of the pods themselves.
+        self.equivalence_key = classified.key
         self.phase = QueuePhase.NEW
         #: When it was added, or its last attempt failed.
         self.timestamp = now

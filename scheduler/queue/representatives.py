@@ -1,8 +1,8 @@
-"""One pod is tried for all pods of its equivalence group that an event may help.
+"""One pod is tried for all pods of its equivalence set that an event may help.
 
-An event that helps one pod of an equivalence group helps all of them, and a rejection of one pod
-can apply to all waiting pods of the group. So one pod, the representative, is tried first. The next
-pod of the group is tried if the cluster had capacity for this one, or if its attempt proved nothing
+An event that helps one pod of an equivalence set helps all of them, and a rejection of one pod
+can apply to all waiting pods of the set. So one pod, the representative, is tried first. The next
+pod of the set is tried if the cluster had capacity for this one, or if its attempt proved nothing
 about the others. An event therefore costs one attempt for each pod that it helps and one more,
 instead of one for each waiting pod.
 
@@ -20,22 +20,22 @@ from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.waiting_groups import WaitingGroup, WaitingGroups
+from scheduler.queue.waiting_sets import WaitingSet, WaitingSets
 
-__all__ = ["GroupRetry", "NoLongerEquivalent", "Representative", "Representatives", "Wake"]
+__all__ = ["NoLongerEquivalent", "Representative", "Representatives", "SetRetry", "Wake"]
 
 #: How many followers are searched for one whose back-off is over.
 _FRONT: Final = 16
 
 #: Wakes a pod: the time, the event and the plugin whose hint says that the event helps.
 Wake = Callable[[QueuedPod, Seconds, str, str], None]
-#: Returns which of some unschedulable pods of one equivalence group do not belong to it any more.
+#: Returns which of some unschedulable pods of one equivalence set do not belong to it any more.
 NoLongerEquivalent = Callable[[Collection[QueuedPod]], list[QueuedPod]]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRetry:
-    """Why the pods of a group are tried again, and which of them were not tried yet."""
+class SetRetry:
+    """Why the pods of a set are tried again, and which of them were not tried yet."""
 
     plugin: str
     event: str
@@ -45,18 +45,18 @@ class GroupRetry:
 
 @dataclass(slots=True)
 class Representative:
-    """The pod that is tried for an equivalence group, and which unschedulable pods depend on it."""
+    """The pod that is tried for an equivalence set, and which unschedulable pods depend on it."""
 
     uid: str = ""
-    retries: dict[WaitingGroup, GroupRetry] = field(default_factory=dict)
+    retries: dict[WaitingSet, SetRetry] = field(default_factory=dict)
 
 
 class Representatives:
-    """The representative of each equivalence group; the pods that follow it stay unschedulable."""
+    """The representative of each equivalence set; the pods that follow it stay unschedulable."""
 
     def __init__(
         self,
-        unschedulable: WaitingGroups,
+        unschedulable: WaitingSets,
         backoff: PodBackoff,
         wake: Wake,
         no_longer_equivalent: NoLongerEquivalent,
@@ -68,22 +68,24 @@ class Representatives:
         self._representatives: dict[bytes, Representative] = {}
 
     def __iter__(self) -> Iterator[tuple[bytes, str]]:
-        """Yield the key of each equivalence group with the uid of its representative."""
+        """Yield the key of each equivalence set with the uid of its representative."""
         return ((key, first.uid) for key, first in self._representatives.items())
 
     def follows_representative(self, queued: QueuedPod) -> bool:
-        """Return whether a pod is tried after the representative of its equivalence group."""
-        first = self._representatives.get(queued.group_key)
+        """Return whether a pod is tried after the representative of its equivalence set."""
+        first = self._representatives.get(queued.equivalence_key)
         retries = () if first is None else first.retries.values()
         return any(queued.uid in retry.followers for retry in retries)
 
-    def start(self, group: WaitingGroup, plugin: str, event: str, now: Seconds) -> None:
-        """Try the pods of a group again, after a representative that is tried already."""
-        under_way = group.key in self._representatives
-        first = self._representatives.setdefault(group.key, Representative())
-        first.retries[group] = GroupRetry(plugin, event, deque(self._unschedulable.of(group)))
+    def start(self, waiting_set: WaitingSet, plugin: str, event: str, now: Seconds) -> None:
+        """Try the pods of a set again, after a representative that is tried already."""
+        under_way = waiting_set.key in self._representatives
+        first = self._representatives.setdefault(waiting_set.key, Representative())
+        first.retries[waiting_set] = SetRetry(
+            plugin, event, deque(self._unschedulable.of(waiting_set))
+        )
         if not under_way:
-            self._wake_next(group.key, now)
+            self._wake_next(waiting_set.key, now)
 
     def finish(
         self, queued: QueuedPod, key: bytes, now: Seconds, *, rejected: bool = False
@@ -92,9 +94,9 @@ class Representatives:
 
         Args:
             queued: The pod; nothing happens unless it is a representative.
-            key: Of the equivalence group that it was tried for.
+            key: Of the equivalence set that it was tried for.
             now: The time.
-            rejected: Whether its rejection is valid for the whole equivalence group.
+            rejected: Whether its rejection is valid for the whole equivalence set.
         """
         first = self._representatives.get(key)
         if first is None or first.uid != queued.uid:
@@ -103,19 +105,19 @@ class Representatives:
             self._wake_next(key, now)
             return
         del self._representatives[key]
-        for group, retry in first.retries.items():
-            for pod in self._no_longer_equivalent(self._unschedulable.of(group).values()):
+        for waiting_set, retry in first.retries.items():
+            for pod in self._no_longer_equivalent(self._unschedulable.of(waiting_set).values()):
                 self._wake(pod, now, retry.event, retry.plugin)
-            self._unschedulable.regroup(group, queued)
+            self._unschedulable.follow(waiting_set, queued)
 
     def _wake_next(self, key: bytes, now: Seconds) -> None:
-        """Make the next pod of an equivalence group its representative, if there is one."""
+        """Make the next pod of an equivalence set its representative, if there is one."""
         first = self._representatives[key]
         while first.retries:
-            group, retry = next(iter(first.retries.items()))
-            queued = self._next(self._unschedulable.of(group), retry.followers, now)
+            waiting_set, retry = next(iter(first.retries.items()))
+            queued = self._next(self._unschedulable.of(waiting_set), retry.followers, now)
             if queued is None:
-                del first.retries[group]
+                del first.retries[waiting_set]
                 continue
             first.uid = queued.uid
             self._wake(queued, now, retry.event, retry.plugin)

@@ -10,8 +10,8 @@ pod is active, the next pod in back-off is popped early, unless its last failure
 Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: an attempt without extenders
 is one call, so no event can happen between pop and verdict, and no in-flight events are kept. An
 attempt with extenders decides about the cluster at the time of its verdict, so an event meanwhile
-can only outdate the answers of the extenders. Waiting pods are grouped, hints are asked once per
-group and event, and the pods of a group are tried one after the other
+can only outdate the answers of the extenders. Hints are asked once per event and set of equivalent
+pods, and the pods of a set are tried one after the other
 (`scheduler.queue.representatives`).
 """
 
@@ -28,7 +28,7 @@ from scheduler.queue.phases import QueueMove, QueuePhase
 from scheduler.queue.pod_heap import PodHeap
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.representatives import NoLongerEquivalent, Representatives
-from scheduler.queue.waiting_groups import HintCheck, WaitingGroup, WaitingGroups, WakeUp
+from scheduler.queue.waiting_sets import HintCheck, WaitingSet, WaitingSets, WakeUp
 
 __all__ = ["EXTENDER", "Gate", "QueuedPod", "SchedulingQueue"]
 
@@ -67,8 +67,8 @@ class SchedulingQueue:
         self._active: Final = PodHeap()
         self._backoff_pods: Final = PodHeap()
         self._error_backoff_pods: Final = PodHeap()
-        self._unschedulable: Final = WaitingGroups()
-        self._preempting: Final = WaitingGroups()
+        self._unschedulable: Final = WaitingSets()
+        self._preempting: Final = WaitingSets()
         self._suspended: dict[str, QueuedPod] = {}
         self._gated: dict[str, QueuedPod] = {}
         #: Uids of pods whose last result is not in their status yet.
@@ -112,7 +112,7 @@ class SchedulingQueue:
             self._gated.pop(uid, None)
             self.unreported.discard(uid)
             queued.change_phase(QueueMove.DELETE, now)
-            self._representatives.finish(queued, queued.group_key, now)
+            self._representatives.finish(queued, queued.equivalence_key, now)
         return queued
 
     def update(
@@ -124,15 +124,15 @@ class SchedulingQueue:
         pools = (self._unschedulable, self._preempting)
         waiting_in = next((pool for pool in pools if pool.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
-        before, changed = queued.group_key, queued.key != classified.key
-        # A follower still gets its attempt when it leaves its group.
+        before, changed = queued.equivalence_key, queued.key != classified.key
+        # A follower still gets its attempt when it leaves its set.
         follower = changed and self._representatives.follows_representative(queued)
         queued.classified = classified
         if changed:
-            queued.group_key = classified.key
+            queued.equivalence_key = classified.key
         if waiting_in is not None:
             waiting_in.add(queued)
-        if before != queued.group_key:
+        if before != queued.equivalence_key:
             self._representatives.finish(queued, before, now)
         if reordered and queued.phase is QueuePhase.ACTIVE:
             queued.version += 1
@@ -177,7 +177,7 @@ class SchedulingQueue:
         now: Seconds,
         *,
         victims_terminating: bool = False,
-        group_key: bytes = b"",
+        equivalence_key: bytes = b"",
     ) -> None:
         """Keep an unschedulable pod until an event can help it.
 
@@ -186,12 +186,12 @@ class SchedulingQueue:
             rejectors: The plugins that rejected it.
             now: The time.
             victims_terminating: Whether victims that were evicted for it are still terminating.
-            group_key: Of the equivalence group whose pods are certain to be rejected in the same
-                way: a class, or several; empty if no other pod is.
+            equivalence_key: Of the equivalence set whose pods are certain to be rejected in the
+                same way: a class, or several; empty if no other pod is.
         """
         if queued.woken_by is not None and rejectors == queued.rejectors:
             self.wasted_wakeups[queued.woken_by] += 1
-        before = self._failed(queued, rejectors, now, group_key)
+        before = self._failed(queued, rejectors, now, equivalence_key)
         if queued.wakeup_pending and EXTENDER in rejectors:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
             self._representatives.finish(queued, before, now)
@@ -199,7 +199,7 @@ class SchedulingQueue:
         queued.change_phase(QueueMove.MARK_UNSCHEDULABLE, now)
         self._add_waiting(queued, victims_terminating=victims_terminating)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
-        for_all = bool(group_key) and before in (queued.key, group_key)
+        for_all = bool(equivalence_key) and before in (queued.key, equivalence_key)
         self._representatives.finish(queued, before, now, rejected=for_all)
 
     def begin_preemption(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
@@ -256,23 +256,27 @@ class SchedulingQueue:
         """Record that a pod is assumed on a node and being bound."""
         queued.change_phase(QueueMove.ASSUME, now)
         queued.unschedulable_since = None
-        self._representatives.finish(queued, queued.group_key, now)
+        self._representatives.finish(queued, queued.equivalence_key, now)
 
     def move_all_to_active_or_backoff(self, wake_up: WakeUp, now: Seconds) -> int:
         """Wake the waiting pods that an event can help; return their number."""
         woken = 0
-        for group, pods in self._unschedulable.concerned(wake_up):
-            plugin = self._helped_by(wake_up, group, pods)
+        for waiting_set, pods in self._unschedulable.concerned(wake_up):
+            plugin = self._helped_by(wake_up, waiting_set, pods)
             if not plugin:
                 continue
             woken += len(pods)
-            if len(pods) > 1 and not group.victims_terminating and not wake_up.retry_each(pods):
-                self._representatives.start(group, plugin, wake_up.event, now)
+            if (
+                len(pods) > 1
+                and not waiting_set.victims_terminating
+                and not wake_up.retry_each(pods)
+            ):
+                self._representatives.start(waiting_set, plugin, wake_up.event, now)
                 continue
             for queued in list(pods.values()):
                 self.move_to_active_or_backoff(queued, now, wake_up.event, plugin)
-        for group, pods in self._preempting.concerned(wake_up):
-            plugin = self._helped_by(wake_up, group, pods)
+        for waiting_set, pods in self._preempting.concerned(wake_up):
+            plugin = self._helped_by(wake_up, waiting_set, pods)
             for queued in list(pods.values()) if plugin else ():
                 self.move_to_active_or_backoff(queued, now, wake_up.event, plugin)
         for queued in self._suspended.values():
@@ -281,10 +285,10 @@ class SchedulingQueue:
         return woken
 
     @staticmethod
-    def _helped_by(wake_up: WakeUp, group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> str:
-        """Return the plugin whose hint says that an event can help a group; empty if none."""
-        plugin = wake_up.helped_by(next(iter(pods.values())).pod, group.rejectors)
-        return "" if plugin and wake_up.rules_out(group, pods) else plugin
+    def _helped_by(wake_up: WakeUp, waiting_set: WaitingSet, pods: Mapping[str, QueuedPod]) -> str:
+        """Return the plugin whose hint says that an event can help a set; empty if none."""
+        plugin = wake_up.helped_by(next(iter(pods.values())).pod, waiting_set.rejectors)
+        return "" if plugin and wake_up.rules_out(waiting_set, pods) else plugin
 
     def move_to_active_or_backoff(
         self, queued: QueuedPod, now: Seconds, event: str, plugin: str = ""
@@ -333,7 +337,7 @@ class SchedulingQueue:
         return bool(self._unschedulable or self._preempting or self._suspended)
 
     def follows_representative(self, queued: QueuedPod) -> bool:
-        """Return whether a unschedulable pod is tried after the representative of its group."""
+        """Return whether an unschedulable pod is tried after the representative of its set."""
         return self._representatives.follows_representative(queued)
 
     def active(self) -> bool:
@@ -379,10 +383,14 @@ class SchedulingQueue:
                 self._enter(queued, now, "UnschedulableTimeout", delay=True)
 
     def _failed(
-        self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds, group_key: bytes = b""
+        self,
+        queued: QueuedPod,
+        rejectors: frozenset[str],
+        now: Seconds,
+        equivalence_key: bytes = b"",
     ) -> bytes:
-        """Record how an attempt has ended; return the group that the pod was in during it."""
-        before, queued.group_key = queued.group_key, group_key or queued.key
+        """Record how an attempt has ended; return the set that the pod was in during it."""
+        before, queued.equivalence_key = queued.equivalence_key, equivalence_key or queued.key
         queued.rejectors = rejectors
         queued.victims_terminating = False
         queued.woken_by = None
@@ -441,7 +449,7 @@ class SchedulingQueue:
             assert (uid in self._gated) == (queued.phase is QueuePhase.GATED)
         for key, uid in self._representatives:
             first = self._pods[uid]
-            assert first.group_key == key
+            assert first.equivalence_key == key
             assert first.phase in (
                 QueuePhase.ACTIVE,
                 QueuePhase.BACKOFF,

@@ -1,4 +1,4 @@
-"""One pod is tried for all pods of its equivalence group that an event may help."""
+"""One pod is tried for all pods of its equivalence set that an event may help."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def retried(queue) -> Queue:
 
 
 def test_all_pods_get_the_rejectors_of_the_representative(retried):
-    retried.real.add_unschedulable(retried.pop(LATER), BOTH, LATER, group_key=KEY)
+    retried.real.add_unschedulable(retried.pop(LATER), BOTH, LATER, equivalence_key=KEY)
 
     assert {queued.rejectors for queued in retried.real} == {BOTH}
 
@@ -89,7 +89,7 @@ ONE_GROUP = b"several classes"
 def grouped(queue) -> Queue:
     """A queue in which the first of three pods of three classes is tried."""
     for name in "abc":
-        queue.rejected(name, group_key=ONE_GROUP)
+        queue.rejected(name, equivalence_key=ONE_GROUP)
     queue.wake(helps_all, LATER, "NodeAdd")
     return queue
 
@@ -103,7 +103,7 @@ def test_a_follower_that_changes_is_still_tried(name, request):
 
     assert unschedulable(queue) == ["c"]
     queue.real.add_unschedulable(
-        queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP if name == "grouped" else KEY
+        queue.pop(LATER), FIT, LATER, equivalence_key=ONE_GROUP if name == "grouped" else KEY
     )
     assert queue.order(LATER) == ["b"]
 
@@ -114,11 +114,11 @@ def test_a_pod_that_is_no_longer_equivalent_is_tried_by_itself():
         no_longer_equivalent=lambda pods: [p for p in pods if p.pod.metadata.name in strange]
     )
     for name in "abc":
-        queue.rejected(name, group_key=ONE_GROUP)
+        queue.rejected(name, equivalence_key=ONE_GROUP)
     queue.wake(helps_all, LATER, "NodeAdd")
     strange.add("c")
 
-    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
+    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER, equivalence_key=ONE_GROUP)
 
     assert queue.order(LATER) == ["c"]
     queue.real.check()
@@ -134,7 +134,7 @@ def test_pods_that_must_be_retried_separately_are_tried_one_by_one(queue):
 
 
 def test_hints_about_a_pod_specific_event_are_asked_for_each_pod(grouped):
-    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
+    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, equivalence_key=ONE_GROUP)
 
     woken = grouped.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
 

@@ -146,7 +146,7 @@ def reject_again(
     queue: Queue, name: str, now: float, valid_for: Callable[[QueuedPod], bytes]
 ) -> None:
     queued = next_of(queue, name, now)
-    queue.real.add_unschedulable(queued, FIT, now, group_key=valid_for(queued))
+    queue.real.add_unschedulable(queued, FIT, now, equivalence_key=valid_for(queued))
 
 
 #: What is done with each pod of a step.
@@ -162,7 +162,7 @@ EACH: dict[str, Callable[[Queue, str, float], object]] = {
     "bind": lambda queue, name, now: queue.real.mark_assumed(popped(queue, name, now), now),
     "class": partial(rejected_with, group="class"),
     "other": partial(rejected_with, group="other"),
-    "group": partial(rejected_with, group_key=b"group"),
+    "group": partial(rejected_with, equivalence_key=b"group"),
     "alone": partial(reject_again, valid_for=lambda queued: b""),
     "reject": partial(reject_again, valid_for=lambda queued: class_of("class")),
     "reject-own": partial(reject_again, valid_for=lambda queued: queued.key),

@@ -9,7 +9,7 @@ from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.representatives import NoLongerEquivalent
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
-from scheduler.queue.waiting_groups import HintCheck, WakeUp
+from scheduler.queue.waiting_sets import HintCheck, WakeUp
 from tests.support.builders import PodBuilder, pod
 
 T0 = 1000.0
@@ -82,12 +82,12 @@ class Queue:
         rejectors: frozenset[str] = FIT,
         now: float = T0,
         *,
-        group_key: bytes = b"",
+        equivalence_key: bytes = b"",
         **options: str,
     ) -> None:
-        """Add a rejected pod, and with a key all of its equivalence group."""
+        """Add a rejected pod, and with a key all of its equivalence set."""
         self.add(name, now=now, **options)
-        self.real.add_unschedulable(self.pop(now), rejectors, now, group_key=group_key)
+        self.real.add_unschedulable(self.pop(now), rejectors, now, equivalence_key=equivalence_key)
 
     def held(self, name: str, now: float = T0) -> QueuedPod:
         """Add a pod whose preemption is being carried out."""

@@ -1,13 +1,13 @@
-"""Equivalence of pods: classes of equal pods, and groups that are rejected together.
+"""Equivalence of pods: classes of equal pods, and sets that are rejected together.
 
 Everything that depends on the specs of a class is compiled once. `model/classified_pod` says which
 pods are equal. Classes are kept in order of use within a bound on memory.
 
-When one pod of an *equivalence group* is rejected, the others are certain to be rejected too. A
-group may have pods of several classes: pods of an indexed Job or a StatefulSet have labels of their
+When one pod of an *equivalence set* is rejected, the others are certain to be rejected too. A
+set may have pods of several classes: pods of an indexed Job or a StatefulSet have labels of their
 own, and many have claims of their own. Where every plugin that rejected a pod depends on nothing
 but the spec, and on claims only for the volumes that they would attach, all waiting pods with such
-a spec are one group.
+a spec are one set.
 
 Differs from kube-scheduler, which tries each of them.
 """
@@ -98,8 +98,8 @@ class PodClass:
             self._signature = spec_signature(self.pod)
         return self._signature
 
-    def group_key(self, pod: Pod, rejectors: frozenset[str], cluster: Cluster) -> bytes:
-        """Return the key of the group that is rejected with a pod; empty for the pod alone.
+    def equivalence_key(self, pod: Pod, rejectors: frozenset[str], cluster: Cluster) -> bytes:
+        """Return the key of the set that is rejected with a pod; empty for the pod alone.
 
         Where pods could be evicted, more than the spec may decide whether that would help.
         """
@@ -213,13 +213,13 @@ def claim_drivers(pod: Pod, volumes: Volumes) -> bytes | None:
 
 
 def no_longer_equivalent(pods: Collection[QueuedPod], volumes: Volumes) -> list[QueuedPod]:
-    """Return the pods of a group whose claims have changed so that they do not belong to it."""
+    """Return the pods of a set whose claims have changed so that they do not belong to it."""
     first = next(iter(pods), None)
-    if first is None or first.group_key == first.key or not claims_of(first.pod):
+    if first is None or first.equivalence_key == first.key or not claims_of(first.pod):
         return []
     return [queued for queued in pods if not _is_equivalent(queued, volumes)]
 
 
 def _is_equivalent(queued: QueuedPod, volumes: Volumes) -> bool:
     drivers = claim_drivers(queued.pod, volumes)
-    return drivers is not None and queued.group_key.startswith(drivers)
+    return drivers is not None and queued.equivalence_key.startswith(drivers)

@@ -91,8 +91,8 @@ class AttemptResult(Record, frozen=True):
     message: str = ""
     #: Plugins that rejected it; empty when there were no nodes at all.
     rejectors: frozenset[str] = frozenset()
-    #: Key of the group of pods that would be rejected like it at this moment; empty for it alone.
-    group_key: bytes = b""
+    #: Key of the set of pods that would be rejected like it at this moment; empty for it alone.
+    equivalence_key: bytes = b""
     #: Whether the pod keeps its nomination although no node was found.
     keeps_nomination: bool = False
     preemption_tried: bool = False
@@ -392,13 +392,13 @@ class SchedulingAlgorithm:
             text = fit_error(nodes, reasons.items(), post_filter=post_filter.message)
         refusals = () if context.vetoes is None else self._refusals(context.vetoes, post_filter)
         alone = bool(refusals or post_filter.blocked)
-        key_of = context.pod_class.group_key
-        group = b"" if alone else key_of(context.state.pod, rejectors, self._cluster)
+        key_of = context.pod_class.equivalence_key
+        equivalence_key = b"" if alone else key_of(context.state.pod, rejectors, self._cluster)
         return AttemptResult(
             candidate=post_filter.candidate,
             message=text,
             rejectors=rejectors,
-            group_key=group,
+            equivalence_key=equivalence_key,
             keeps_nomination=post_filter.keeps_nomination,
             preemption_tried=post_filter.preemption_tried,
             nodes=nodes,

@@ -122,7 +122,7 @@ class DecisionCommitter:
                 outcome.rejectors,
                 now,
                 victims_terminating=victims_terminating,
-                group_key=outcome.group_key,
+                equivalence_key=outcome.equivalence_key,
             )
         else:
             self._queue.retry(queued, now)

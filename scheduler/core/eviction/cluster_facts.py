@@ -324,12 +324,12 @@ class ClusterFacts:
             return False
         return self._fit_checker.fits_without(queued.classified, placement.node, frozenset(), now)
 
-    def group_fits(self, pods: Mapping[str, QueuedPod], node: str, now: Seconds) -> bool:
-        """Return whether pods of one group, which only lack resources, fit on a node.
+    def equivalents_fit(self, pods: Mapping[str, QueuedPod], node: str, now: Seconds) -> bool:
+        """Return whether pods of one set, which only lack resources, fit on a node.
 
         Nominated pods count. Pods that are nominated to the node themselves are left to
-        `done_waiting`. Most groups are answered by arithmetic: whenever a victim is
-        gone, this is called for every group that waits.
+        `done_waiting`. Most sets are answered by arithmetic: whenever a victim is
+        gone, this is called for every set that waits.
 
         Args:
             pods: By uid.

@@ -306,7 +306,7 @@ class Preemptions:
     def victim_gone(self, victim: Pod, now: Seconds) -> None:
         """Wake the preemptors, and others, that can use the resources of a pod that is gone."""
         node = victim.spec.node_name
-        fits = functools.partial(self.facts.group_fits, node=node, now=now)
+        fits = functools.partial(self.facts.equivalents_fit, node=node, now=now)
         done_waiting = self.facts.done_waiting(node, now)
         self._wakeups.wake_by_freed_resources(victim, done_waiting, fits, now)
 

@@ -13,7 +13,7 @@ from scheduler.framework.cluster_events import ClusterEvent, Hint
 from scheduler.framework.profile import Profile
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.quantity import QuantityError
-from scheduler.queue.waiting_groups import ConcernCheck, HintCheck
+from scheduler.queue.waiting_sets import ConcernCheck, HintCheck
 
 __all__ = ["QueueingHints"]
 

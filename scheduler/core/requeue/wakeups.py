@@ -22,7 +22,7 @@ from scheduler.model.effects import DeallocateClaim, DeleteClaim
 from scheduler.model.events import Failure
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
-from scheduler.queue.waiting_groups import HintCheck, WaitingGroup, WakeUp
+from scheduler.queue.waiting_sets import HintCheck, WaitingSet, WakeUp
 from scheduler.state.cluster import Cluster
 from scheduler.state.pods.nominations import Nomination
 
@@ -120,7 +120,7 @@ class Wakeups:
         Args:
             gone: The pod that is gone.
             done_waiting: Preemptors, by uid, that no longer wait for victims on its node.
-            fits: Returns whether pods of one group fit on its node now and did not before.
+            fits: Returns whether pods of one set fit on its node now and did not before.
             now: The time.
         """
         event = event_diff.POD_DELETED
@@ -128,8 +128,12 @@ class Wakeups:
             return
         helped_by = self.hint_check(event, gone, None)
 
-        def spares(group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> bool:
-            return group.victims_terminating and self._lacks_only_resources(pods) and not fits(pods)
+        def spares(waiting_set: WaitingSet, pods: Mapping[str, QueuedPod]) -> bool:
+            return (
+                waiting_set.victims_terminating
+                and self._lacks_only_resources(pods)
+                and not fits(pods)
+            )
 
         wake_up = WakeUp(
             event.label, helped_by, rules_out=spares, retry_each=self._needs_own_attempts
@@ -141,7 +145,7 @@ class Wakeups:
             self._queue.move_to_active_or_backoff(queued, now, event.label, plugin)
 
     def _lacks_only_resources(self, pods: Mapping[str, QueuedPod]) -> bool:
-        """Return whether a group was rejected only for what deleted pods can free."""
+        """Return whether a set was rejected only for what deleted pods can free."""
         first = next(iter(pods.values()))
         profile = self._profiles[first.pod.spec.scheduler_name]
         return first.rejectors <= profile.capacity_filters.keys()
@@ -200,7 +204,7 @@ class Wakeups:
         return self._queue.has_waiting_pods() and self._hints.is_registered(event)
 
     def _needs_own_attempts(self, pods: Mapping[str, QueuedPod]) -> bool:
-        """Return whether a pod of a group needs an attempt of its own.
+        """Return whether a pod of a set needs an attempt of its own.
 
         It does where it is nominated, or where its last result is not in its status yet.
         """

@@ -41,8 +41,8 @@ from scheduler.model.policies import BudgetScope, LastVictim, PreemptionPolicy
 from scheduler.model.policy_refusals import Rule
 from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.representatives import GroupRetry, Representative
-from scheduler.queue.waiting_groups import WaitingGroup
+from scheduler.queue.representatives import Representative, SetRetry
+from scheduler.queue.waiting_sets import WaitingSet
 from scheduler.state.preemption.event_times import EventTimes
 from scheduler.state.preemption.ledger_entries import EvictionEntry, PreemptionEntry
 from scheduler.state.preemption.preemption_backoff import FailureRecord
@@ -66,8 +66,8 @@ PARTS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("queue._active", ("_entries",)),
     ("queue._backoff_pods", ("_entries",)),
     ("queue._error_backoff_pods", ("_entries",)),
-    ("queue._unschedulable", ("_groups",)),
-    ("queue._preempting", ("_groups",)),
+    ("queue._unschedulable", ("_sets",)),
+    ("queue._preempting", ("_sets",)),
     ("queue._representatives", ("_representatives",)),
     (
         "ledger",
@@ -124,7 +124,7 @@ RECORDS: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
         QueuedPod, PreemptionPlan, Placement, Progress, WastedVictims, InFlightEviction, EventTimes,
-        Representative, GroupRetry,
+        Representative, SetRetry,
     )
 }  # fmt: skip
 #: Values that never change.
@@ -133,7 +133,7 @@ VALUES: Final[dict[str, type[Any]]] = {
     for kind in (
         Block, Charge, ClaimRef, ClassifiedPod, Evict, EvictionEntry, FailureRecord, LabelSelector,
         LastVictim, NodePause, Pod, PodRef, PolicyInputs, PreemptionEntry, PreemptionPolicy,
-        ReleaseClaims, SaveLedger, Victim, WaitingGroup, WasteEntry,
+        ReleaseClaims, SaveLedger, Victim, WaitingSet, WasteEntry,
     )
 }  # fmt: skip
 #: Names of fixed sets.
