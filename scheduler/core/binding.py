@@ -136,7 +136,7 @@ class BindingCycle:
         }
         self._pre_binding: dict[str, _PreBindingPod] = {}
         #: Reservations of pods whose binding has no answer yet, by uid.
-        self._binding: dict[str, list[PodReservation]] = {}
+        self._reserved: dict[str, list[PodReservation]] = {}
         #: Uids of pods whose claims are being released.
         self._releasing: set[str] = set()
         #: When claims are released again; every one applies.
@@ -200,7 +200,7 @@ class BindingCycle:
 
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Report a pod that the API server has bound; the watch will confirm it."""
-        self._binding.pop(effect.pod.uid, None)
+        self._reserved.pop(effect.pod.uid, None)
         queued = self.in_flight.pop(effect.pod.uid, None)
         if queued is None:
             return
@@ -220,7 +220,7 @@ class BindingCycle:
     def undo_reservations(self, uid: str) -> None:
         """Undo what was reserved for a pod that the API server has not bound."""
         self.in_flight.pop(uid, None)
-        for reserved in self._binding.pop(uid, ()):
+        for reserved in self._reserved.pop(uid, ()):
             self._undo(uid, reserved.reservation)
 
     def _undo(self, uid: str, reservation: Reservation) -> None:
@@ -411,7 +411,7 @@ class BindingCycle:
             for reserved in entry.reservations:
                 self._count_wait(entry, reserved, "success", now)
             self._forget(entry)
-            self._binding[uid] = entry.reservations
+            self._reserved[uid] = entry.reservations
             self._emit_binding(entry.queued, entry.node)
 
     def _count_wait(

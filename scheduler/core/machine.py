@@ -156,7 +156,7 @@ class Machine:
         self._attempts = SchedulingAlgorithm(profiles, cluster, Verdicts(), self.policies, detail)
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
-        self.binding: Final = self._binding.in_flight
+        self.bindings_in_flight: Final = self._binding.in_flight
         #: Preemptions, until it is certain which pods use what they have freed.
         self.preemptions: Final = Preemptions(
             profiles=profiles,

@@ -176,7 +176,7 @@ class Loop:
             ended = perf()
             self._handling[type(event)].observe(ended - begun)
             begun = ended
-        if len(self._placed) > len(self._machine.binding):
+        if len(self._placed) > len(self._machine.bindings_in_flight):
             self._forget_placed()
         self._news.set()
 
@@ -196,12 +196,12 @@ class Loop:
 
     def _forget_placed(self) -> None:
         """Forget attempts whose pod is gone, or was released before it was bound."""
-        binding = self._machine.binding
+        binding = self._machine.bindings_in_flight
         self._placed = {uid: placed for uid, placed in self._placed.items() if uid in binding}
 
     def check(self) -> None:
         """Assert the invariants: an attempt is kept for each pod that waits for its binding."""
-        assert self._placed.keys() == self._machine.binding.keys()
+        assert self._placed.keys() == self._machine.bindings_in_flight.keys()
 
     def outcome(self, event: Event) -> None:
         """Pass the outcome of an effect to telemetry, and to the machine if it matters to it."""
@@ -261,7 +261,7 @@ class Loop:
         for effect in self._machine.flushed_effects():
             self._submit(effect)
         self._report_ended()
-        if len(self._placed) > len(self._machine.binding):
+        if len(self._placed) > len(self._machine.bindings_in_flight):
             self._forget_placed()
 
     def _segment_is_due(self) -> bool:

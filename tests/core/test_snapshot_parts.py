@@ -21,13 +21,13 @@ NOT_COPIED = {
         "_evict_only",  # from the configuration
     },
     "_binding": {
-        "_pre_binding", "_binding", "_by_object",  # running code: `not_copied` names it
+        "_pre_binding", "_reserved", "_by_object",  # running code: `not_copied` names it
         "_reservers",  # from the configuration
         "_device_waits",  # metrics
     },
     "_suspended": {"_attempts", "_ready"},  # running code: `not_copied` names it
     "": {
-        "binding",  # the same as that of `_binding`
+        "bindings_in_flight",  # the same as that of `_binding`
         "handlers", "outcome_handlers",  # what handles events and effects
     },
     "cluster": {"namespaces"},  # written again

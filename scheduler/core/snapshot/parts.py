@@ -169,7 +169,7 @@ def effect_key(effect: Effect) -> tuple[str, str]:
 
 def awaited(machine: Machine) -> Counter[tuple[str, str]]:
     """Return the effects whose outcomes change something and are yet to come, by `effect_key`."""
-    found = Counter((Bind.__name__, uid) for uid in machine.binding)
+    found = Counter((Bind.__name__, uid) for uid in machine.bindings_in_flight)
     later = {effect.pod.uid for _, _, effect in part(machine, "_binding._again").entries}
     releasing = part(machine, "_binding._releasing") - later
     found.update((ReleaseClaims.__name__, uid) for uid in releasing)
