@@ -1,7 +1,9 @@
 """The documentation names everything that there is, and nothing that there is not."""
 
 import argparse
+import contextlib
 import dataclasses
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -37,7 +39,7 @@ ALERTS = yaml.safe_load(
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(DOCS.rglob("*.md")),
-    *sorted((ROOT / "scheduler").rglob("README.md")),
+    *sorted((ROOT / "scheduler").rglob("*.md")),
     *sorted(ROOT.glob("charts/*/README.md")),
 ]
 
@@ -343,3 +345,18 @@ def test_the_changelog_begins_with_what_is_not_released():
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
     assert headings[0] == "Unreleased"
+
+
+def test_the_worked_example_prints_what_its_page_shows():
+    blocks = re.findall(
+        r"^```(.*?)\n(.*?)^```$",
+        (ROOT / "scheduler" / "EXAMPLE.md").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+    (program,) = (text for language, text in blocks if language == "python")
+    printed = io.StringIO()
+
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})
+
+    assert printed.getvalue() == "".join(text for language, text in blocks if not language)
