@@ -192,3 +192,22 @@ def test_a_standby_whose_watch_lags_lists_policies_before_it_decides(
 
     scene.wait("high-a-0", is_held)
     assert scene.history().doomed() == []
+
+
+def test_a_stop_is_in_force_whatever_other_policies_there_are(scene, schedulers, stoppable, plugin):
+    kind = {"apiVersion": "preemptive-scheduler.io/v1alpha1", "kind": "PreemptionPolicy"}
+    rules = {f"p{i:02}": {"maxVictimsPerPreemption": 3} for i in range(64)}
+    rules[STOP] = {"maxVictims": 3}  # no such field
+    for name, spec in rules.items():
+        stoppable.api.post(POLICIES, {**kind, "metadata": {"name": name}, "spec": spec})
+    fill(scene, "a", 1)
+    scheduler = start(schedulers)
+
+    assert plugin("stop").result(PATIENCE_SECONDS) == 0
+
+    demand(scene, "a", 1)
+    scene.wait("high-a-0", is_held)
+    assert scheduler.metric("scheduler_preemption_stopped") == 1
+    assert plugin("resume").result(PATIENCE_SECONDS) == 0
+    scene.wait("high-a-0", is_bound)
+    assert scene.api.get(PATH)["spec"]["maxVictims"] == 3

@@ -273,6 +273,21 @@ def test_gaps_of_the_recording_are_counted(registry, metrics):
     assert registry.get_sample_value("scheduler_recording_bytes") == 4096
 
 
+class Busy:
+    """A writer with effects that wait."""
+
+    def lengths(self):
+        return {"bind": 3, "announce": 0}
+
+
+def test_effects_that_wait_are_counted_by_lane(registry, metrics, logs):
+    provide(metrics, Cluster().machine, [], NoPolicies(), Busy(), logs)
+
+    value = registry.get_sample_value
+    assert value("scheduler_effect_queue_length", {"lane": "bind"}) == 3
+    assert value("scheduler_effect_queue_length", {"lane": "announce"}) == 0
+
+
 def test_an_answer_of_another_release_is_a_mismatch_until_none_comes(registry, metrics):
     agreement = Agreement(V1_36)
     provide_agreement(metrics, agreement)
