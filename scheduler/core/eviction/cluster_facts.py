@@ -170,11 +170,13 @@ class ClusterFacts:
 
     def is_stuck(self, plan: PreemptionPlan) -> bool:
         """Return whether a victim runs on that no plan evicts any more."""
-        return any(
-            pod.uid not in self._victims_of_others(placement, self._state.on_node(placement.node))
-            for placement in plan.placements
-            for pod in self.not_terminating(placement)
-        )
+        for placement in plan.placements:
+            if running := self.not_terminating(placement):
+                plans = self._state.on_node(placement.node)
+                planned = self._victims_of_others(placement, plans)
+                if any(pod.uid not in planned for pod in running):
+                    return True
+        return False
 
     def nodes_exist(self, plan: PreemptionPlan) -> bool:
         """Return whether the cluster has all nodes of a plan."""
