@@ -1,10 +1,9 @@
 """A clock that a simulation sets, and what happens at its moments."""
 
-import heapq
 from collections.abc import Callable
-from itertools import count
 
 from scheduler.model.times import Seconds
+from scheduler.queue.deadlines import Deadlines
 
 __all__ = ["VirtualClock"]
 
@@ -18,17 +17,16 @@ class VirtualClock:
 
     def __init__(self, now: Seconds = 0.0) -> None:
         self.now = now
-        self._calls: list[tuple[Seconds, int, Callable[[], None]]] = []
-        self._order = count()
+        #: Each with its moment; every one applies.
+        self._calls: Deadlines[tuple[Seconds, Callable[[], None]]] = Deadlines(lambda *_: True)
 
     def call_at(self, moment: Seconds, call: Callable[[], None]) -> None:
         """Have a function called at a moment; calls of one moment keep their order."""
-        heapq.heappush(self._calls, (moment, next(self._order), call))
+        self._calls.put((moment, call), moment)
 
     def advance(self, to: Seconds) -> None:
         """Let time pass, and everything happen that is due until then, each at its moment."""
-        while self._calls and self._calls[0][0] <= to:
-            moment, _, call = heapq.heappop(self._calls)
+        for moment, call in self._calls.pop_until(to):
             self.now = max(self.now, moment)
             call()
         self.now = max(self.now, to)
