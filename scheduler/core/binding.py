@@ -51,7 +51,7 @@ from scheduler.model.events import (
     StorageGone,
     StorageObserved,
 )
-from scheduler.model.times import Seconds
+from scheduler.model.times import Seconds, earliest
 from scheduler.queue.deadlines import Deadlines
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
@@ -350,8 +350,7 @@ class BindingCycle:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        moments = (self._due.first(), self._again.first())
-        return min((moment for moment in moments if moment is not None), default=None)
+        return earliest((self._due.first(), self._again.first()))
 
     def is_pre_binding(self, uid: str) -> bool:
         """Return whether a pod was placed, and is not bound since it waits for reservations."""

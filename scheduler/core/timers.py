@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from scheduler.model.times import Seconds
+from scheduler.model.times import Seconds, earliest
 
 __all__ = ["Timer", "Timers"]
 
@@ -30,5 +30,4 @@ class Timers:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        moments = (timer.next_wakeup() for timer in self._timers)
-        return min((moment for moment in moments if moment is not None), default=None)
+        return earliest(timer.next_wakeup() for timer in self._timers)

@@ -1,6 +1,5 @@
 """Refusals of preemption by policies, as values."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -9,7 +8,7 @@ from scheduler.model.base import Record
 from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 
-__all__ = ["EVICT_ONLY", "PolicyRefusal", "Rule", "earliest", "ending"]
+__all__ = ["EVICT_ONLY", "PolicyRefusal", "Rule", "ending"]
 
 #: The name of the policy in refusals by the flag `--evict-only`, which evicts pods only within
 #: their disruption budgets. No policy can have this name: names of objects are in lower case.
@@ -65,8 +64,3 @@ def ending(until: Seconds | None) -> str:
     The time is rounded up to whole seconds, so that it has certainly ended by then.
     """
     return "" if until is None else f" (until {times.stamp(-(-until // 1))})"
-
-
-def earliest(moments: Iterable[Seconds | None]) -> Seconds | None:
-    """Return the earliest of some times; `None` if there is none."""
-    return min((moment for moment in moments if moment is not None), default=None)

@@ -4,11 +4,12 @@ All times in the scheduler are float seconds of one clock: the epoch time at the
 process plus monotonic time since. They compare with timestamps of pods and never run backwards.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["LATEST", "Seconds", "parse", "stamp"]
+__all__ = ["LATEST", "Seconds", "earliest", "parse", "stamp"]
 
 Seconds = float
 
@@ -36,3 +37,8 @@ def parse(text: str | None) -> Seconds | None:
 def stamp(seconds: Seconds) -> str:
     """Return seconds since the epoch as an RFC 3339 timestamp with second precision."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+
+
+def earliest(moments: Iterable[Seconds | None]) -> Seconds | None:
+    """Return the earliest of some times; `None` if there is none."""
+    return min((moment for moment in moments if moment is not None), default=None)

@@ -55,7 +55,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.events import Failure, FailureKind
 from scheduler.model.plan_record import CONDITION
-from scheduler.model.times import Seconds
+from scheduler.model.times import Seconds, earliest
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
@@ -373,12 +373,8 @@ class Preemptions:
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
         state = self.state
-        moments = (
-            state.vacated[0][0] if state.vacated else None,
-            state.due.first(),
-            self._ledger_writer.next_wakeup(),
-        )
-        return min((moment for moment in moments if moment is not None), default=None)
+        vacated = state.vacated[0][0] if state.vacated else None
+        return earliest((vacated, state.due.first(), self._ledger_writer.next_wakeup()))
 
     def _settle(self, now: Seconds) -> None:
         """End the vacated plans for which it is certain which pods use the freed resources."""

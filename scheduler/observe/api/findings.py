@@ -13,10 +13,10 @@ from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.framework.verdicts import Verdict
 from scheduler.model.api.objects import Node
-from scheduler.model.policy_refusals import PolicyRefusal, earliest, ending
+from scheduler.model.policy_refusals import PolicyRefusal, ending
 from scheduler.model.rest import explanations
 from scheduler.model.rest.preemptions import PolicyVeto
-from scheduler.model.times import Seconds
+from scheduler.model.times import Seconds, earliest
 from scheduler.observe.api.lists import slices
 from scheduler.state.cluster import Cluster
 

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.loop_breaker import LoopVeto
-from scheduler.model.policy_refusals import PolicyRefusal, earliest
-from scheduler.model.times import Seconds
+from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.times import Seconds, earliest
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows
 
 __all__ = ["RuleVetoes", "Veto", "VetoTable"]

@@ -26,8 +26,8 @@ from scheduler.core.preemption.policy.veto_table import RuleVetoes, Veto, VetoTa
 from scheduler.core.preemption.policy.victim_matrix import OwnerCodes, VictimMatrix
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Detail
-from scheduler.model.policy_refusals import PolicyRefusal, earliest, ending
-from scheduler.model.times import Seconds
+from scheduler.model.policy_refusals import PolicyRefusal, ending
+from scheduler.model.times import Seconds, earliest
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.preemption.ledger import Ledger
 

@@ -21,7 +21,7 @@ from scheduler.model.policies import (
     PodSelection,
     PreemptionPolicy,
 )
-from scheduler.model.policy_refusals import earliest
+from scheduler.model.times import earliest
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.preemption.event_times import MAX_RETURNED
 from scheduler.state.preemption.ledger import ANY, EvictionEntry
