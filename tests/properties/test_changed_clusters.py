@@ -33,11 +33,12 @@ from scheduler.model.events import (
     WorkloadGone,
     WorkloadObserved,
 )
+from scheduler.model.releases import V1_37
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.sim.manifests import Manifests
-from tests.properties.world import PROFILES
 from tests.support.builders import EPOCH
+from tests.support.cluster import profiles
 from tests.support.random_clusters import clusters
 from tests.support.seeds import share
 
@@ -47,6 +48,9 @@ FAMILIES: Final = (
     "everything", "mixed", "pod-affinity", "spread", "volumes", "nominated", "taints", "images",
     "dra-mixed", "dra-extended",
 )  # fmt: skip
+
+#: In v1.36, whether a nominated pod reserves a node depends on the past: not after it was gated.
+PROFILES: Final = profiles(reference=V1_37)
 
 #: An object by kind and key, with the events that it exists and that it is gone.
 Known = dict[tuple[str, str], tuple[Any, Event, Event]]

@@ -263,7 +263,10 @@ class EventHandlers:
         """
         node = self._nominated_node(pod)
         known = self._cluster.nominations.get(pod.uid)
-        kept = old is not None and node == self._nominated_node(old)
+        kept = old is not None and (
+            pod.status.nominated_node_name == old.status.nominated_node_name
+            and node == self._nominated_node(old)
+        )
         if kept or self._preemptions.state.in_progress(pod.uid):
             if known is not None and not _counts_alike(known.pod, pod):
                 self._cluster.nominate(pod, known.node)

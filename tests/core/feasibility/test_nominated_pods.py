@@ -7,6 +7,7 @@ from scheduler.model.releases import V1_37
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.custom_plugins import OnePodPerNode, Prepares, with_filters
+from tests.support.devices import claim, claiming
 
 FULL = node("n1").cpu("4")
 NAMED = term(fields=(requirement("metadata.name", "In", "n1"),))
@@ -114,6 +115,16 @@ def test_in_v1_37_the_nomination_of_a_gated_pod_counts():
 
 def test_in_v1_37_a_gated_pod_loses_its_nomination_with_its_status():
     cluster = Cluster(FULL, pod("p").gated("a").nominated("n1"), reference=V1_37)
+
+    cluster.change("p", lambda own: own.nominated(""))
+
+    assert cluster.nominations() == {}
+
+
+def test_a_pod_that_is_gated_again_loses_its_nomination_with_its_status():
+    cluster = Cluster(FULL, claim("c"), claiming("p", "c").nominated("n1"))
+    assert cluster.nominations() == {"p": "n1"}
+    cluster.delete_claim("c")
 
     cluster.change("p", lambda own: own.nominated(""))
 
