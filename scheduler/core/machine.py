@@ -230,6 +230,8 @@ class Machine:
         self.preemptions.close_if_lost(queued.uid, now)
         questions, outcome, error = self._run(run)
         self._attempts.enter_phase(AttemptPhase.COMMIT)
+        post_filter = outcome.post_filter
+        candidate = post_filter.candidate
         decision: Decision
         if questions:
             decision = self._suspended.suspend(run, questions, now)
@@ -246,13 +248,13 @@ class Machine:
             nodes=outcome.nodes,
             feasible=outcome.feasible,
             plugins=tuple(sorted(outcome.rejectors)),
-            preemption_tried=outcome.preemption_tried,
+            preemption_tried=post_filter.preemption_tried,
             refusals=outcome.refusals,
             waited=now - run.started_at,
             trace=node_traces(outcome.results),
             details=outcome.details,
-            comparison=None if outcome.candidate is None else outcome.candidate.comparison,
-            violating=frozenset() if outcome.candidate is None else outcome.candidate.violating,
+            comparison=None if candidate is None else candidate.comparison,
+            violating=frozenset() if candidate is None else candidate.violating,
         )
 
     def measure(self, enter_phase: Callable[[AttemptPhase], None]) -> None:

@@ -89,9 +89,9 @@ def told(outcome: AttemptResult) -> tuple[object, ...]:
         outcome.candidate,
         outcome.message,
         outcome.rejectors,
-        outcome.keeps_nomination,
-        outcome.blocked,
-        outcome.until,
+        outcome.post_filter.keeps_nomination,
+        outcome.post_filter.blocked,
+        outcome.post_filter.until,
     )
 
 

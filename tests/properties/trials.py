@@ -223,7 +223,11 @@ def found(
         # An assumed victim has not the state that it has once it was observed on its node.
         victims = tuple(victim.uid for victim in candidate.victims)
         chosen_victims = (candidate.row, victims, candidate.violations)
-    return result, (nodes, chosen_victims, told(replace(result, candidate=None)))
+    return result, (
+        nodes,
+        chosen_victims,
+        told(replace(result, post_filter=replace(result.post_filter, candidate=None))),
+    )
 
 
 class Trying:

@@ -39,7 +39,14 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["AttemptContext", "FilterAll", "FilterResult", "PostFilterResult", "PostFilterRunner"]
+__all__ = [
+    "NOT_RUN",
+    "AttemptContext",
+    "FilterAll",
+    "FilterResult",
+    "PostFilterResult",
+    "PostFilterRunner",
+]
 
 NO_CANDIDATE: Final = "no candidate node for preemption"
 
@@ -80,15 +87,20 @@ class FilterResult(NamedTuple):
 class PostFilterResult(Record, frozen=True):
     """The result of the post filters."""
 
+    #: The preemption that frees resources for the pod.
     candidate: Candidate | None = None
     message: str = ""
+    #: Whether the pod keeps its nomination although no node was found.
     keeps_nomination: bool = False
     preemption_tried: bool = False
+    #: Whether a veto that may end blocks preemption, and when the first one ends.
     blocked: bool = False
     until: Seconds | None = None
     #: What plugins want done, so that the pod becomes schedulable later.
     effects: tuple[Effect, ...] = ()
 
+
+NOT_RUN: Final = PostFilterResult()
 
 #: Filters all nodes as they are now, also where the pod fits on the nominated one.
 FilterAll = Callable[[AttemptContext, ExtenderFilterResult | None], FilterResult]

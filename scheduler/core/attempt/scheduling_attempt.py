@@ -27,6 +27,7 @@ from scheduler.core.attempt.equivalence import EquivalenceClasses, PodClass
 from scheduler.core.attempt.extenders import Conversation, ExtenderFailedError, ExtenderFilterResult
 from scheduler.core.attempt.node_results import NodeResult, NodeResults
 from scheduler.core.attempt.post_filters import (
+    NOT_RUN,
     AttemptContext,
     FilterResult,
     PostFilterResult,
@@ -50,7 +51,7 @@ from scheduler.model.api.pod_size import MAX_PARTS, is_too_large
 from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import AttemptDetails, AttemptPhase, Detail
-from scheduler.model.effects import Effect, Verb
+from scheduler.model.effects import Verb
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.times import Seconds
 from scheduler.queue.phases import PendingReason
@@ -80,36 +81,32 @@ NO_NODES: Final = "no nodes available to schedule pods"
 
 
 class AttemptResult(Record, frozen=True):
-    """The result of an attempt. Exactly one of `node`, `candidate` and `message` decides."""
+    """The result of an attempt: a node, a preemption, or a message why there is neither."""
 
     #: The node that takes the pod, and what the attempt knows, for its reservations.
     node: str | None = None
     state: AttemptState | None = None
-    #: The preemption that frees resources for it.
-    candidate: Candidate | None = None
+    post_filter: PostFilterResult = NOT_RUN
     #: Why it fits on no node; also set beside a candidate.
     message: str = ""
     #: Plugins that rejected it; empty when there were no nodes at all.
     rejectors: frozenset[str] = frozenset()
     #: Key of the set of pods that would be rejected like it at this moment; empty for it alone.
     equivalence_key: bytes = b""
-    #: Whether the pod keeps its nomination although no node was found.
-    keeps_nomination: bool = False
-    preemption_tried: bool = False
     nodes: int = 0
     feasible: int = 0
     #: What was found about each node, in name order; only of explained attempts.
     results: Sequence[NodeResult] = ()
-    #: What post filters want done, so that the pod becomes schedulable later.
-    effects: tuple[Effect, ...] = ()
     #: What policies refused, and what policies in audit mode would have refused.
     refusals: tuple[PolicyRefusal, ...] = ()
-    #: Whether a veto that may end blocks preemption, and when the first one ends.
-    blocked: bool = False
-    until: Seconds | None = None
-    #: The kind of reason why it stays pending, where neither `node` nor `candidate` is set.
+    #: The kind of reason why it stays pending, where there is neither a node nor a preemption.
     reason: PendingReason = PendingReason.NEVER_FITS
     details: AttemptDetails | None = None
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The preemption that frees resources for the pod."""
+        return self.post_filter.candidate
 
 
 class SchedulingAlgorithm:
@@ -166,7 +163,7 @@ class SchedulingAlgorithm:
             context = AttemptContext(state, self._classes.get(classified), detail, find_vetoes)
             result = yield from self._attempt(context)
             if result is not None:
-                if result.candidate is not None and detail >= Detail.COMPARISON:
+                if detail >= Detail.COMPARISON and result.candidate is not None:
                     earliest = now - (COMPARED_AT_ONCE - 1) * COMPARED_EVERY
                     self._compares_from = max(self._compares_from, earliest) + COMPARED_EVERY
                 return result
@@ -395,18 +392,13 @@ class SchedulingAlgorithm:
         key_of = context.pod_class.equivalence_key
         equivalence_key = b"" if alone else key_of(context.state.pod, rejectors, self._cluster)
         return AttemptResult(
-            candidate=post_filter.candidate,
+            post_filter=post_filter,
             message=text,
             rejectors=rejectors,
             equivalence_key=equivalence_key,
-            keeps_nomination=post_filter.keeps_nomination,
-            preemption_tried=post_filter.preemption_tried,
             nodes=nodes,
             results=self._results(context, codes, {}),
-            effects=post_filter.effects,
             refusals=refusals,
-            blocked=post_filter.blocked,
-            until=post_filter.until,
             reason=pending_reason(found, refused=bool(refusals), blocked=post_filter.blocked),
             details=self._details(context, codes),
         )

@@ -3,8 +3,6 @@
 Source: kube-scheduler v1.36.3 schedule_one.go handleSchedulingFailure, handleBindingCycleError.
 """
 
-from msgspec.structs import replace
-
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.phases import PreemptionMove
@@ -64,23 +62,24 @@ class DecisionCommitter:
             return Failed(error)
         if outcome.node is not None and outcome.state is not None:
             return self._place(queued, outcome.node, outcome.state, now)
-        self._outbox.emit_all(outcome.effects)
+        post_filter = outcome.post_filter
+        self._outbox.emit_all(post_filter.effects)
         queued.reason = PendingReason.PREEMPTING
         move, placement = self._preemptions.resume(queued, outcome.rejectors, now)
         if move is PreemptionMove.RESUME and placement is not None:
             victims = tuple(victim.ref for victim in placement.victims)
             return Preempting(placement.node, victims, 0, outcome.message)
-        if outcome.candidate is not None:
-            candidate = self._preemptions.facts.prefer_terminating(queued, outcome.candidate, now)
+        if post_filter.candidate is not None:
+            facts = self._preemptions.facts
+            candidate = facts.prefer_terminating(queued, post_filter.candidate, now)
             self._withdraw_elsewhere(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.begin_preemption(queued, outcome.rejectors, now)
             self._status.report_failed(pod, outcome.message)
             node = self._preemptions.start(queued, candidate, outcome.message, now)
             victims = tuple(victim.ref for victim in candidate.victims)
             return Preempting(node, victims, candidate.violations, outcome.message)
-        if move is PreemptionMove.WITHDRAW:
-            outcome = replace(outcome, keeps_nomination=False)
-        return self._mark_unschedulable(queued, outcome, now)
+        keeps = post_filter.keeps_nomination and move is not PreemptionMove.WITHDRAW
+        return self._mark_unschedulable(queued, outcome, now, keeps_nomination=keeps)
 
     def _place(self, queued: QueuedPod, node: str, state: AttemptState, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""
@@ -106,16 +105,16 @@ class DecisionCommitter:
         self._report_failure(queued, SCHEDULER_ERROR, problem, clear_nomination=nominated)
 
     def _mark_unschedulable(
-        self, queued: QueuedPod, outcome: AttemptResult, now: Seconds
+        self, queued: QueuedPod, outcome: AttemptResult, now: Seconds, *, keeps_nomination: bool
     ) -> Decision:
         """Park a pod that fits on no node."""
         # Without a nomination there is nothing to keep: its status may only be out of date.
-        keeps = outcome.keeps_nomination and self._cluster.nominations.get(queued.uid) is not None
+        keeps = keeps_nomination and self._cluster.nominations.get(queued.uid) is not None
         clear = not keeps and self._withdraw_nomination(queued, now)
         queued.reason = outcome.reason
         if outcome.rejectors:
-            victims_terminating = (
-                outcome.keeps_nomination and self._preemptions.facts.awaits_victims(queued.uid)
+            victims_terminating = keeps_nomination and self._preemptions.facts.awaits_victims(
+                queued.uid
             )
             self._queue.add_unschedulable(
                 queued,
@@ -126,10 +125,10 @@ class DecisionCommitter:
             )
         else:
             self._queue.retry(queued, now)
-        if outcome.blocked:
+        if outcome.post_filter.blocked:
             rules = frozenset(refusal.rule for refusal in outcome.refusals)
             pdbs = frozenset[str]().union(*(refusal.pdbs for refusal in outcome.refusals))
-            self._wakeups.blocked.block(queued.uid, rules, outcome.until, pdbs)
+            self._wakeups.blocked.block(queued.uid, rules, outcome.post_filter.until, pdbs)
         text = outcome.message
         self._report_failure(queued, UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)

@@ -64,9 +64,9 @@ async def helps(
     cordoned = await findings.rejected_by("NodeUnschedulable", nodes)
     if cordoned:
         found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].name}.")
-    if result.until is not None:
+    if (until := result.post_filter.until) is not None:
         found.append(
-            f"The first time limit that blocks preemption ends at {stamp(-(-result.until // 1))}."
+            f"The first time limit that blocks preemption ends at {stamp(-(-until // 1))}."
         )
     return tuple(found)
 
