@@ -36,7 +36,7 @@ RESERVED: Final = {
         "kubectl/api_server.py",
         "kubectl/port_forward.py",
         "observe/server/health_routes.py",
-        "observe/server/plan_route.py",
+        "observe/server/what_if_route.py",
         "observe/server/responses.py",
         "observe/server/web_app.py",
         "web_console/server.py",

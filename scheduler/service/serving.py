@@ -86,7 +86,7 @@ class Serving:
             ),
             debug=Debug(self.machine, self.clock.now).pages(),
             api=self._api(),
-            plan=self._plan(),
+            what_if=self._what_if(),
             healthz={**election, "loop": self.pulse.stuck},
             livez={"loop": self.pulse.stuck},
             readyz={
@@ -98,8 +98,8 @@ class Serving:
             },
         )
 
-    def _plan(self) -> WhatIf:
-        """Return what answers `what if`: it has the state as it is when it asks for it."""
+    def _what_if(self) -> WhatIf:
+        """Return the page of what-ifs, which reads the state when a request needs it."""
         options = self.options
         return WhatIf(
             lambda: what_if_feed.parts(

@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 
 from scheduler.observe.api.requests import ApiError, NameAccess
-from scheduler.observe.pages.plan import PlanReply, SchedulerLoop
 from scheduler.observe.pages.statuses import status
+from scheduler.observe.pages.what_if import SchedulerLoop, WhatIfReply
 from scheduler.service import spawn, what_if_memory
 from scheduler.service.what_if_worker import HEAD, Refusal
-from scheduler.sim.plan_request import MAX_BYTES
+from scheduler.sim.what_if_request import MAX_BYTES
 
 __all__ = ["WhatIf", "WhatIfLimits"]
 
@@ -96,7 +96,7 @@ class WhatIf:
         self._busy: set[_Worker] = set()
         self._is_closed = False
 
-    def enter(self, caller: str) -> "_Ticket | PlanReply":
+    def admit(self, caller: str) -> "_Admission | WhatIfReply":
         """Return a place for a caller, or a refusal where there is none."""
         problem = "the scheduler is stopping" if self._is_closed else self._not_ready()
         if problem is not None:
@@ -107,7 +107,7 @@ class WhatIf:
             )
         if len(self._callers) >= self._limits.at_once + self._limits.waiting:
             return _refusal(429, "TooManyRequests", "too many concurrent plan requests")
-        return _Ticket(self, caller)
+        return _Admission(self, caller)
 
     async def close(self) -> None:
         """End all processes."""
@@ -118,7 +118,7 @@ class WhatIf:
 
     async def decide(
         self, scheduler_loop: SchedulerLoop, body: bytes, content_type: str, names: NameAccess
-    ) -> PlanReply:
+    ) -> WhatIfReply:
         """Answer a request that has a place."""
         limits = self._limits
         if self._slots is None:
@@ -137,7 +137,7 @@ class WhatIf:
 
     async def _decided(
         self, scheduler_loop: SchedulerLoop, query: bytes, names: NameAccess
-    ) -> PlanReply:
+    ) -> WhatIfReply:
         try:
             worker = await self._take()
         except OSError as error:
@@ -224,14 +224,14 @@ class WhatIf:
         self._callers.discard(caller)
 
 
-class _Ticket:
+class _Admission:
     """The place of one caller."""
 
     def __init__(self, page: WhatIf, caller: str) -> None:
         self._page = page
         self._caller = caller
 
-    def __enter__(self) -> "_Ticket":
+    def __enter__(self) -> "_Admission":
         self._page.hold(self._caller)
         return self
 
@@ -240,7 +240,7 @@ class _Ticket:
 
     async def answer(
         self, scheduler_loop: SchedulerLoop, body: bytes, content_type: str, names: NameAccess
-    ) -> PlanReply:
+    ) -> WhatIfReply:
         """Answer a request."""
         return await self._page.decide(scheduler_loop, body, content_type, names)
 
@@ -282,7 +282,7 @@ class _Worker:
         query: bytes,
         names: NameAccess,
         log: Callable[..., object],
-    ) -> PlanReply:
+    ) -> WhatIfReply:
         """Pass a request on; return the answer or the refusal.
 
         Raises:
@@ -304,7 +304,7 @@ class _Worker:
             await self._send(b"V", msgspec.json.encode(allowed))
             tag, body = await self._receive()
         if tag == b"A":
-            return PlanReply(200, body)
+            return WhatIfReply(200, body)
         if tag != b"X":
             raise _BrokenError(f"unexpected message {tag!r}")
         refusal = msgspec.json.decode(body, type=Refusal)
@@ -368,6 +368,6 @@ def _environment() -> dict[str, str]:
     return dict.fromkeys(threads, "1")
 
 
-def _refusal(code: int, reason: str, message: str) -> PlanReply:
+def _refusal(code: int, reason: str, message: str) -> WhatIfReply:
     retry = _RETRY_AFTER if code == 429 else 0
-    return PlanReply(code, status(code, reason, message), retry)
+    return WhatIfReply(code, status(code, reason, message), retry)

@@ -25,13 +25,13 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from scheduler.model.rest.plans import PlanRequest
+from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.service.what_if_feed import Received
-from scheduler.sim import plan_request
+from scheduler.sim import what_if_request
 from scheduler.sim.hiding import hide, namespaces
 from scheduler.sim.manifests import ManifestError
-from scheduler.sim.plan_request import TooLargeError
 from scheduler.sim.what_if import decided
+from scheduler.sim.what_if_request import TooLargeError
 from scheduler.sim.workloads import TooManyPodsError
 
 __all__ = ["HEAD", "Refusal", "main"]
@@ -127,7 +127,7 @@ def _serve(pipe: _Pipe) -> None:
 
 def _answer(pipe: _Pipe, body: bytes) -> None:
     content_type, _, content = body.partition(b"\n")
-    request: PlanRequest = plan_request.read(content, content_type.decode())
+    request: WhatIfRequest = what_if_request.read(content, content_type.decode())
     pipe.send(b"R")
     received = Received()
     while (message := pipe.receive())[0] == b"S":

@@ -1,6 +1,6 @@
-"""Hides in the response of a plan what a caller may not see: details of pods of some namespaces.
+"""Hides in the answer to a what-if what a caller may not see: details of pods of some namespaces.
 
-Victims among them are only counted. If such a pod is displaced, planned, or gets a different
+Victims among them are only counted. If such a pod is displaced, simulated, or gets a different
 result, its priority and its nodes are shown, because documents about nodes show them as well. Its
 requests are removed, because resource names may identify tenants. Messages about it are removed,
 because they may name claims and pods. Warnings that reveal what exists in those namespaces are
@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement
+from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer
 from scheduler.observe.api import views
 
 __all__ = ["hide", "namespaces"]
@@ -27,13 +27,13 @@ About: TypeAlias = Mapping[str, frozenset[str]]
 NOTHING: Final[About] = MappingProxyType({})
 
 
-def namespaces(answer: PlanAnswer, about: About = NOTHING) -> frozenset[str]:
+def namespaces(answer: WhatIfAnswer, about: About = NOTHING) -> frozenset[str]:
     """Return the namespaces of all pods in an answer, and of what its warnings tell about."""
     pods = frozenset(pod.namespace for pod in _pods(answer))
     return pods.union(*about.values())
 
 
-def hide(answer: PlanAnswer, may_see: MaySee, about: About = NOTHING) -> PlanAnswer:
+def hide(answer: WhatIfAnswer, may_see: MaySee, about: About = NOTHING) -> WhatIfAnswer:
     """Return an answer without details of pods that the caller may not see.
 
     Args:
@@ -45,17 +45,17 @@ def hide(answer: PlanAnswer, may_see: MaySee, about: About = NOTHING) -> PlanAns
         return answer
     return replace(
         answer,
-        items=tuple(_planned(each, may_see) for each in answer.items),
+        items=tuple(_simulated(each, may_see) for each in answer.items),
         displaced=tuple(_displaced(each, may_see) for each in answer.displaced),
-        others=tuple(_planned(each, may_see) for each in answer.others),
+        others=tuple(_simulated(each, may_see) for each in answer.others),
         warnings=tuple(text for text in answer.warnings if all(map(may_see, about.get(text, ())))),
     )
 
 
-def _pods(answer: PlanAnswer) -> Iterator[PodView]:
-    for planned in (*answer.items, *answer.others):
-        yield planned.pod
-        for victim in planned.victims:
+def _pods(answer: WhatIfAnswer) -> Iterator[PodView]:
+    for item in (*answer.items, *answer.others):
+        yield item.pod
+        for victim in item.victims:
             yield victim.pod
             yield from _pod_of(victim.replacement)
     for displaced in answer.displaced:
@@ -68,18 +68,18 @@ def _pod_of(replacement: Replacement | None) -> Iterator[PodView]:
         yield replacement.pod
 
 
-def _planned(planned: PlannedPod, may_see: MaySee) -> PlannedPod:
-    victims = tuple(each for each in planned.victims if may_see(each.pod.namespace))
-    planned = replace(planned, victims=victims, hidden_victims=len(planned.victims) - len(victims))
-    if may_see(planned.pod.namespace):
-        return planned
+def _simulated(item: SimulatedPod, may_see: MaySee) -> SimulatedPod:
+    victims = tuple(each for each in item.victims if may_see(each.pod.namespace))
+    item = replace(item, victims=victims, hidden_victims=len(item.victims) - len(victims))
+    if may_see(item.pod.namespace):
+        return item
     return replace(
-        planned,
-        pod=views.hidden(planned.pod),
+        item,
+        pod=views.hidden(item.pod),
         source="",
         message="",
         verdicts=(),
-        policies=_without_messages(planned.policies),
+        policies=_without_messages(item.policies),
         claims={},
     )
 

@@ -1,8 +1,8 @@
-"""Which kinds of objects a plan knows, and whether an object is one at all.
+"""Which kinds of objects a what-if knows, and whether an object is one at all.
 
 Kinds of Kubernetes without pods are known: a file with a Deployment often has a Service and a
 ConfigMap, too. For any other kind a warning says that no pods are made from it: an API server would
-refuse the object, or the plan cannot know what its controller would create.
+refuse the object, or a what-if cannot know what its controller would create.
 
 Source: kubernetes v1.37.2 pkg/apis/*/register.go.
 """
@@ -79,7 +79,7 @@ _WRITTEN: Final = {kind.lower(): kind for kind in _READ}
 
 
 def is_known(kind: str, version: str) -> bool:
-    """Return whether a plan knows which pods objects of a kind have."""
+    """Return whether a what-if knows which pods objects of a kind have."""
     group = version.rpartition("/")[0]
     return version in _READ.get(kind, ()) or kind in _WITHOUT_PODS.get(group, ())
 

@@ -7,7 +7,7 @@ The ledger, policies and time are those of the given state, and extenders are no
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,13 +18,14 @@ from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.decisions import Detail
-from scheduler.model.rest.plans import PlanAnswer, PlanRequest
+from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import workloads
 from scheduler.sim.expanded import Expanded
+from scheduler.sim.hiding import About
 from scheduler.sim.manifests import ManifestError, Manifests, collect
-from scheduler.sim.plan_answer import AnswerBuilder
+from scheduler.sim.what_if_answer import AnswerBuilder
 from scheduler.sim.what_if_cluster import State, WhatIfCluster, WhatIfOptions
 
 __all__ = ["MAX_OBJECTS", "cordoned", "decided", "what_if"]
@@ -33,12 +34,12 @@ __all__ = ["MAX_OBJECTS", "cordoned", "decided", "what_if"]
 MAX_OBJECTS: Final = 10_000
 
 
-def what_if(state: State, request: PlanRequest) -> PlanAnswer:
+def what_if(state: State, request: WhatIfRequest) -> WhatIfAnswer:
     """Return what would happen; see `decided`."""
     return decided(state, request)[0]
 
 
-def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str, frozenset[str]]]:
+def decided(state: State, request: WhatIfRequest) -> tuple[WhatIfAnswer, About]:
     """Return what would happen, and of each warning the namespaces that it tells about.
 
     Raises:
@@ -76,7 +77,7 @@ def decided(state: State, request: PlanRequest) -> tuple[PlanAnswer, Mapping[str
 def _simulated(
     state: State,
     manifests: Manifests,
-    request: PlanRequest,
+    request: WhatIfRequest,
     drained: Iterable[str],
     *,
     detail: Detail = Detail.NONE,

@@ -11,7 +11,7 @@ from scheduler.cli.main import main
 from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model import times
-from scheduler.model.rest.plans import PlanAnswer, PlannedPod, PlanRequest
+from scheduler.model.rest.what_if import SimulatedPod, WhatIfAnswer, WhatIfRequest
 from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service import what_if_feed
@@ -50,7 +50,7 @@ def planned(capsys: pytest.CaptureFixture[str], *files: Path) -> dict[str, Any]:
     return found
 
 
-def as_printed(item: PlannedPod) -> dict[str, Any]:
+def as_printed(item: SimulatedPod) -> dict[str, Any]:
     return {
         "decision": item.decision,
         "node": item.node or None,
@@ -83,7 +83,7 @@ async def test_the_answer_is_that_of_plan_on_the_snapshot(
     (tmp_path / "asked.json").write_text(json.dumps({"kind": "List", "items": asked}))
     want = planned(capsys, tmp_path / "snapshot.json", tmp_path / "asked.json")
     state = (await received(machine)).state()
-    answer: PlanAnswer = what_if(state, PlanRequest(objects=tuple(asked)))
+    answer: WhatIfAnswer = what_if(state, WhatIfRequest(objects=tuple(asked)))
 
     assert answer.items
     for item in answer.items:

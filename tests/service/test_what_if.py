@@ -20,7 +20,7 @@ from scheduler.model.events import NodeObserved, PodObserved, PolicyObserved
 from scheduler.model.policies import Budget
 from scheduler.observe.api.requests import EVERY_NAME, ApiError
 from scheduler.observe.pages.routes import Document, Routes
-from scheduler.observe.server import access, plan_route
+from scheduler.observe.server import access, what_if_route
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web
@@ -79,7 +79,7 @@ class World:
             configz=dict,
             flagz=lambda: NOTHING,
             statusz=lambda: NOTHING,
-            plan=self.page,
+            what_if=self.page,
         )
         self.authorize = access.allow_all
         self._web = Web(pages, structlog.get_logger(), self._authorize)
@@ -299,7 +299,7 @@ async def test_a_user_is_one_caller_however_the_token_is_written(world):
 
 
 async def test_a_body_that_does_not_arrive_gives_its_place_back(world, monkeypatch):
-    monkeypatch.setattr(plan_route, "_BODY_SECONDS", 0.2)
+    monkeypatch.setattr(what_if_route, "_BODY_SECONDS", 0.2)
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"{"
@@ -330,14 +330,14 @@ async def test_a_plan_is_given_up_when_its_client_has_gone(world):
 async def test_places_are_limited_over_all_callers():
     limits = WhatIfLimits(at_once=1, waiting=1)
     page = WhatIf(nothing, print, lambda: None, limits)
-    held = [page.enter(f"10.0.0.{number}") for number in range(2)]
+    held = [page.admit(f"10.0.0.{number}") for number in range(2)]
 
     with contextlib.ExitStack() as stack:
         for ticket in held:
             stack.enter_context(ticket)
-        refused = page.enter("10.0.0.9")
+        refused = page.admit("10.0.0.9")
         assert (refused.code, refused.retry_after) == (429, 5)
-    assert not isinstance(page.enter("10.0.0.9"), type(refused))
+    assert not isinstance(page.admit("10.0.0.9"), type(refused))
 
 
 async def test_a_plan_that_takes_too_long_is_given_up():

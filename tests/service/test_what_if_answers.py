@@ -11,7 +11,7 @@ from aiohttp import web
 from scheduler.model.events import PodObserved
 from scheduler.observe.api import openapi
 from scheduler.observe.api.requests import EVERY_NAME
-from scheduler.observe.server import access, plan_route
+from scheduler.observe.server import access, what_if_route
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from tests.service.test_what_if import JSON, NOW, World, new, until
 from tests.support.builders import pod
@@ -27,7 +27,7 @@ async def world() -> AsyncIterator[World]:
 
 async def test_a_long_answer_is_written_in_parts(world, monkeypatch):
     _, whole = await world.post(new("x"))
-    monkeypatch.setattr(plan_route, "_PART", 100)
+    monkeypatch.setattr(what_if_route, "_PART", 100)
 
     code, answer, headers = await world.posted(new("x"))
 
@@ -96,8 +96,8 @@ async def test_each_answer_that_is_given_is_described(world, monkeypatch):
         await world.posted("x", {"Content-Type": "text/plain"}),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(plan_route, "_BODY_SECONDS", 0.1)
-        patch.setattr(plan_route, "_body", never)
+        patch.setattr(what_if_route, "_BODY_SECONDS", 0.1)
+        patch.setattr(what_if_route, "_body", never)
         answers.append(await world.posted(new("x")))
     for each in AccessVerdict:
         if each is not AccessVerdict.ALLOWED:
@@ -128,7 +128,7 @@ async def by_token(caller: Caller) -> AccessDecision:
 
 async def test_bodies_that_do_not_come_keep_no_plan_waiting(world, monkeypatch):
     """Of eight bodies that are read at a time, the oldest yields to a new one."""
-    monkeypatch.setattr(plan_route, "_BODY_SECONDS", 100.0)
+    monkeypatch.setattr(what_if_route, "_BODY_SECONDS", 100.0)
     world.authorize = by_token
     head = (
         "POST /api/v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow-{}\r\n"

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.model.rest.plans import PlanAnswer
+from scheduler.model.rest.what_if import WhatIfAnswer
 from scheduler.sim.hiding import hide, namespaces
 from tests.sim.test_what_if import asked, new, replica, state
 from tests.support.builders import node, pod
@@ -15,7 +15,7 @@ def theirs(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def seen(answer: PlanAnswer) -> PlanAnswer:
+def seen(answer: WhatIfAnswer) -> WhatIfAnswer:
     """Return an answer as it is for a caller who sees only the namespace `default`."""
     return hide(answer, lambda name: name == "default")
 

@@ -8,8 +8,8 @@ from scheduler.config import load
 from scheduler.model import times
 from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget
-from scheduler.model.rest.plans import PlanAnswer, PlanRequest
 from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
 from scheduler.sim.manifests import ManifestError, Manifests
 from scheduler.sim.what_if import what_if
 from scheduler.sim.what_if_cluster import State
@@ -35,8 +35,8 @@ def new(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> dict[str, 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
 
 
-def asked(around: State, *objects: dict[str, Any], **fields: Any) -> PlanAnswer:
-    return what_if(around, PlanRequest(objects=objects, **fields))
+def asked(around: State, *objects: dict[str, Any], **fields: Any) -> WhatIfAnswer:
+    return what_if(around, WhatIfRequest(objects=objects, **fields))
 
 
 def replica(name: str, on: str, cpu: str = "1", owner: str = "web-1"):

@@ -34,11 +34,11 @@ from scheduler.model.rest.cluster import (
     Summary,
 )
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.plans import PlanRequest
 from scheduler.model.rest.preemptions import PoliciesDocument, PreemptionsDocument
+from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.observe.pages.statuses import status
 from scheduler.sim.manifests import ManifestError
-from tests.support.api_plans import answer_plan, plan_request
+from tests.support.api_what_if import answer_what_if, what_if_request
 from tests.support.stand_in_documents import LARGE, SMALL, Shape, World, at
 
 __all__ = ["StandIn", "Switches", "serving"]
@@ -86,7 +86,7 @@ class StandIn:
         self.switches = Switches()
         self.requests: list[str] = []
         #: The plans that were asked for.
-        self.plans: list[PlanRequest] = []
+        self.plans: list[WhatIfRequest] = []
         self.authorizations: list[str] = []
         #: The names in the client certificates of requests; empty without one.
         self.certificates: list[str] = []
@@ -278,9 +278,9 @@ class StandIn:
 
     async def _plan(self, request: web.Request) -> web.Response:
         try:
-            asked = plan_request(await request.read(), request.content_type)
+            asked = what_if_request(await request.read(), request.content_type)
             self.plans.append(asked)
-            return self._answer(answer_plan(self.world, asked))
+            return self._answer(answer_what_if(self.world, asked))
         except (
             ValueError,
             msgspec.MsgspecError,

@@ -47,8 +47,8 @@ def test_each_schema_and_path_of_the_api_has_a_type():
         '    "/pods/{namespace}/{name}": { names: [namespace: string, name: string];'
         ' query: { "nodes"?: string | number; }; body: unknown; answer: PodExplanation };'
     ) in text
-    bodies = "PlanRequest | KubernetesObject | Array<KubernetesObject>"
-    assert f"body: {bodies}; answer: PlanAnswer }};" in text
+    bodies = "WhatIfRequest | KubernetesObject | Array<KubernetesObject>"
+    assert f"body: {bodies}; answer: WhatIfAnswer }};" in text
 
 
 def test_each_copied_module_has_the_types_of_its_package():

@@ -7,13 +7,13 @@ from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
 from scheduler.model.rest.common import TIME
 from scheduler.model.rest.explanations import PossiblePreemption, Verdict
-from scheduler.model.rest.plans import PlannedPod
 from scheduler.model.rest.preemptions import PolicyVeto, PreemptionView, Replacement, VictimView
+from scheduler.model.rest.what_if import SimulatedPod
 
 __all__ = ["compared", "fate", "meaning", "verdicts", "vetoes", "victims"]
 
 #: What has candidates.
-Compared: TypeAlias = PreemptionView | PossiblePreemption | PlannedPod
+Compared: TypeAlias = PreemptionView | PossiblePreemption | SimulatedPod
 
 
 def verdicts(out: Output, found: Sequence[Verdict], *, wide: bool) -> None:

@@ -14,7 +14,7 @@ from scheduler.kubectl.errors import PluginError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.model.messages import without_preamble
-from scheduler.model.rest.plans import PlanAnswer, PlannedPod, PlanRequest
+from scheduler.model.rest.what_if import SimulatedPod, WhatIfAnswer, WhatIfRequest
 
 __all__ = ["EVICTS", "run"]
 
@@ -35,7 +35,7 @@ async def run(session: Session) -> int:
         raise PluginError("nothing to plan", "name files with -f FILE, or nodes with --drain NODE")
     places = [place for place, _ in found]
     objects, problem = await priority_classes.added(session, [each for _, each in found])
-    request = PlanRequest(
+    request = WhatIfRequest(
         objects=tuple(objects),
         drain=tuple(arguments.drain),
         namespace=session.namespace(),
@@ -44,7 +44,7 @@ async def run(session: Session) -> int:
         explain=session.wide,
     )
     try:
-        answer = await session.client.plan(request, PlanAnswer)
+        answer = await session.client.plan(request, WhatIfAnswer)
     except PluginError as error:
         raise PluginError(_placed(str(error), places), error.advice, error.status) from error
     said = (_placed(each, places) for each in answer.document.warnings)
@@ -112,7 +112,7 @@ def _documents(name: str) -> list[Any]:
         raise PluginError(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
 
 
-def show(out: Output, answer: PlanAnswer, warnings: Sequence[str], *, wide: bool) -> None:
+def show(out: Output, answer: WhatIfAnswer, warnings: Sequence[str], *, wide: bool) -> None:
     """Print what would happen."""
     if answer.items:
         head = ["POD", "DECISION", "NODE", "VICTIMS", "WHY"]
@@ -133,7 +133,7 @@ def show(out: Output, answer: PlanAnswer, warnings: Sequence[str], *, wide: bool
     out.line(closing(answer), "yellow" if answer.evicts else "green")
 
 
-def _row(each: PlannedPod, *, wide: bool) -> list[str]:
+def _row(each: SimulatedPod, *, wide: bool) -> list[str]:
     victims = len(each.victims) + each.hidden_victims
     node = each.node or "-"
     if each.final_node not in {"", each.node}:
@@ -143,7 +143,7 @@ def _row(each: PlannedPod, *, wide: bool) -> list[str]:
     return [*row, each.source or "-"] if wide else row
 
 
-def _details(out: Output, each: PlannedPod, *, wide: bool) -> None:
+def _details(out: Output, each: SimulatedPod, *, wide: bool) -> None:
     if each.victims or each.hidden_victims:
         number = len(each.victims) + each.hidden_victims
         out.line()
@@ -167,7 +167,7 @@ def _details(out: Output, each: PlannedPod, *, wide: bool) -> None:
         candidates.verdicts(out, each.verdicts, wide=True)
 
 
-def _displaced(out: Output, answer: PlanAnswer, *, wide: bool) -> None:
+def _displaced(out: Output, answer: WhatIfAnswer, *, wide: bool) -> None:
     if not answer.displaced:
         return
     rows = [
@@ -190,7 +190,7 @@ def _displaced(out: Output, answer: PlanAnswer, *, wide: bool) -> None:
     out.table(["POD", "NODE", "THEN"], rows, wide=wide)
 
 
-def closing(answer: PlanAnswer) -> str:
+def closing(answer: WhatIfAnswer) -> str:
     """Return the last line: how many pods get which decision, and what is evicted."""
     counts: dict[str, int] = {}
     for each in answer.items:
@@ -205,6 +205,6 @@ def closing(answer: PlanAnswer) -> str:
     return f"{text.count(len(answer.items), 'pod')}: {decided}; {end}."
 
 
-def evictions(items: Sequence[PlannedPod], displaced: int) -> int:
+def evictions(items: Sequence[SimulatedPod], displaced: int) -> int:
     """Return how many pods would be evicted."""
     return max(displaced, sum(len(each.victims) + each.hidden_victims for each in items))

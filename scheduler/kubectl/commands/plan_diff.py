@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.plans import PlanAnswer
+from scheduler.model.rest.what_if import WhatIfAnswer
 
 __all__ = ["show"]
 
@@ -13,7 +13,7 @@ PENDING = "(pending)"
 _STYLES = {"-": "red", "+": "green"}
 
 
-def show(out: Output, answer: PlanAnswer) -> None:
+def show(out: Output, answer: WhatIfAnswer) -> None:
     """Print the changes; nothing if there are none."""
     places: dict[str, list[tuple[str, PodView]]] = {}
     for node, sign, pod in _changes(answer):
@@ -29,7 +29,7 @@ def show(out: Output, answer: PlanAnswer) -> None:
             out.line(_line(out, sign, pod, size), _STYLES[sign])
 
 
-def _changes(answer: PlanAnswer) -> Iterator[tuple[str, str, PodView]]:
+def _changes(answer: WhatIfAnswer) -> Iterator[tuple[str, str, PodView]]:
     """Yield the place, the sign and the pod of each change."""
     removed = {(each.pod.uid, each.pod.name) for each in answer.displaced}
     for gone in answer.displaced:

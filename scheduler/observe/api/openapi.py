@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from scheduler.model.rest import cluster, common, explanations, plans, preemptions
+from scheduler.model.rest import cluster, common, explanations, preemptions, what_if
 from scheduler.model.rest.common import Document
 
 __all__ = ["PATH", "description"]
 
 PATH: Final = "/api/v1/openapi.json"
-_MODULES: Final = (common, cluster, explanations, preemptions, plans)
+_MODULES: Final = (common, cluster, explanations, preemptions, what_if)
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{name}"
 #: References to the schemas of structures.
@@ -125,7 +125,7 @@ _PLAN_ERRORS: Final[Mapping[str, str]] = {
 def description() -> bytes:
     """Return the description as JSON; made once, which takes some 50 ms."""
     types: list[type[Document]] = [path.document for path in _PATHS]
-    types += [plans.PlanRequest, plans.PlanAnswer, plans.KubernetesObject, common.Status]
+    types += [what_if.WhatIfRequest, what_if.WhatIfAnswer, what_if.KubernetesObject, common.Status]
     references, schemas = msgspec.json.schema_components(types, ref_template=_REF)
     for name, texts in _texts():
         properties = schemas.get(name, {}).get("properties", {})
@@ -170,8 +170,8 @@ def _get(path: _Path, of: _Schemas) -> dict[str, Any]:
 
 
 def _plan(of: _Schemas) -> dict[str, Any]:
-    one = of[plans.KubernetesObject]
-    body = {"schema": {"anyOf": [of[plans.PlanRequest], one, {"type": "array", "items": one}]}}
+    one = of[what_if.KubernetesObject]
+    body = {"schema": {"anyOf": [of[what_if.WhatIfRequest], one, {"type": "array", "items": one}]}}
     request = {
         "required": True,
         "description": "A request, or objects alone: one, an array, or in YAML several"
@@ -181,7 +181,7 @@ def _plan(of: _Schemas) -> dict[str, Any]:
     return _operation(
         "What would happen if objects were applied now",
         {"requestBody": request},
-        {_JSON: {"schema": of[plans.PlanAnswer]}},
+        {_JSON: {"schema": of[what_if.WhatIfAnswer]}},
         _PLAN_ERRORS,
         of,
     )

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.observe.api.requests import ApiPage
 from scheduler.observe.pages.health import Check
-from scheduler.observe.pages.plan import PlanPage
+from scheduler.observe.pages.what_if import WhatIfPage
 
 __all__ = ["Document", "Page", "Routes"]
 
@@ -50,8 +50,8 @@ class Routes:
     debug: Mapping[str, Page] = field(default_factory=dict)
     #: The documents of `/api/v1` by path, for `GET`.
     api: Mapping[str, ApiPage] = field(default_factory=dict)
-    #: Answers `POST /api/v1/plan`; `None` where nothing does.
-    plan: PlanPage | None = None
+    #: Answers `POST /api/v1/plan`; `None` where there are no what-ifs.
+    what_if: WhatIfPage | None = None
 
     @property
     def paths(self) -> list[str]:

@@ -20,7 +20,7 @@ from scheduler.observe.api.watches import is_watch
 from scheduler.observe.pages.health import HealthChecks
 from scheduler.observe.pages.routes import Document, Page, Routes
 from scheduler.observe.pages.zpages import rendered
-from scheduler.observe.server import plan_route
+from scheduler.observe.server import what_if_route
 from scheduler.observe.server.access import (
     AccessDecision,
     AccessVerdict,
@@ -33,10 +33,10 @@ from scheduler.observe.server.connections import OpenConnection, bounded, peer
 from scheduler.observe.server.health_routes import all_checks, one_check
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
-from scheduler.observe.server.plan_route import Respond, RespondTo
 from scheduler.observe.server.rates import RatesByPeer
 from scheduler.observe.server.responses import SERVER, failed, is_defect, not_served, refused, shown
 from scheduler.observe.server.watch_places import WatchPlace, WatchPlaces
+from scheduler.observe.server.what_if_route import Respond, RespondTo
 
 __all__ = ["WebApp"]
 
@@ -84,7 +84,7 @@ class WebApp:
         self._watches: dict[OpenConnection, asyncio.Timeout] = {}
         self._places = WatchPlaces(self._max_watches, listen.limits.user_watches)
         #: The timeouts of the responses, by identity of the request.
-        self._patience: dict[int, asyncio.Timeout] = {}
+        self._response_timeouts: dict[int, asyncio.Timeout] = {}
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -142,9 +142,9 @@ class WebApp:
         for path, page in pages.debug.items():
             app.router.add_get(path, self._guarded(self._debug(page)), allow_head=False)
         for path, answer in pages.api.items():
-            app.router.add_get(path, self._judged(self._api(answer)), allow_head=False)
-        if pages.plan is not None:
-            plan_route.add(app, pages.plan, self._page_runner, self._judged)
+            app.router.add_get(path, self._authorized(self._api(answer)), allow_head=False)
+        if pages.what_if is not None:
+            what_if_route.add(app, pages.what_if, self._page_runner, self._authorized)
         return app
 
     @web.middleware
@@ -157,8 +157,8 @@ class WebApp:
             # asyncio takes an empty buffer for a full one.
             transport.set_write_buffer_limits(high=1)
         try:
-            async with asyncio.timeout(self._listen.answer_seconds) as patience:
-                self._patience[id(request)] = patience
+            async with asyncio.timeout(self._listen.answer_seconds) as timeout:
+                self._response_timeouts[id(request)] = timeout
                 return await _written(request, handler)
         except TimeoutError:
             if transport is not None:
@@ -166,7 +166,7 @@ class WebApp:
         except ConnectionError:
             pass  # the client has closed the connection
         finally:
-            self._patience.pop(id(request), None)
+            self._response_timeouts.pop(id(request), None)
             self._end(request)
         await asyncio.sleep(0)  # aiohttp notices that the connection is gone, and writes nothing
         return web.Response()
@@ -177,19 +177,19 @@ class WebApp:
         return self._requests.of(peer(request.remote or ""), now).reserve(now)
 
     def _guarded(self, respond: Respond) -> Respond:
-        return self._judged(lambda request, _: respond(request))
+        return self._authorized(lambda request, _: respond(request))
 
-    def _judged(self, respond: RespondTo) -> Respond:
+    def _authorized(self, respond: RespondTo) -> Respond:
         """Return a handler that authorizes the caller first."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            judgement = await self._review(request)
-            if judgement.verdict is not AccessVerdict.ALLOWED:
-                return refused(judgement)
+            decision = await self._review(request)
+            if decision.verdict is not AccessVerdict.ALLOWED:
+                return refused(decision)
             if self._busy >= self._listen.limits.pages:
                 return refused(_CROWDED)
             self._begin(request)
-            return await respond(request, judgement)
+            return await respond(request, decision)
 
         return guarded
 
@@ -314,11 +314,11 @@ class WebApp:
         self, request: web.Request, stream: Stream, place: WatchPlace, access: AccessDecision
     ) -> web.StreamResponse:
         """Write events as they come; a client that does not read them is cut off."""
-        patience, limits = self._patience[id(request)], self._listen.limits
+        timeout, limits = self._response_timeouts[id(request)], self._listen.limits
         connection = self._connections.get(request.protocol)
         if connection is not None and connection not in self._watches:
             self._busy -= connection.busy
-            self._watches[connection] = patience
+            self._watches[connection] = timeout
         response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         response.force_close()
         async with (
@@ -326,12 +326,12 @@ class WebApp:
             contextlib.aclosing(self._page_runner.iterate(stream.parts)) as relayed,
         ):
             await response.prepare(request)
-            patience.reschedule(None)
+            timeout.reschedule(None)
             async for part in relayed:
-                patience.reschedule(self._loop.time() + limits.event_seconds)
+                timeout.reschedule(self._loop.time() + limits.event_seconds)
                 await response.write(part)
-                patience.reschedule(None)
-        patience.reschedule(self._loop.time() + limits.event_seconds)
+                timeout.reschedule(None)
+        timeout.reschedule(self._loop.time() + limits.event_seconds)
         return response
 
     async def _streamed(self, request: web.Request, stream: Stream) -> web.StreamResponse:

@@ -35,7 +35,7 @@ function shownSum(sum, victims) {
  * The candidates side by side. In the row of each loser the criterion by which it lost is marked;
  * what comes after it was not compared any more and is pale.
  *
- * @param {{of: Api.PreemptionView | Api.PossiblePreemption | Api.PlannedPod, planned?: boolean}} props
+ * @param {{of: Api.PreemptionView | Api.PossiblePreemption | Api.SimulatedPod, planned?: boolean}} props
  */
 export function Candidates({ of, planned = false }) {
   const { criteria = [], candidates = [], criterion = "" } = of;

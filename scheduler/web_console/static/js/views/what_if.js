@@ -8,11 +8,11 @@ import { count, plural, podName, requests, time } from "../format.js";
 import { Empty, More, Node, Owner, Pod, Priority, Section, State } from "../parts.js";
 import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 import { MissingRule } from "../head.js";
-import { planRequest } from "../plan_request.js";
+import { whatIfRequest } from "../what_if_request.js";
 
 /** What was typed stays while other views are shown. */
 let kept = { text: "", drain: "", namespace: "default", settle: true };
-/** @type {Api.PlanAnswer | null} */
+/** @type {Api.WhatIfAnswer | null} */
 let lastAnswer = null;
 const FIRST_ROWS = 100;
 
@@ -32,7 +32,7 @@ export function WhatIfView() {
     const { signal } = running.current;
     setState({ busy: true, error: null });
     try {
-      const found = await post("/plan", planRequest(kept), { signal });
+      const found = await post("/plan", whatIfRequest(kept), { signal });
       see([...(found.items ?? []), ...(found.others ?? [])].flatMap(prioritiesOf));
       lastAnswer = found;
       setAnswer(found);
@@ -62,7 +62,7 @@ export function WhatIfView() {
         <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
         <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
       </div>
-      ${state.error && html`<${PlanError} error=${state.error} />`}
+      ${state.error && html`<${WhatIfError} error=${state.error} />`}
     </form>
     <div class="answer" aria-live="polite" aria-busy=${state.busy ? "true" : "false"}>
       ${answer
@@ -91,7 +91,7 @@ spec:
             requests: {cpu: "2", memory: 4Gi}`;
 
 /** @param {{error: Error}} props */
-function PlanError({ error }) {
+function WhatIfError({ error }) {
   let hint;
   if (error instanceof ApiError && error.kind === "forbidden") {
     hint = html`<${MissingRule} verb=${error.verb} paths=${[error.path]} />`;
@@ -101,7 +101,7 @@ function PlanError({ error }) {
   return html`<div class="failure" role="alert"><div><p>${error.message}</p>${hint}</div></div>`;
 }
 
-/** @param {Api.PlannedPod} item */
+/** @param {Api.SimulatedPod} item */
 function prioritiesOf(item) {
   return [item.pod.priority ?? 0, ...(item.victims ?? []).map((victim) => victim.pod.priority ?? 0)];
 }
@@ -116,7 +116,7 @@ const RESULTS = {
   Error: ["bad", "failed"],
 };
 
-/** @param {{answer: Api.PlanAnswer}} props */
+/** @param {{answer: Api.WhatIfAnswer}} props */
 function Answer({ answer }) {
   const { items = [], displaced = [], others = [], warnings = [] } = answer;
   const lost = displaced.filter((each) => each.recreated === false).length;
@@ -143,7 +143,7 @@ function Answer({ answer }) {
     ${others.length > 0 && html`<${Section} title="Other pending pods that change" note=${count(others.length)}><${Planned} items=${others} /><//>`}`;
 }
 
-/** @param {{items: Api.PlannedPod[]}} props */
+/** @param {{items: Api.SimulatedPod[]}} props */
 function Planned({ items }) {
   const [most, setMost] = useState(FIRST_ROWS);
   const sorted = [...items].sort((a, b) => ORDER.indexOf(a.decision) - ORDER.indexOf(b.decision));
@@ -151,14 +151,14 @@ function Planned({ items }) {
       <thead><tr><th></th><th>Pod</th><th>Result</th><th>Node</th><th>Priority</th><th class="number">Victims</th><th>Requests</th></tr></thead>
       ${sorted.slice(0, most).map(
         (item, index) =>
-          html`<${PlannedPod} key=${podName(item.pod)} item=${item} open=${index === 0 && item.decision !== "Scheduled"} />`,
+          html`<${SimulatedPod} key=${podName(item.pod)} item=${item} open=${index === 0 && item.decision !== "Scheduled"} />`,
       )}
     </table>
     <${More} rest=${sorted.length - most} onClick=${() => setMost(most + 500)} />`;
 }
 
-/** @param {{item: Api.PlannedPod, open: boolean}} props */
-function PlannedPod({ item, open: atFirst }) {
+/** @param {{item: Api.SimulatedPod, open: boolean}} props */
+function SimulatedPod({ item, open: atFirst }) {
   const [open, setOpen] = useState(atFirst);
   const { pod } = item;
   const victims = (item.victims ?? []).length + (item.hiddenVictims ?? 0);
@@ -182,7 +182,7 @@ function PlannedPod({ item, open: atFirst }) {
   </tbody>`;
 }
 
-/** @param {{item: Api.PlannedPod, victims: number}} props */
+/** @param {{item: Api.SimulatedPod, victims: number}} props */
 function Why({ item, victims }) {
   return html`${item.message && html`<p class="message">${item.message}</p>`}
     ${(item.verdicts ?? []).length > 0 && html`<${Verdicts} verdicts=${item.verdicts} />`}

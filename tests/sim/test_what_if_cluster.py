@@ -1,4 +1,4 @@
-"""Plan and settle: the machine against a cluster that exists only in memory."""
+"""Attempts and settling: the machine against a cluster that exists only in memory."""
 
 from msgspec.structs import replace
 

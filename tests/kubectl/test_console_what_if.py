@@ -25,7 +25,7 @@ Plan = Callable[[Any], Awaitable[tuple[int, Any]]]
 
 @pytest.fixture
 async def plan(config: str, tmp_path: Path) -> AsyncIterator[Plan]:  # noqa: F811
-    """Ask for a plan as the page does."""
+    """Post a what-if as the page does."""
     arguments = parsing.parser().parse_args(["console"])
     way = connection.reach(arguments, {"HOME": str(tmp_path), "KUBECONFIG": config}, Clock())
     async with SchedulerClient(way.open) as client:

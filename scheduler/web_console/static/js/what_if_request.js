@@ -1,4 +1,4 @@
-/** From YAML to the request of a plan. */
+/** From YAML to a what-if request. */
 import { YAML11_SCHEMA, YAMLException, loadAll } from "../vendor/js-yaml.js";
 
 /** A text that cannot be a request; the message says where it is wrong. */
@@ -50,9 +50,9 @@ export function namesOf(text) {
  * Return the body of `POST /api/v1/plan`.
  *
  * @param {{text: string, drain: string, namespace: string, settle: boolean}} form
- * @returns {Api.PlanRequest}
+ * @returns {Api.WhatIfRequest}
  */
-export function planRequest({ text, drain, namespace, settle }) {
+export function whatIfRequest({ text, drain, namespace, settle }) {
   const objects = objectsOf(text);
   const nodes = namesOf(drain);
   if (objects.length === 0 && nodes.length === 0) {

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 from aiohttp import web
 
 from scheduler.observe.logs.escape import printable, shortened
-from scheduler.observe.pages.plan import PlanPage, PlanReply, SchedulerLoop
 from scheduler.observe.pages.statuses import status
+from scheduler.observe.pages.what_if import SchedulerLoop, WhatIfPage, WhatIfReply
 from scheduler.observe.server.access import AccessDecision
 
 __all__ = ["PATH", "Respond", "RespondTo", "add"]
@@ -26,7 +26,7 @@ _PART: Final = 1 << 18
 _BODY_SECONDS: Final = 10.0
 _BODIES: Final = 8
 _DROP_SECONDS: Final = 1.0
-#: How often a connection is looked at while its plan is decided.
+#: How often a connection is looked at while its answer is computed.
 _LOOK_SECONDS: Final = 0.2
 #: How much of a body that is too large is read before its client is answered.
 _DROPPED_BYTES: Final = 16 << 20
@@ -38,9 +38,9 @@ RespondTo: TypeAlias = Callable[[web.Request, AccessDecision], Awaitable[web.Str
 
 def add(
     app: web.Application,
-    page: PlanPage,
+    page: WhatIfPage,
     scheduler_loop: SchedulerLoop,
-    judged: Callable[[RespondTo], Respond],
+    authorized: Callable[[RespondTo], Respond],
 ) -> None:
     """Add the route to an application.
 
@@ -48,7 +48,7 @@ def add(
         app: The application.
         page: Answers.
         scheduler_loop: Runs what needs the scheduler's state.
-        judged: Returns what authorizes a request before it is answered.
+        authorized: Wraps a handler, so that a request is authorized before it is answered.
     """
     bodies = _Bodies()
 
@@ -56,28 +56,28 @@ def add(
         # Not by what the caller sends: one user may have many tokens, and write one in many ways.
         # Callers that come through the API server (`kubectl port-forward`) have the same address.
         caller = access.user or request.remote or ""
-        reply = _unsupported(request) or page.enter(caller)
-        if isinstance(reply, PlanReply):
+        reply = _unsupported(request) or page.admit(caller)
+        if isinstance(reply, WhatIfReply):
             # A client that is still sending when the connection is closed does not see the answer.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_DROP_SECONDS):
                     await _body(request, 0)
             return _response(reply)
         body = await bodies.read(caller, request, page.max_bytes)
-        # Only now: a body that does not come would hold one of few places.
-        reply = body if isinstance(body, PlanReply) else page.enter(caller)
-        if isinstance(reply, PlanReply):
+        # Only now: a body that does not come would hold one of few admissions.
+        reply = body if isinstance(body, WhatIfReply) else page.admit(caller)
+        if isinstance(reply, WhatIfReply):
             return _response(reply)
         assert isinstance(body, bytes)
-        with reply as place:
-            deciding = place.answer(scheduler_loop, body, request.content_type, access.names)
+        with reply as admission:
+            deciding = admission.answer(scheduler_loop, body, request.content_type, access.names)
             answer = await _while_connected(request, deciding)
         return await _written(request, answer)
 
     async def close(_app: web.Application) -> None:
         await page.close()
 
-    app.router.add_post(PATH, judged(respond))
+    app.router.add_post(PATH, authorized(respond))
     app.on_shutdown.append(close)
 
 
@@ -88,38 +88,38 @@ class _Bodies:
         #: The timeouts by caller, oldest first.
         self._reading: dict[str, asyncio.Timeout] = {}
 
-    async def read(self, caller: str, request: web.Request, most: int) -> bytes | PlanReply:
+    async def read(self, caller: str, request: web.Request, most: int) -> bytes | WhatIfReply:
         """Return the body of a request, or a refusal."""
         if caller in self._reading:
             text = "another plan of this caller is already running"
-            return PlanReply(429, status(429, "TooManyRequests", text), 1)
+            return WhatIfReply(429, status(429, "TooManyRequests", text), 1)
         if len(self._reading) >= _BODIES:
             oldest = self._reading.pop(next(iter(self._reading)))
             if not oldest.expired():
                 oldest.reschedule(asyncio.get_running_loop().time())
-        patience = self._reading[caller] = asyncio.timeout(_BODY_SECONDS)
+        timeout = self._reading[caller] = asyncio.timeout(_BODY_SECONDS)
         try:
-            async with patience:
+            async with timeout:
                 body = await _body(request, most)
         except TimeoutError:
             text = (
                 f"the body has not arrived within {_BODY_SECONDS:g} seconds, or while others wait"
             )
-            return PlanReply(408, status(408, "Timeout", text))
+            return WhatIfReply(408, status(408, "Timeout", text))
         except web.RequestPayloadError:
-            return PlanReply(400, status(400, "BadRequest", "the body cannot be read"))
+            return WhatIfReply(400, status(400, "BadRequest", "the body cannot be read"))
         finally:
-            if self._reading.get(caller) is patience:
+            if self._reading.get(caller) is timeout:
                 del self._reading[caller]
         if body is None:
             text = f"the body is larger than {most >> 20} MiB"
-            return PlanReply(413, status(413, "RequestEntityTooLarge", text))
+            return WhatIfReply(413, status(413, "RequestEntityTooLarge", text))
         return body
 
 
 async def _while_connected(
-    request: web.Request, deciding: Coroutine[Any, Any, PlanReply]
-) -> PlanReply:
+    request: web.Request, deciding: Coroutine[Any, Any, WhatIfReply]
+) -> WhatIfReply:
     """Return an answer; give it up when the client has gone.
 
     Raises:
@@ -136,13 +136,13 @@ async def _while_connected(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _unsupported(request: web.Request) -> PlanReply | None:
+def _unsupported(request: web.Request) -> WhatIfReply | None:
     """Return a refusal of a body of another type than those that are read."""
     if request.content_type in _CONTENT_TYPES:
         return None
     given = shortened(printable(request.content_type), 80)
     text = f"the body must be {' or '.join(_CONTENT_TYPES)}, not {given}"
-    return PlanReply(415, status(415, "UnsupportedMediaType", text))
+    return WhatIfReply(415, status(415, "UnsupportedMediaType", text))
 
 
 async def _body(request: web.Request, most: int) -> bytes | None:
@@ -164,7 +164,7 @@ async def _body(request: web.Request, most: int) -> bytes | None:
     return b"".join(pieces) if size <= most else None
 
 
-async def _written(request: web.Request, reply: PlanReply) -> web.StreamResponse:
+async def _written(request: web.Request, reply: WhatIfReply) -> web.StreamResponse:
     """Write a reply in parts: megabytes that are encrypted at once would make probes wait."""
     if len(reply.body) <= _PART:
         return _response(reply)
@@ -176,6 +176,6 @@ async def _written(request: web.Request, reply: PlanReply) -> web.StreamResponse
     return response
 
 
-def _response(reply: PlanReply) -> web.Response:
+def _response(reply: WhatIfReply) -> web.Response:
     headers = {"Retry-After": str(reply.retry_after)} if reply.retry_after else None
     return web.Response(status=reply.code, body=reply.body, content_type=_JSON, headers=headers)

@@ -12,7 +12,7 @@ from scheduler.model.rest.preemptions import (
     VictimView,
 )
 
-__all__ = ["DisplacedPod", "KubernetesObject", "PlanAnswer", "PlanRequest", "PlannedPod"]
+__all__ = ["DisplacedPod", "KubernetesObject", "SimulatedPod", "WhatIfAnswer", "WhatIfRequest"]
 
 
 class KubernetesObject(Document, frozen=True):
@@ -23,7 +23,7 @@ class KubernetesObject(Document, frozen=True):
     metadata: Mapping[str, Any] = {}
 
 
-class PlanRequest(Document, frozen=True):
+class WhatIfRequest(Document, frozen=True):
     """The request. The body may also be YAML or JSON of Kubernetes objects alone."""
 
     #: Kubernetes objects as they would be applied. Pods, and workloads whose pods are made from
@@ -42,7 +42,7 @@ class PlanRequest(Document, frozen=True):
     explain: bool = False
 
 
-class PlannedPod(Document, frozen=True):
+class SimulatedPod(Document, frozen=True):
     """What would happen to one pod."""
 
     pod: PodView
@@ -78,7 +78,7 @@ class DisplacedPod(Document, frozen=True):
     replacement: Replacement | None = None
 
 
-class PlanAnswer(Document, frozen=True):
+class WhatIfAnswer(Document, frozen=True):
     """What would happen."""
 
     #: The time of the cluster state that the plan was made for.
@@ -86,9 +86,9 @@ class PlanAnswer(Document, frozen=True):
     reference: str
     #: Whether any pod would be evicted, for a preemption or from a drained node.
     evicts: bool = False
-    items: tuple[PlannedPod, ...] = ()
+    items: tuple[SimulatedPod, ...] = ()
     displaced: tuple[DisplacedPod, ...] = ()
     #: Pods that were pending before and would change: bound, or no longer bound, because of this.
-    others: tuple[PlannedPod, ...] = ()
+    others: tuple[SimulatedPod, ...] = ()
     #: What could not be simulated, one sentence each.
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Builds the response of a plan from simulations: documents of `/api/v1`."""
+"""Builds the answer to a what-if from simulations: documents of `/api/v1`."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
@@ -9,8 +9,8 @@ from scheduler.model.decisions import Attempt, AttemptDetails, Preempting, summa
 from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import Verdict
-from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod, PlanRequest
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
+from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer, WhatIfRequest
 from scheduler.observe.api import views
 from scheduler.sim import recreation
 from scheduler.sim.expanded import Expanded
@@ -28,7 +28,7 @@ class AnswerBuilder:
     def __init__(
         self,
         state: State,
-        request: PlanRequest,
+        request: WhatIfRequest,
         expanded: Expanded,
         after: WhatIfCluster,
         before: WhatIfCluster | None,
@@ -44,7 +44,7 @@ class AnswerBuilder:
         #: The pods as they were at first, by uid; those that were made later too.
         self._pods = {pod.uid: pod for pod in after.known()}
 
-    def answer(self, asked: Set[str], others: Sequence[str]) -> PlanAnswer:
+    def answer(self, asked: Set[str], others: Sequence[str]) -> WhatIfAnswer:
         """Return the answer.
 
         Args:
@@ -52,7 +52,7 @@ class AnswerBuilder:
             others: Uids of the other pending pods.
         """
         items = [
-            self._planned(uid)
+            self._simulated(uid)
             for uid in (reference.uid for reference in self._after.pending)
             if uid in asked and uid in self._after.first
         ]
@@ -62,13 +62,13 @@ class AnswerBuilder:
         evicts = bool(displaced) or any(
             victim.state == "planned" for item in items for victim in item.victims
         )
-        return PlanAnswer(
+        return WhatIfAnswer(
             at=times.stamp(self._state.now),
             reference=self._after.machine.reference.name,
             evicts=evicts,
             items=tuple(items),
             displaced=tuple(displaced),
-            others=tuple(self._planned(uid) for uid in others if self._differs(uid)),
+            others=tuple(self._simulated(uid) for uid in others if self._differs(uid)),
             warnings=tuple(self._expanded.warnings),
         )
 
@@ -81,7 +81,7 @@ class AnswerBuilder:
         then, now = self._before.first.get(uid), self._after.first[uid]
         return then is None or summary(then.decision) != summary(now.decision)
 
-    def _planned(self, uid: str) -> PlannedPod:
+    def _simulated(self, uid: str) -> SimulatedPod:
         attempt = self._after.first[uid]
         pod = self._pods[uid]
         decision, node, message = summary(attempt.decision)
@@ -92,7 +92,7 @@ class AnswerBuilder:
         )
         chosen = attempt.decision
         victims = chosen.victims if isinstance(chosen, Preempting) else ()
-        return PlannedPod(
+        return SimulatedPod(
             pod=self._view(pod),
             decision=decision,
             source=self._expanded.sources.get(pod.key, ""),

@@ -1,29 +1,29 @@
-"""The body of a request for a plan, which anybody may have written."""
+"""The body of a what-if request, which anybody may have written."""
 
 import json
 
 import pytest
 
-from scheduler.model.rest.plans import PlanRequest
-from scheduler.sim import plan_request
+from scheduler.model.rest.what_if import WhatIfRequest
+from scheduler.sim import what_if_request
 from scheduler.sim.manifests import ManifestError
-from scheduler.sim.plan_request import JSON, MAX_BYTES, YAML, TooLargeError
+from scheduler.sim.what_if_request import JSON, MAX_BYTES, YAML, TooLargeError
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
 
 
-def read(body: object, content_type: str = JSON) -> PlanRequest:
+def read(body: object, content_type: str = JSON) -> WhatIfRequest:
     text = body if isinstance(body, str) else json.dumps(body)
-    return plan_request.read(text.encode(), content_type)
+    return what_if_request.read(text.encode(), content_type)
 
 
 def test_a_body_is_a_request_or_objects():
-    assert read({"objects": [POD], "drain": ["n1"]}) == PlanRequest(objects=(POD,), drain=("n1",))
-    assert read(POD) == PlanRequest(objects=(POD,))
-    assert read([POD, POD]) == PlanRequest(objects=(POD, POD))
+    assert read({"objects": [POD], "drain": ["n1"]}) == WhatIfRequest(objects=(POD,), drain=("n1",))
+    assert read(POD) == WhatIfRequest(objects=(POD,))
+    assert read([POD, POD]) == WhatIfRequest(objects=(POD, POD))
     assert read("kind: A\n---\nkind: B\n---\n", YAML).objects == ({"kind": "A"}, {"kind": "B"})
-    assert read("drain: [n1]", YAML) == PlanRequest(drain=("n1",))
-    assert read("", YAML) == PlanRequest()
+    assert read("drain: [n1]", YAML) == WhatIfRequest(drain=("n1",))
+    assert read("", YAML) == WhatIfRequest()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_malformed_body_is_one_clear_line(body, content_type, problem):
 
 def test_text_that_is_not_utf_8_is_refused():
     with pytest.raises(ManifestError, match="not UTF-8"):
-        plan_request.read(b"\xff\xfe", YAML)
+        what_if_request.read(b"\xff\xfe", YAML)
 
 
 def test_a_short_text_cannot_stand_for_a_large_one():
@@ -72,5 +72,5 @@ def test_a_short_text_cannot_stand_for_a_large_one():
 
 def test_a_body_of_ten_megabytes_is_refused_unread():
     with pytest.raises(TooLargeError, match="larger than 3 MiB"):
-        plan_request.read(b"[" * (10 << 20), JSON)
+        what_if_request.read(b"[" * (10 << 20), JSON)
     assert MAX_BYTES == 3 << 20

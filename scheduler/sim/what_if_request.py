@@ -1,7 +1,7 @@
-"""Reads the body of a request for a plan: hostile input until the end of this module.
+"""Reads the body of a what-if request: hostile input until the end of this module.
 
-A body is a `PlanRequest`, or Kubernetes objects alone, as JSON or YAML. An alias of YAML counts as
-often as it is used, so a short text cannot stand for a large one.
+A body is a `WhatIfRequest`, or Kubernetes objects alone, as JSON or YAML. An alias of YAML counts
+as often as it is used, so a short text cannot stand for a large one.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from scheduler.model.rest.plans import PlanRequest
+from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.sim.manifests import ManifestError, type_of
 
 __all__ = ["JSON", "MAX_BYTES", "YAML", "TooLargeError", "read"]
@@ -33,7 +33,7 @@ class TooLargeError(ManifestError):
     """The body, or what it stands for, is too large."""
 
 
-def read(body: bytes, content_type: str) -> PlanRequest:
+def read(body: bytes, content_type: str) -> WhatIfRequest:
     """Return what a body asks.
 
     Args:
@@ -63,23 +63,23 @@ def read(body: bytes, content_type: str) -> PlanRequest:
         raise ManifestError(text) from error
 
 
-def _request(documents: list[Any]) -> PlanRequest:
+def _request(documents: list[Any]) -> WhatIfRequest:
     """Return the request of documents: one request, or objects."""
     found = [document for document in documents if document is not None]
     if len(found) == 1 and isinstance(found[0], list):
         found = found[0]
     elif len(found) == 1 and isinstance(found[0], dict) and "kind" not in found[0]:
-        return msgspec.convert(_plain(found[0]), PlanRequest)
+        return msgspec.convert(_plain(found[0]), WhatIfRequest)
     for index, document in enumerate(found):
         if not isinstance(document, dict):
             text = f"{type_of(document)} is not a Kubernetes object"
             raise ManifestError(f"objects[{index}]: {text}")
-    return PlanRequest(objects=tuple(found))
+    return WhatIfRequest(objects=tuple(found))
 
 
 def _plain(document: dict[Any, Any]) -> dict[str, Any]:
-    unknown = document.keys() - {field.encode_name for field in msgspec.structs.fields(PlanRequest)}
-    if unknown:
+    known = {field.encode_name for field in msgspec.structs.fields(WhatIfRequest)}
+    if unknown := document.keys() - known:
         name = sorted(map(str, unknown))[0]
         raise ManifestError(f"neither a Kubernetes object (no kind) nor a request: {name!r}")
     return document

@@ -1,4 +1,4 @@
-"""What the page of plans needs: a request, what answers it, and the answer."""
+"""The interface of the what-if page: how it admits a caller, and what it replies."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from scheduler.observe.api.requests import NameAccess
 
-__all__ = ["PlanPage", "PlanReply", "PlanTicket", "SchedulerLoop"]
+__all__ = ["Admission", "SchedulerLoop", "WhatIfPage", "WhatIfReply"]
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class SchedulerLoop(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanReply:
+class WhatIfReply:
     """An answer, or a refusal in the format of the API server."""
 
     code: int
@@ -34,37 +34,37 @@ class PlanReply:
     retry_after: int = 0
 
 
-class PlanTicket(Protocol):
-    """A caller's turn: a context that holds its place while its request is answered."""
+class Admission(Protocol):
+    """The admission of a caller: a context that counts the caller while its request is answered."""
 
-    def __enter__(self) -> "PlanTicket":
-        """Hold the place."""
+    def __enter__(self) -> "Admission":
+        """Count the caller."""
 
     def __exit__(self, *_: object) -> None:
-        """Give the place to another request."""
+        """Admit another caller."""
 
     async def answer(
         self, scheduler_loop: SchedulerLoop, body: bytes, content_type: str, names: NameAccess
-    ) -> PlanReply:
+    ) -> WhatIfReply:
         """Answer a request.
 
         Args:
             scheduler_loop: Runs what needs the scheduler's state.
             body: The body.
             content_type: Its type.
-            names: Which pods the caller may know by name; to be asked in the scheduler's loop.
+            names: Which pods the caller may know by name; used in the scheduler's loop.
         """
 
 
-class PlanPage(Protocol):
+class WhatIfPage(Protocol):
     """Answers `what if`; used in the serving thread."""
 
     @property
     def max_bytes(self) -> int:
         """The largest body, in bytes."""
 
-    def enter(self, caller: str) -> PlanTicket | PlanReply:
-        """Return a place for a caller, or a refusal where there is none."""
+    def admit(self, caller: str) -> Admission | WhatIfReply:
+        """Admit a caller, or return a refusal where there are too many."""
 
     async def close(self) -> None:
-        """End what answers."""
+        """End the processes that answer."""

@@ -1,8 +1,8 @@
-"""What a request may make of little: bounds on work and on text."""
+"""Bounds on the work and the text of a what-if."""
 
 import pytest
 
-from scheduler.model.rest.plans import PlanRequest
+from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.sim import workloads
 from scheduler.sim.expanded import MAX_WARNINGS, Expanded
 from scheduler.sim.manifests import ManifestError, Manifests
@@ -41,7 +41,7 @@ def test_too_many_objects_are_refused():
     many = [named("ConfigMap", name=f"c{number}") for number in range(MAX_OBJECTS + 1)]
 
     with pytest.raises(TooManyPodsError, match="10001 objects; at most 10000 are planned"):
-        what_if(state(), PlanRequest(objects=tuple(many)))
+        what_if(state(), WhatIfRequest(objects=tuple(many)))
 
 
 def test_too_many_pairs_of_daemon_sets_and_nodes_are_refused():

@@ -1,4 +1,4 @@
-"""Whatever objects a plan is asked about: it is answered, or refused in one line."""
+"""A what-if about any objects is answered, or refused in one line."""
 
 import copy
 import json
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from scheduler.config import load
-from scheduler.model.rest.plans import PlanRequest
-from scheduler.sim import plan_request
+from scheduler.model.rest.what_if import WhatIfRequest
+from scheduler.sim import what_if_request
 from scheduler.sim.hiding import hide
 from scheduler.sim.manifests import ManifestError, Manifests
-from scheduler.sim.plan_request import JSON
 from scheduler.sim.what_if import what_if
 from scheduler.sim.what_if_cluster import State
+from scheduler.sim.what_if_request import JSON
 from tests.support.builders import node, pdb, pod
 
 ROUNDS = 150
@@ -132,7 +132,7 @@ def around() -> State:
 
 
 def test_the_objects_are_planned_as_they_are():
-    answer = what_if(around(), PlanRequest(objects=tuple(copy.deepcopy(OBJECTS))))
+    answer = what_if(around(), WhatIfRequest(objects=tuple(copy.deepcopy(OBJECTS))))
 
     made = sorted(each.source.partition("/")[0] for each in answer.items)
     assert (
@@ -145,7 +145,7 @@ def test_the_objects_are_planned_as_they_are():
 def answered(state: State, body: bytes) -> str:
     """Answer a body; return why it is refused, empty if it is not."""
     try:
-        answer = what_if(state, plan_request.read(body, JSON))
+        answer = what_if(state, what_if_request.read(body, JSON))
     except ManifestError as error:
         return str(error) or "without a reason"
     msgspec.json.encode(hide(answer, lambda name: name == "default"))

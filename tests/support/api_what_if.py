@@ -7,16 +7,16 @@ import msgspec
 import yaml
 
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.plans import DisplacedPod, PlanAnswer, PlannedPod, PlanRequest
+from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer, WhatIfRequest
 from scheduler.sim import known_kinds
 from scheduler.sim.manifests import ManifestError, flattened
 from tests.support.stand_in_documents import World, at
 
-__all__ = ["answer_plan", "plan_request"]
+__all__ = ["answer_what_if", "what_if_request"]
 
 
-def answer_plan(world: World, asked: PlanRequest) -> PlanAnswer:
-    """Return a plan that depends on the objects: priority above 0 preempts, others wait or fit.
+def answer_what_if(world: World, asked: WhatIfRequest) -> WhatIfAnswer:
+    """Return an answer that depends on the objects: priority above 0 preempts, others wait or fit.
 
     Raises:
         ManifestError: An object is malformed.
@@ -44,19 +44,19 @@ def answer_plan(world: World, asked: PlanRequest) -> PlanAnswer:
         for each in items
         for victim in each.victims
     ]
-    return PlanAnswer(
+    return WhatIfAnswer(
         at=at(0),
         reference="v1.37",
         evicts=bool(displaced),
         items=tuple(items),
         displaced=tuple(displaced),
-        others=(PlannedPod(PodView("team-b", "web-3", "u"), "Unschedulable", message="0/12 nodes"
+        others=(SimulatedPod(PodView("team-b", "web-3", "u"), "Unschedulable", message="0/12 nodes"
                            " are available: 12 Insufficient cpu."),) if displaced else (),
         warnings=tuple(warnings),
     )  # fmt: skip
 
 
-def _planned(world: World, item: Mapping[str, Any], asked: PlanRequest) -> list[PlannedPod]:
+def _planned(world: World, item: Mapping[str, Any], asked: WhatIfRequest) -> list[SimulatedPod]:
     kind, metadata, spec = item["kind"], item["metadata"], item.get("spec") or {}
     if kind in {"Node", "PriorityClass", "PreemptionPolicy"}:
         return []
@@ -73,13 +73,13 @@ def _planned(world: World, item: Mapping[str, Any], asked: PlanRequest) -> list[
     return planned
 
 
-def _decided(world: World, pod: PodView, source: str, number: int) -> PlannedPod:
+def _decided(world: World, pod: PodView, source: str, number: int) -> SimulatedPod:
     if pod.priority > 0 and number % 2 == 0:
         like = world.explanation(
             next(k for k, v in world.pending.items() if v.pod.priority > 1_000)
         )
         found = world.possible(1 + number)
-        return PlannedPod(
+        return SimulatedPod(
             pod, "Preempting", source, found.node, found.node,
             message=like.message, verdicts=like.verdicts,
             victims=found.victims, pdb_violations=found.pdb_violations,
@@ -89,14 +89,14 @@ def _decided(world: World, pod: PodView, source: str, number: int) -> PlannedPod
         )  # fmt: skip
     if number == 3:
         like = world.explanation(next(iter(world.pending)))
-        return PlannedPod(
+        return SimulatedPod(
             pod, "Unschedulable", source, message=like.message, verdicts=like.verdicts
         )
     node = list(world.nodes)[number % len(world.nodes)]
-    return PlannedPod(pod, "Scheduled", source, node, node)
+    return SimulatedPod(pod, "Scheduled", source, node, node)
 
 
-def plan_request(body: bytes, content_type: str) -> PlanRequest:
+def what_if_request(body: bytes, content_type: str) -> WhatIfRequest:
     """Return what a body asks.
 
     Raises:
@@ -106,5 +106,5 @@ def plan_request(body: bytes, content_type: str) -> PlanRequest:
     if not documents or not all(isinstance(each, dict) for each in documents):
         raise ValueError("the body has no objects")
     if content_type == "application/json" and "kind" not in documents[0]:
-        return msgspec.convert(documents[0], PlanRequest)
-    return PlanRequest(objects=tuple(documents))
+        return msgspec.convert(documents[0], WhatIfRequest)
+    return WhatIfRequest(objects=tuple(documents))
