@@ -228,16 +228,15 @@ class Machine:
         queued, pod = run.queued, run.queued.pod
         # Evictions that were wasted until now already count for this attempt.
         self.preemptions.close_if_lost(queued.uid, now)
-        questions, outcome, error = self._run(run)
+        questions, result, error = self._run(run)
         self._attempts.enter_phase(AttemptPhase.COMMIT)
-        post_filter = outcome.post_filter
-        candidate = post_filter.candidate
         decision: Decision
+        candidate = None
         if questions:
             decision = self._suspended.suspend(run, questions, now)
         else:
-            self.policies.count_refusals(outcome.refusals)
-            decision = self._committer.commit(queued, outcome, error, now)
+            self.policies.count_refusals(result.refusals)
+            decision, candidate = self._committer.commit(queued, result, error, now)
         return Attempt(
             pod=pod.ref,
             scheduler_name=pod.spec.scheduler_name,
@@ -245,14 +244,14 @@ class Machine:
             decision=decision,
             effects=self._take_reaction("").effects,
             number=queued.attempts,
-            nodes=outcome.nodes,
-            feasible=outcome.feasible,
-            plugins=tuple(sorted(outcome.rejectors)),
-            preemption_tried=post_filter.preemption_tried,
-            refusals=outcome.refusals,
+            nodes=result.nodes,
+            feasible=result.feasible,
+            plugins=tuple(sorted(result.rejectors)),
+            preemption_tried=result.post_filter.preemption_tried,
+            refusals=result.refusals,
             waited=now - run.started_at,
-            trace=node_traces(outcome.results),
-            details=outcome.details,
+            trace=node_traces(result.results),
+            details=result.details,
             comparison=None if candidate is None else candidate.comparison,
             violating=frozenset() if candidate is None else candidate.violating,
         )
@@ -304,9 +303,9 @@ class Machine:
             prevents one; empty where there is none. Vetoes do not name pods.
         """
         begin = self._attempt_starter(queued, now, Detail.NODES)
-        questions, outcome, error = self._run(AttemptRun(queued, queued.timestamp, begin))
+        questions, result, error = self._run(AttemptRun(queued, queued.timestamp, begin))
         return (
-            outcome,
+            result,
             "the attempt would call extenders; an explanation does not call them"
             if questions
             else error,

@@ -102,6 +102,19 @@ class PostFilterResult(Record, frozen=True):
 
 NOT_RUN: Final = PostFilterResult()
 
+
+def placement_message(candidate: Candidate, cluster: Cluster) -> str:
+    """Return the message about a preemption that will help.
+
+    Source: kube-scheduler v1.37.2 framework/preemption.Evaluator.Preempt; v1.36.3 has none.
+    """
+    if not cluster.reference.reports_preemption:
+        return ""
+    node, victims = cluster.columns.names[candidate.row], len(candidate.victims)
+    where = f"found a potential placement for pod on node {node}"
+    return f"preemption: {where}, preempting {victims} victims"
+
+
 #: Filters all nodes as they are now, also where the pod fits on the nominated one.
 FilterAll = Callable[[AttemptContext, ExtenderFilterResult | None], FilterResult]
 
@@ -138,9 +151,8 @@ class PostFilterRunner:
                 if result is None:
                     return None
                 if isinstance(result, Candidate):
-                    return PostFilterResult(
-                        result, self._found(result), preemption_tried=True, effects=effects
-                    )
+                    text = placement_message(result, self._cluster)
+                    return PostFilterResult(result, text, preemption_tried=True, effects=effects)
                 text = f"preemption: {result.message}"
                 if result.failed:
                     return PostFilterResult(
@@ -157,17 +169,6 @@ class PostFilterRunner:
                     keeps = True
                     break
         return PostFilterResult(None, ", ".join(messages), keeps, tried, blocked, until, effects)
-
-    def _found(self, candidate: Candidate) -> str:
-        """Return the message about a preemption that will help.
-
-        Source: kube-scheduler v1.37.2 framework/preemption.Evaluator.Preempt; v1.36.3 has none.
-        """
-        if not self._cluster.reference.reports_preemption:
-            return ""
-        node, victims = self._cluster.columns.names[candidate.row], len(candidate.victims)
-        where = f"found a potential placement for pod on node {node}"
-        return f"preemption: {where}, preempting {victims} victims"
 
     def _preempt(
         self,

@@ -3,12 +3,14 @@
 Source: kube-scheduler v1.36.3 schedule_one.go handleSchedulingFailure, handleBindingCycleError.
 """
 
+from scheduler.core.attempt.post_filters import placement_message
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.phases import PreemptionMove
 from scheduler.core.eviction.preemptions import Preemptions
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
+from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cycle_state import AttemptState
@@ -47,9 +49,14 @@ class DecisionCommitter:
         self._binding = binding
 
     def commit(
-        self, queued: QueuedPod, outcome: AttemptResult, error: str, now: Seconds
-    ) -> Decision:
-        """Carry out the result of an attempt, or handle the error that it ended with."""
+        self, queued: QueuedPod, result: AttemptResult, error: str, now: Seconds
+    ) -> tuple[Decision, Candidate | None]:
+        """Carry out the result of an attempt, or handle the error that it ended with.
+
+        Returns:
+            The decision, and the candidate whose preemption has begun: that of the result, or a
+            node where pods terminate already.
+        """
         pod = queued.pod
         # What blocked it before does not any more; the new attempt says what does.
         self._wakeups.blocked.unblock(queued.uid)
@@ -59,27 +66,31 @@ class DecisionCommitter:
             clear = unchecked is None and self._withdraw_nomination(queued, now)
             self._retry(queued, now)
             self._report_failure(queued, SCHEDULER_ERROR, error, clear_nomination=clear)
-            return Failed(error)
-        if outcome.node is not None and outcome.state is not None:
-            return self._place(queued, outcome.node, outcome.state, now)
-        post_filter = outcome.post_filter
+            return Failed(error), None
+        if result.node is not None and result.state is not None:
+            return self._place(queued, result.node, result.state, now), None
+        post_filter = result.post_filter
         self._outbox.emit_all(post_filter.effects)
         queued.reason = PendingReason.PREEMPTING
-        move, placement = self._preemptions.resume(queued, outcome.rejectors, now)
+        move, placement = self._preemptions.resume(queued, result.rejectors, now)
         if move is PreemptionMove.RESUME and placement is not None:
             victims = tuple(victim.ref for victim in placement.victims)
-            return Preempting(placement.node, victims, 0, outcome.message)
+            return Preempting(placement.node, victims, 0, result.message), None
         if post_filter.candidate is not None:
             facts = self._preemptions.facts
             candidate = facts.prefer_terminating(queued, post_filter.candidate, now)
+            text = result.message
+            if candidate is not post_filter.candidate:
+                other = placement_message(candidate, self._cluster)
+                text = text.removesuffix(post_filter.message) + other
             self._withdraw_elsewhere(pod, self._cluster.columns.names[candidate.row], now)
-            self._queue.begin_preemption(queued, outcome.rejectors, now)
-            self._status.report_failed(pod, outcome.message)
-            node = self._preemptions.start(queued, candidate, outcome.message, now)
+            self._queue.begin_preemption(queued, result.rejectors, now)
+            self._status.report_failed(pod, text)
+            node = self._preemptions.start(queued, candidate, text, now)
             victims = tuple(victim.ref for victim in candidate.victims)
-            return Preempting(node, victims, candidate.violations, outcome.message)
+            return Preempting(node, victims, candidate.violations, text), candidate
         keeps = post_filter.keeps_nomination and move is not PreemptionMove.WITHDRAW
-        return self._mark_unschedulable(queued, outcome, now, keeps_nomination=keeps)
+        return self._mark_unschedulable(queued, result, now, keeps_nomination=keeps), None
 
     def _place(self, queued: QueuedPod, node: str, state: AttemptState, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""
@@ -105,31 +116,31 @@ class DecisionCommitter:
         self._report_failure(queued, SCHEDULER_ERROR, problem, clear_nomination=nominated)
 
     def _mark_unschedulable(
-        self, queued: QueuedPod, outcome: AttemptResult, now: Seconds, *, keeps_nomination: bool
+        self, queued: QueuedPod, result: AttemptResult, now: Seconds, *, keeps_nomination: bool
     ) -> Decision:
         """Park a pod that fits on no node."""
         # Without a nomination there is nothing to keep: its status may only be out of date.
         keeps = keeps_nomination and self._cluster.nominations.get(queued.uid) is not None
         clear = not keeps and self._withdraw_nomination(queued, now)
-        queued.reason = outcome.reason
-        if outcome.rejectors:
+        queued.reason = result.reason
+        if result.rejectors:
             victims_terminating = keeps_nomination and self._preemptions.facts.awaits_victims(
                 queued.uid
             )
             self._queue.add_unschedulable(
                 queued,
-                outcome.rejectors,
+                result.rejectors,
                 now,
                 victims_terminating=victims_terminating,
-                equivalence_key=outcome.equivalence_key,
+                equivalence_key=result.equivalence_key,
             )
         else:
             self._queue.retry(queued, now)
-        if outcome.post_filter.blocked:
-            rules = frozenset(refusal.rule for refusal in outcome.refusals)
-            pdbs = frozenset[str]().union(*(refusal.pdbs for refusal in outcome.refusals))
-            self._wakeups.blocked.block(queued.uid, rules, outcome.post_filter.until, pdbs)
-        text = outcome.message
+        if result.post_filter.blocked:
+            rules = frozenset(refusal.rule for refusal in result.refusals)
+            pdbs = frozenset[str]().union(*(refusal.pdbs for refusal in result.refusals))
+            self._wakeups.blocked.block(queued.uid, rules, result.post_filter.until, pdbs)
+        text = result.message
         self._report_failure(queued, UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)
 

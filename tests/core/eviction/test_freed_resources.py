@@ -1,10 +1,13 @@
 """Capacity freed for a preemptor that does not use it: which pods get it or wait for it."""
 
+from typing import Any
+
 import pytest
 
 from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import Evict
+from scheduler.model.releases import V1_37
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.evictions import asked, wasted
@@ -16,9 +19,9 @@ def low(name: str, cpu: str = "2", on: str = "n1", priority: int = 1) -> PodBuil
     return pod(name).on(on).cpu(cpu).priority(priority)
 
 
-def abandoned(other: NodeBuilder | None = None) -> Cluster:
+def abandoned(other: NodeBuilder | None = None, **settings: Any) -> Cluster:
     """Return a cluster in which two pods left `n1` for a preemptor that fits on `n2` now."""
-    cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
+    cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"), **settings)
     assert isinstance(cluster.schedule(HIGH), Preempting)
     cluster.add(other or node("n2").cpu("4"))
     cluster.wait(3)
@@ -181,6 +184,16 @@ def test_no_pod_is_evicted_while_freed_capacity_is_unclaimed():
     assert [each.decision for each in cluster.drain()] == [Placed("n1")]
     cluster.wait(USE_WITHIN)
     assert wasted(cluster) == {}
+
+
+def test_an_attempt_that_waits_for_freed_capacity_reports_the_node_where_it_waits():
+    cluster = abandoned(reference=V1_37, compares=True)
+    cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
+
+    decision = cluster.schedule(pod("x").cpu("4").priority(100))
+
+    assert decision.message.endswith("pod on node n1, preempting 2 victims")
+    assert cluster.attempts[-1].comparison is None
 
 
 def test_capacity_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
