@@ -171,7 +171,9 @@ class Besieged(Changing):
             "overdue": len(cluster.overdue),
             "unreported": len(machine.queue.unreported),
             # A pod that waits may keep its plan; a process that begins knows of none.
-            "preempting": sum(plan.uid not in self.pods for plan in machine.preemptions.state),
+            "preempting": sum(
+                plan.preemptor_uid not in self.pods for plan in machine.preemptions.state
+            ),
         }
 
 

@@ -418,7 +418,7 @@ class SchedulingAlgorithm:
         node: str,
         victims: frozenset[str],
         now: Seconds,
-        gone: frozenset[str] = frozenset(),
+        terminating: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
         """Return which victims of a plan for a pod must go; see `victims.still_needed`.
 
@@ -429,7 +429,9 @@ class SchedulingAlgorithm:
             return None
         if extenders.has_verb(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
             return victims
-        return still_needed(classified.pod, self._cluster, prepared.predicates, row, victims, gone)
+        return still_needed(
+            classified.pod, self._cluster, prepared.predicates, row, victims, terminating
+        )
 
     def fits_without(
         self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds

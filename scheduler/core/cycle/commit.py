@@ -72,7 +72,7 @@ class DecisionCommitter:
         post_filter = result.post_filter
         self._outbox.emit_all(post_filter.effects)
         queued.reason = PendingReason.PREEMPTING
-        move, placement = self._preemptions.resume(queued, result.rejectors, now)
+        move, placement = self._preemptions.check_inherited(queued, result.rejectors, now)
         if move is PreemptionMove.RESUME and placement is not None:
             victims = tuple(victim.ref for victim in placement.victims)
             return Preempting(placement.node, victims, 0, result.message), None
@@ -169,7 +169,7 @@ class DecisionCommitter:
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Remove a pod that the API server has bound from the queue; the watch will confirm it."""
         self._queue.delete(effect.pod.uid, now)
-        self._preemptions.bound(effect.pod.uid, effect.node, now)
+        self._preemptions.pod_bound(effect.pod.uid, effect.node, now)
         self._binding.bound(effect, now)
 
     def not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:

@@ -90,11 +90,11 @@ class EventHandlers:
         self._queue.delete(uid, now)
         self._cluster.devices.users.forget(uid)
         self._wakeups.blocked.unblock(uid)
-        self._preemptions.preemptor_gone(uid, now)
+        self._preemptions.pod_gone(uid, now)
         nomination = self._cluster.nominations.get(uid)
         removed = self._cluster.remove(uid)
         if removed is not None:
-            self._preemptions.victim_gone(removed, now)
+            self._preemptions.resources_freed(removed, now)
         elif nomination is not None:
             self._wakeups.wake_lower_priority(nomination, now)
 
@@ -206,10 +206,10 @@ class EventHandlers:
         self._queue.delete(uid, now)
         cluster.devices.users.forget(uid)
         wakeups.blocked.unblock(uid)
-        self._preemptions.bound(uid, node, now)
+        self._preemptions.pod_bound(uid, node, now)
         if before is not None and assumed_on != node:
             # Another scheduler bound it, and not to the node on which it was assumed.
-            self._preemptions.victim_gone(before, now)
+            self._preemptions.resources_freed(before, now)
         if before is not None and runs_since(before) != runs_since(pod):
             wakeups.blocked.wake(now, "PodStarted", Rule.MIN_RUNTIME)
         if before is None or confirmed:

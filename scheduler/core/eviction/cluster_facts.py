@@ -34,7 +34,10 @@ MAX_NODES_CHECKED: Final = 16
 
 
 class FitChecker(Protocol):
-    """Checks whether a pod fits on a node without some other pods, given by uid."""
+    """Checks whether a pod fits on a node without some other pods, given by uid.
+
+    `SchedulingAlgorithm` is the only one; plans see no more of it than this.
+    """
 
     def still_needed(
         self,
@@ -42,9 +45,9 @@ class FitChecker(Protocol):
         node: str,
         victims: frozenset[str],
         now: Seconds,
-        gone: frozenset[str] = frozenset(),
+        terminating: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
-        """Return which victims must go if `gone` do anyway; `None` if all are not enough."""
+        """Return which victims must go if `terminating` pods do; `None` if all are not enough."""
 
     def fits_without(
         self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
@@ -118,7 +121,7 @@ class ClusterFacts:
             to_evict: Its victims that do not terminate yet.
             now: The time.
         """
-        queued = self._queue.get(placement.uid)
+        queued = self._queue.get(placement.preemptor_uid)
         if queued is None:
             return None
         terminating = self._terminating_for_others(placement)
@@ -197,7 +200,7 @@ class ClusterFacts:
     def done_waiting(self, node: str, now: Seconds) -> list[str]:
         """Return the preemptors, by uid, that need not wait for victims on a node any more."""
         return [
-            placement.uid
+            placement.preemptor_uid
             for plan in self._state.on_node(node)
             for placement in plan.on_node(node)
             if not self.remaining(placement) or self.preemptor_fits(placement, now)
@@ -230,7 +233,7 @@ class ClusterFacts:
         names: set[str] = set()
         selected: dict[str, frozenset[str]] = {}
         for placement in plan.placements:
-            preemptor, queued = placement.preemptor, self._queue.get(placement.uid)
+            preemptor, queued = placement.preemptor, self._queue.get(placement.preemptor_uid)
             names.add(preemptor.metadata.namespace)
             names.update(victim.ref.namespace for victim in placement.victims)
             selected |= self._policies.selections(
@@ -245,7 +248,7 @@ class ClusterFacts:
         positions = tuple(log.position for log in self.change_logs())
         placements = []
         for placement in plan.placements:
-            queued = self._queue.get(placement.uid)
+            queued = self._queue.get(placement.preemptor_uid)
             key = b"" if queued is None else queued.key
             placements.append(replace(placement, log_positions=positions, class_key=key))
         return replace(plan, placements=tuple(placements), charged_under=self.policy_inputs(plan))
@@ -266,7 +269,7 @@ class ClusterFacts:
 
         Without the nomination the plan is not on the preemptor any more, or will not be for long.
         """
-        queued = self._queue.get(placement.uid)
+        queued = self._queue.get(placement.preemptor_uid)
         if queued is None:
             return False
         pod = queued.pod
@@ -321,7 +324,7 @@ class ClusterFacts:
 
     def preemptor_fits(self, placement: Placement, now: Seconds) -> bool:
         """Return whether a preemptor fits on its node now, nominated pods ignored."""
-        queued = self._queue.get(placement.uid)
+        queued = self._queue.get(placement.preemptor_uid)
         if queued is None:
             return False
         return self._fit_checker.fits_without(queued.classified, placement.node, frozenset(), now)
@@ -363,17 +366,17 @@ class ClusterFacts:
     # Helpers --------------------------------------------------------------------------------------
 
     def _needed_victims(
-        self, placement: Placement, queued: QueuedPod, gone: frozenset[str], now: Seconds
+        self, placement: Placement, queued: QueuedPod, terminating: frozenset[str], now: Seconds
     ) -> frozenset[str] | None:
-        """Return which victims must go when `gone` pods terminate; `None` when that is not enough.
+        """Return which victims must go; `None` when all of them are not enough.
 
         A plan is not given up for nominated pods, since each of them preempts for itself. But where
         it is not enough beside them, no victim is spared.
         """
-        classified, node, uids = queued.classified, placement.node, placement.uids
+        classified, node, uids = queued.classified, placement.node, placement.victim_uids
         checker = self._fit_checker
-        needed = checker.still_needed(classified, node, uids, now, gone)
-        if needed is None and checker.fits_without(classified, node, uids | gone, now):
+        needed = checker.still_needed(classified, node, uids, now, terminating)
+        if needed is None and checker.fits_without(classified, node, uids | terminating, now):
             return uids
         return needed
 
@@ -400,7 +403,7 @@ class ClusterFacts:
             pod.uid
             for pod in cluster.pods.pods_on(row)
             if (pod.uid in planned or cluster.is_being_preempted(pod))
-            and pod.uid not in placement.uids
+            and pod.uid not in placement.victim_uids
             and pod.uid not in cluster.overdue
         )
 
@@ -418,7 +421,7 @@ class ClusterFacts:
                 self._terminating(there)
                 for plan in plans
                 for there in plan.on_node(placement.node)
-                if there.uid != placement.uid
+                if there.preemptor_uid != placement.preemptor_uid
             )
         )
 

@@ -105,7 +105,7 @@ class FreedResources:
         return [
             pod
             for pod in pods
-            if pod.uid not in placement.uids and self._could_evict(pod, plan, placement)
+            if pod.uid not in placement.victim_uids and self._could_evict(pod, plan, placement)
         ]
 
     def _nominated_pods(self, plan: PreemptionPlan, placement: Placement) -> Iterator[Pod]:

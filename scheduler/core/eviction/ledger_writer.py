@@ -55,14 +55,16 @@ class LedgerWriter:
                             now, victim.uid, victim.ref.namespace, victim.owner, placement.node,
                             policies,
                         ),
-                        plan.uid,
+                        plan.preemptor_uid,
                     )  # fmt: skip
                     held.add(victim.uid)
             if charge.limited_by:
                 at = plan.decided_at if plan.decided_here else now
-                known = None if plan.decided_here else ledger.find_preemption(placement.uid)
+                known = (
+                    None if plan.decided_here else ledger.find_preemption(placement.preemptor_uid)
+                )
                 new = PreemptionEntry(
-                    at, placement.uid, owner(placement.preemptor), charge.limited_by
+                    at, placement.preemptor_uid, owner(placement.preemptor), charge.limited_by
                 )
                 ledger.hold_preemption(known or new)
         progress = replace(plan.progress, in_ledger=plan.progress.in_ledger.union(held))
@@ -82,9 +84,9 @@ class LedgerWriter:
             ledger.doubt(uid, now)
             entry = ledger.find_victim(uid)
             if entry is not None:
-                ledger.hold(entry, plan.uid)
+                ledger.hold(entry, plan.preemptor_uid)
                 held.add(uid)
-        preemption = ledger.find_preemption(plan.uid) if held else None
+        preemption = ledger.find_preemption(plan.preemptor_uid) if held else None
         if preemption is not None:
             ledger.hold_preemption(preemption)
         return plan.at(replace(plan.progress, in_ledger=frozenset(held)))
@@ -97,7 +99,7 @@ class LedgerWriter:
         plan = transition.plan
         ledger, progress = self._ledger, plan.progress
         dropped = before.progress.in_ledger - progress.in_ledger
-        given_back = [ledger.release(uid, plan.uid) for uid in sorted(dropped)]
+        given_back = [ledger.release(uid, plan.preemptor_uid) for uid in sorted(dropped)]
         if progress.phase not in HOLDING:
             self._state.waiting.pop(plan.number, None)
             evicted = bool(progress.evicted) or not plan.decided_here

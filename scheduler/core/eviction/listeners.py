@@ -52,7 +52,10 @@ class Victims:
         self._binding = binding
 
     def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
-        """Request evictions; a victim that is not bound yet is taken off its node instead."""
+        """End the evictions in flight of a plan that has ended, then request evictions.
+
+        A victim that is not bound yet is taken off its node instead.
+        """
         plan = transition.plan
         steps_end = transition.move and plan.progress.phase not in HOLDING
         if steps_end and before.progress.phase not in CLOSED:

@@ -2,6 +2,8 @@
 
 `transitions` makes each move. A move that the table does not have raises.
 
+    INHERITED -> RECORDING, AWAITING or WITHDRAWN               the plan of an earlier leader
+
     NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
         |             |           |           |
         +-------------+-----------+           +-> WITHDRAWN     the nomination is withdrawn

@@ -100,12 +100,12 @@ class Placement(Record, frozen=True):
         return cls(preemptor, node, tuple(chosen), known, frozenset(pod.uid for pod in pods))
 
     @property
-    def uid(self) -> str:
+    def preemptor_uid(self) -> str:
         """The uid of the preemptor."""
         return self.preemptor.uid
 
     @property
-    def uids(self) -> frozenset[str]:
+    def victim_uids(self) -> frozenset[str]:
         """The uids of the victims."""
         return frozenset(victim.uid for victim in self.victims)
 
@@ -126,7 +126,7 @@ class Placement(Record, frozen=True):
         """Return the placement with the record that the next leader reads."""
         marks = {
             wait_only: tuple(
-                fingerprint(self.uid, victim.uid)
+                fingerprint(self.preemptor_uid, victim.uid)
                 for victim in self.victims
                 if victim.wait_only is wait_only
             )
@@ -265,7 +265,7 @@ class PreemptionPlan(Record, frozen=True):
             terminating: The victims of the former plan that terminate, by uid.
         """
         old, new = before.placement(preemptor), self.placement(preemptor)
-        more = (v for v in old.victims if v.uid not in new.uids and v.uid in terminating)
+        more = (v for v in old.victims if v.uid not in new.victim_uids and v.uid in terminating)
         joined = replace(new.with_victims(more), victim_pods=old.victim_pods | new.victim_pods)
         mine, former = self.progress, before.progress
         progress = replace(
@@ -291,9 +291,9 @@ class PreemptionPlan(Record, frozen=True):
         return self.progress.phase
 
     @property
-    def uid(self) -> str:
+    def preemptor_uid(self) -> str:
         """The uid of the first preemptor, by which the ledger names the plan."""
-        return self.placements[0].uid
+        return self.placements[0].preemptor_uid
 
     @property
     def priority(self) -> int:
@@ -303,10 +303,10 @@ class PreemptionPlan(Record, frozen=True):
     @property
     def preemptors(self) -> tuple[str, ...]:
         """The uids of all preemptors."""
-        return tuple(each.uid for each in self.placements)
+        return tuple(each.preemptor_uid for each in self.placements)
 
     @property
-    def uids(self) -> frozenset[str]:
+    def victim_uids(self) -> frozenset[str]:
         """The uids of all victims."""
         return frozenset(victim.uid for each in self.placements for victim in each.victims)
 
@@ -318,7 +318,7 @@ class PreemptionPlan(Record, frozen=True):
 
     def placement(self, preemptor: str) -> Placement:
         """Return the placement of a preemptor, by uid."""
-        return next(each for each in self.placements if each.uid == preemptor)
+        return next(each for each in self.placements if each.preemptor_uid == preemptor)
 
     def on_node(self, node: str) -> Iterator[Placement]:
         """Yield the placements on a node."""
@@ -332,7 +332,7 @@ class PreemptionPlan(Record, frozen=True):
         """
         rest, divided = frozenset(uids), []
         for each in reversed(self.placements[1:]):
-            own = rest & (each.uids | each.victim_pods.keys())
+            own = rest & (each.victim_uids | each.victim_pods.keys())
             rest -= own
             divided.append((each, own))
         return [(self.placements[0], rest), *reversed(divided)]

@@ -104,7 +104,7 @@ class Preemptions:
         self._ledger_writer = LedgerWriter(
             state.ledger_writer, cluster, ledger, wakeups.blocked, outbox
         )
-        #: They do what a transition wants, in this order.
+        #: They do what a transition wants, in this order. Who reports preemptions adds a listener.
         self.listeners: Final[list[Listener]] = [
             self._ledger_writer,
             Victims(cluster, policies, wakeups, outbox, binding),
@@ -143,7 +143,7 @@ class Preemptions:
         plan = self.facts.at_decision(plan.with_records())
         self.state.add(plan)
         for placement in plan.placements:
-            queued, pod = self._queue.get(placement.uid), placement.preemptor
+            queued, pod = self._queue.get(placement.preemptor_uid), placement.preemptor
             if queued is not None:
                 self._status.remember_condition(queued, UNSCHEDULABLE, message)
             generation, node = pod.metadata.generation, placement.node
@@ -159,7 +159,7 @@ class Preemptions:
             self._close_as_lost(before, preemptor, now)
         elif (
             before.phase is PreemptionPhase.WITHDRAWN
-            or new.uids <= old.uids
+            or new.victim_uids <= old.victim_uids
             or self.facts.preemptor_fits(old, now)
         ):
             # The former evictions still serve this preemptor.
@@ -196,14 +196,16 @@ class Preemptions:
         state.add(plan)
         self._apply(transitions.watch(plan, self.facts, now), now)
 
-    def resume(
+    def check_inherited(
         self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds
     ) -> tuple[PreemptionMove | None, Placement | None]:
-        """Decide about the plan that an earlier leader has written to a pod that fits on no node.
+        """Check the plan that an earlier leader has written to a pod, if there is one.
+
+        The plan goes on, waits for its victims, or is withdrawn.
 
         Returns:
-            The move, and the placement of the pod. After `WITHDRAW` the caller withdraws the
-            nomination if no other plan follows.
+            The move, `None` without such a plan, and the placement of the pod. After `WITHDRAW` the
+            caller withdraws the nomination if no other plan follows.
         """
         plan = self.state.unchecked(queued.uid)
         if plan is None:
@@ -224,7 +226,7 @@ class Preemptions:
     def nominated(self, effect: Nominate, now: Seconds) -> None:
         """Go on when the API server has a nomination and the plan."""
         if (plan := self.state.nominating(effect)) is not None:
-            self._step(transitions.nominated(plan, effect), now)
+            self._step(transitions.nomination_accepted(plan, effect), now)
         self._go_on_with_others(effect.node, now)
 
     def not_nominated(self, effect: Nominate, failure: Failure, now: Seconds) -> None:
@@ -259,7 +261,7 @@ class Preemptions:
         """Go on when a victim is gone or terminates."""
         self._ledger_writer.evicted(effect.victim.uid, now)
         if (plan := self.state.evicting(effect)) is not None:
-            self._step(transitions.evicted(plan, effect.victim.uid, now), now)
+            self._step(transitions.eviction_accepted(plan, effect.victim.uid, now), now)
 
     def victim_deleted(self, effect: Evict, now: Seconds) -> None:
         """Report a victim that an eviction has deleted; it may have been gone before."""
@@ -279,7 +281,7 @@ class Preemptions:
         if plan is not None:
             self._step(transitions.eviction_failed(plan, effect, failure, now), now)
         for other in self.state.on_node(effect.node):
-            if other.phase is PreemptionPhase.AWAITING and uid in other.uids:
+            if other.phase is PreemptionPhase.AWAITING and uid in other.victim_uids:
                 self._step(transitions.victim_stays(other, now), now)
 
     # Events ---------------------------------------------------------------------------------------
@@ -303,8 +305,8 @@ class Preemptions:
             self._status.clear_nomination(pod.ref)
             self._wakeups.retry(pod.uid, now, event)
 
-    def victim_gone(self, victim: Pod, now: Seconds) -> None:
-        """Wake the preemptors, and others, that can use the resources of a pod that is gone."""
+    def resources_freed(self, victim: Pod, now: Seconds) -> None:
+        """Wake the preemptors, and others, that can use the resources of a pod that left a node."""
         node = victim.spec.node_name
         fits = functools.partial(self.facts.equivalents_fit, node=node, now=now)
         done_waiting = self.facts.done_waiting(node, now)
@@ -315,8 +317,8 @@ class Preemptions:
         for plan in [*self.state]:
             self._apply(transitions.stop(plan, now), now)
 
-    def preemptor_gone(self, uid: str, now: Seconds) -> None:
-        """Close the plan of a preemptor that is gone; it may be a victim, too."""
+    def pod_gone(self, uid: str, now: Seconds) -> None:
+        """Process that a pod is gone: close its plan if it is a preemptor, note it as a victim."""
         self._ledger_writer.observed(uid, now, gone=True)
         if (plan := self.state.plan_of(uid)) is not None:
             self._apply(transitions.vacate(plan, uid, WasteReason.PREEMPTOR_GONE, now), now)
@@ -327,8 +329,8 @@ class Preemptions:
         if plan is not None and plan.placement(uid).node != node:
             self._apply(transitions.vacate(plan, uid, WasteReason.PLACED_ELSEWHERE, now), now)
 
-    def bound(self, uid: str, node: str, now: Seconds) -> None:
-        """Close the plan of a pod that is bound; it may be a victim, too."""
+    def pod_bound(self, uid: str, node: str, now: Seconds) -> None:
+        """Process that a pod is bound: close its plan if it is a preemptor."""
         self._ledger_writer.observed(uid, now)
         self.preemptor_assumed(uid, node, now)
         if (plan := self.state.plan_of(uid)) is not None:

@@ -80,11 +80,11 @@ class WasteState:
 
     def of(self, plan: PreemptionPlan, placement: Placement) -> WastedVictims:
         """Return what was counted for a placement of a plan."""
-        return self.placements.get((plan.number, placement.uid), WastedVictims())
+        return self.placements.get((plan.number, placement.preemptor_uid), WastedVictims())
 
     def put(self, plan: PreemptionPlan, placement: Placement, counted: WastedVictims) -> None:
         """Keep what was counted for a placement of a plan."""
-        self.placements[plan.number, placement.uid] = counted
+        self.placements[plan.number, placement.preemptor_uid] = counted
 
     def inherit(self, before: PreemptionPlan, plan: PreemptionPlan, preemptor: str) -> None:
         """Let a plan take over what was counted for the former plan of a preemptor, by uid."""
@@ -194,7 +194,7 @@ class PreemptionsState:
         for plan in self.plans.values():
             if in_ledger := plan.progress.in_ledger:
                 assert plan.progress.outstanding or plan.phase in HOLDING, plan
-                held.setdefault(plan.uid, set()).update(in_ledger)
+                held.setdefault(plan.preemptor_uid, set()).update(in_ledger)
         return held
 
     def next_number(self) -> int:

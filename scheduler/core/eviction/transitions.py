@@ -87,7 +87,7 @@ class Then(Enum):
 class Transition(Record, frozen=True):
     """A plan after a move, an answer or an event, and what that wants from others."""
 
-    #: The ledger holds the victims that its progress names, and gives back all others.
+    #: Victims in `progress.in_ledger` stay counted; the ledger uncounts those that left it.
     plan: PreemptionPlan
     #: `None` where the phase stays.
     move: PreemptionMove | None = None
@@ -135,11 +135,14 @@ def _move(
     if phase in CLOSED and after.ended_at is None:
         failed = PreemptionOutcome.FAILED if after.problem else PreemptionOutcome.GIVEN_UP
         after = replace(after, ended_at=now, outcome=after.outcome or failed)
-    return Transition(_counted(replace(plan, progress=after)), move, **wants)
+    return Transition(_with_ledger_released(replace(plan, progress=after)), move, **wants)
 
 
-def _counted(plan: PreemptionPlan) -> PreemptionPlan:
-    """Return a plan that counts only evictions without an answer, if it takes no further step."""
+def _with_ledger_released(plan: PreemptionPlan) -> PreemptionPlan:
+    """Return a plan whose counted victims are uncounted, if it takes no further step.
+
+    Evictions that have no answer yet stay counted.
+    """
     progress = plan.progress
     if progress.phase in HOLDING or not progress.in_ledger:
         return plan
@@ -170,7 +173,7 @@ def next_move(  # noqa: PLR0911 - a case for each phase
         case PreemptionPhase.WITHDRAWN if not progress.evicted:
             return _move(plan, PreemptionMove.END, now)
         case PreemptionPhase.WITHDRAWN if not facts.nodes_exist(plan):
-            return node_gone(plan, "", now)
+            return node_gone(plan, None, now)
         case _:
             return None
 
@@ -179,9 +182,9 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     """Request the next evictions: of the victims that still run and are still needed."""
     progress = plan.progress
     to_evict = {
-        each.uid: victims
+        each.preemptor_uid: victims
         for each in plan.placements
-        if each.uid not in progress.bound and (victims := facts.to_evict(each))
+        if each.preemptor_uid not in progress.bound and (victims := facts.to_evict(each))
     }
     if not to_evict:
         seen, check_at = _watched(plan, facts, now)
@@ -192,7 +195,7 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
         return stop(plan, now)
     placements, wanted, spared = [], [], frozenset[str]()
     for each in plan.placements:
-        victims = to_evict.get(each.uid, [])
+        victims = to_evict.get(each.preemptor_uid, [])
         needed = facts.needed(each, victims, now) if victims else Needed([])
         if needed is None:
             return stop(plan, now)
@@ -232,7 +235,7 @@ def _withdraw(plan: PreemptionPlan, then: Then, now: Seconds) -> Transition:
 # Answers ------------------------------------------------------------------------------------------
 
 
-def nominated(plan: PreemptionPlan, effect: Nominate) -> Transition:
+def nomination_accepted(plan: PreemptionPlan, effect: Nominate) -> Transition:
     """Record that the API server has accepted a nomination."""
     progress = plan.progress
     accepted = progress.nominated | {effect.pod.uid}
@@ -260,7 +263,7 @@ def ledger_not_saved(plan: PreemptionPlan, failure: Failure, now: Seconds) -> Tr
     return Transition(replace(plan, ledger_revision=0))
 
 
-def evicted(plan: PreemptionPlan, uid: str, now: Seconds) -> Transition:
+def eviction_accepted(plan: PreemptionPlan, uid: str, now: Seconds) -> Transition:
     """Record that a victim was evicted.
 
     Also a pod that was gone already: an earlier request, whose answer was lost, may have evicted
@@ -269,7 +272,7 @@ def evicted(plan: PreemptionPlan, uid: str, now: Seconds) -> Transition:
     progress = plan.progress
     in_ledger, known = progress.in_ledger - {uid}, progress.evicted | {uid: now}
     progress = replace(progress.without(uid), evicted=known, in_ledger=in_ledger)
-    return Transition(_counted(plan.at(progress)))
+    return Transition(_with_ledger_released(plan.at(progress)))
 
 
 def evict_again(plan: PreemptionPlan, effect: Evict, now: Seconds) -> Transition | None:
@@ -291,7 +294,7 @@ def eviction_failed(
     uid, progress = effect.victim.uid, plan.progress.without(effect.victim.uid)
     if failure.kind is FailureKind.UNAVAILABLE:
         progress = replace(progress, evicted={uid: now} | progress.evicted)
-    answered = _counted(plan.at(progress))
+    answered = _with_ledger_released(plan.at(progress))
     if progress.phase in CLOSED:
         return Transition(answered)
     return fail(answered, not_evicted(effect, failure), failure, now)
@@ -392,10 +395,16 @@ def bound(plan: PreemptionPlan, preemptor: str, now: Seconds) -> Transition:
     return _move(plan, PreemptionMove.END, now, progress)
 
 
-def node_gone(plan: PreemptionPlan, node: str, now: Seconds) -> Transition:
-    """End a plan with a node that is gone; its caller withdraws the nominations to that node."""
+def node_gone(plan: PreemptionPlan, node: str | None, now: Seconds) -> Transition:
+    """End a plan with a node that is gone; its caller withdraws the nominations to that node.
+
+    Args:
+        plan: The plan.
+        node: The name of the node; `None` for any node of a plan that has no nominations.
+        now: The time.
+    """
     is_nominated = plan.phase is not PreemptionPhase.WITHDRAWN
-    others = (each.uid for each in plan.placements if is_nominated and each.node != node)
+    others = (each.preemptor_uid for each in plan.placements if is_nominated and each.node != node)
     return _move(
         plan,
         PreemptionMove.END,

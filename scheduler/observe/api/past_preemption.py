@@ -188,7 +188,7 @@ class PastPreemption:
             return "terminating"
         if cluster.is_being_deleted(pod):
             return "evicting"
-        wanted = plan is not None and self.ended_at is None and victim.uid in plan.uids
+        wanted = plan is not None and self.ended_at is None and victim.uid in plan.victim_uids
         return "planned" if wanted else "spared"
 
     def _fingerprint(self, cluster: Cluster) -> object:

@@ -63,10 +63,10 @@ class Known:
 
     def remaining(self, placement: Placement) -> list[Pod]:
         pods = TERMINATING if self.terminating else PODS
-        return [pods[name] for name in self.remaining_ if UIDS[name] in placement.uids]
+        return [pods[name] for name in self.remaining_ if UIDS[name] in placement.victim_uids]
 
     def to_evict(self, placement: Placement) -> list[Pod]:
-        return [PODS[name] for name in self.to_evict_ if UIDS[name] in placement.uids]
+        return [PODS[name] for name in self.to_evict_ if UIDS[name] in placement.victim_uids]
 
     def needed(self, placement: Placement, to_evict: list[Pod], now: float) -> Needed | None:
         return self.needed_.get(placement.node, Needed(to_evict))
@@ -242,7 +242,7 @@ ALONE = {"then": Then.WAKE}
 EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, Any]]] = [
     (
         "a nomination is accepted", plan(Phase.NOMINATING),
-        lambda it: transitions.nominated(it, nominate("h1")),
+        lambda it: transitions.nomination_accepted(it, nominate("h1")),
         Phase.NOMINATING, {}, {"nominated": frozenset({H1})},
     ),
     (
@@ -272,13 +272,13 @@ EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, 
     ),
     (
         "a victim is evicted", plan(Phase.EVICTING, outstanding={A: 1.0, B: 1.0}, in_ledger={A, B}),
-        lambda it: transitions.evicted(it, A, NOW),
+        lambda it: transitions.eviction_accepted(it, A, NOW),
         Phase.EVICTING, {}, {"outstanding": {B: 1.0}, "evicted": {A: NOW}, "in_ledger": {B}},
     ),
     (
         "a victim is evicted after the end",
         plan(Phase.VACATED, outstanding={A: 1.0, B: 1.0}, in_ledger=frozenset({A, B})),
-        lambda it: transitions.evicted(it, A, NOW),
+        lambda it: transitions.eviction_accepted(it, A, NOW),
         Phase.VACATED, {}, {"outstanding": {B: 1.0}, "evicted": {A: NOW}, "in_ledger": {B}},
     ),
     (

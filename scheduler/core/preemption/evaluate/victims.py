@@ -87,7 +87,7 @@ def still_needed(
     predicates: Sequence[tuple[str, CompiledFilter]],
     row: int,
     victims: frozenset[str],
-    gone: frozenset[str] = frozenset(),
+    terminating: frozenset[str] = frozenset(),
 ) -> frozenset[str] | None:
     """Return which victims of a plan must still be evicted for the preemptor to fit.
 
@@ -97,7 +97,7 @@ def still_needed(
         predicates: The filters that apply to the preemptor in this attempt.
         row: The row of the node.
         victims: The uids of the victims that the plan names.
-        gone: The uids of other pods that will terminate anyway. No pod beside these and the
+        terminating: The uids of other pods that will terminate anyway. No pod beside these and the
             victims is removed.
 
     Returns:
@@ -107,7 +107,7 @@ def still_needed(
     """
     rows: Rows = np.array([row], dtype=np.int64)
     copies = _HypotheticalRows(pod, cluster, predicates, rows)
-    removable = victims | gone
+    removable = victims | terminating
     slots = [slot for slot in cluster.pods.on_row(row) if cluster.pods.pod(slot).uid in removable]
     for slot in slots:
         copies.change(np.array([slot], dtype=np.int64), -1)
@@ -116,7 +116,7 @@ def still_needed(
     needed = set()
     for slot in sorted(slots, key=lambda slot: -cluster.pods.pod(slot).priority):
         victim = cluster.pods.pod(slot)
-        if victim.uid in gone or cluster.is_being_deleted(victim):
+        if victim.uid in terminating or cluster.is_being_deleted(victim):
             continue
         given = np.array([slot], dtype=np.int64)
         copies.change(given, +1)
