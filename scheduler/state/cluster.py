@@ -243,10 +243,18 @@ class Cluster:
     def mark_evicting(self, uid: str) -> None:
         """Record that we evicted a pod, before it is observed to terminate."""
         self._evicting.add(uid)
+        self._record_change(uid)
 
     def unmark_evicting(self, uid: str) -> None:
         """Record that a pod is not evicted after all."""
         self._evicting.discard(uid)
+        self._record_change(uid)
+
+    def _record_change(self, uid: str) -> None:
+        """Record that verdicts and vetoes on the node of a pod may be out of date."""
+        slot = self.pods.slot(uid)
+        if slot is not None and (row := self.pods.row(slot)) != NOWHERE:
+            self.pods.changes.record(row)
 
     def mark_overdue(self, uid: str) -> None:
         """Record that a pod is overdue: its termination should have ended by now."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.core.eviction.phases import HOLDING, PreemptionPhase
+from scheduler.core.eviction.phases import CLOSED, HOLDING, PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.state import WRITE_INTERVAL, LedgerWriterState
 from scheduler.core.eviction.transitions import Transition
@@ -103,7 +103,10 @@ class LedgerWriter:
         if progress.phase not in HOLDING:
             self._state.waiting.pop(plan.number, None)
             evicted = bool(progress.evicted) or not plan.decided_here
-            for preemptor in () if progress.outstanding else plan.preemptors:
+            # A closed plan without an open answer has given back its count: what the ledger holds
+            # for its preemptors now is that of their next plans.
+            settled = before.progress.phase in CLOSED and not before.progress.outstanding
+            for preemptor in () if progress.outstanding or settled else plan.preemptors:
                 given_back.append(ledger.release_preemption(preemptor, now, evicted=evicted))
         if any(given_back):
             self._blocked.wake_count_limited(now)

@@ -1,12 +1,16 @@
 """Preemptors that compete for a node, and preemptors, pods and nodes that change meanwhile."""
 
-from scheduler.model.decisions import Placed, Preempting
+import pytest
+
+from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.effects import (
     Bind,
     ClearNomination,
     Evict,
     Nominate,
+    SaveLedger,
 )
+from scheduler.model.policies import Budget, BudgetScope, PreemptionPolicy
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, node, pod
 from tests.support.cluster import Cluster
@@ -28,6 +32,25 @@ def test_the_second_preemptor_chooses_another_node_than_the_first():
     assert isinstance(second, Preempting)
     assert (first.node, second.node) == ("n1", "n2")
     assert cluster.nominations() == {"first": "n1", "second": "n2"}
+
+
+@pytest.mark.parametrize("explain", [True, False])
+def test_a_pod_may_wait_for_a_victim_of_another_whose_eviction_a_budget_counts(explain):
+    once = PreemptionPolicy("once", generation=1, budgets=(Budget(1, 600.0, BudgetScope.OWNER),))
+    cluster = Cluster(once, node("n1").cpu("4"), pod("low").on("n1").cpu("4").owner("Job", "j"))
+    cluster.hold(SaveLedger, Evict)
+    cluster.schedule(pod("first").cpu("2").priority(9))
+    assert isinstance(cluster.schedule(pod("second").cpu("2").priority(9)), Unschedulable)
+    cluster.done()
+    assert cluster.machine.cluster.evicting == 1
+
+    cluster.add(pod("third").cpu("2").priority(9))
+
+    attempt = cluster.step(explain=explain)
+    while attempt is not None and attempt.pod.name != "third":
+        attempt = cluster.step(explain=explain)
+    assert attempt is not None
+    assert isinstance(attempt.decision, Preempting)
 
 
 def test_a_preemptor_clears_the_nomination_of_a_lower_one_on_its_node():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.model.effects import ClearNomination, Evict, Nominate, RecordEvent, SaveLedger
 from scheduler.model.events import FailureKind, LedgerLoaded, PolicyObserved
 from scheduler.model.policies import Budget, BudgetScope, PreemptionLimit, PreemptionPolicy
@@ -453,3 +454,28 @@ def looping_once(cluster: Cluster) -> None:
     for _ in range(3):  # the node is backed off for ten seconds
         cluster.wait(8)
         cluster.drain()
+
+
+def test_the_end_of_a_plan_does_not_give_back_what_counts_for_the_next_one_of_its_preemptor():
+    job = pod("high").cpu("4").priority(9).owner("Job", "j")
+    limit = PreemptionPolicy(
+        "limit", generation=1, max_preemptions_per_owner=PreemptionLimit(2, 600.0)
+    )
+    cluster = Cluster(limit, node("n1").cpu("4"), victim("a").cpu("4"))
+    cluster.schedule(job)
+    cluster.delete("a")
+    # A more important pod takes the room: whether the eviction was wasted is certain only later.
+    cluster.add(pod("top").cpu("4").priority(99).owner("Job", "other"))
+    cluster.drain()
+    cluster.add(node("n2").cpu("4"), victim("b", on="n2").cpu("4"))
+    cluster.hold(Nominate)
+    cluster.wait(11)
+    cluster.drain()
+    assert cluster.nominations() == {"high": "n2"}
+    counted = cluster.machine.ledger.preemptions("limit", "Job/default/j", 0.0)
+
+    cluster.wait(USE_WITHIN + 1)
+    assert cluster.machine.ledger.preemptions("limit", "Job/default/j", 0.0) == counted
+
+    cluster.fail()
+    assert len(cluster.machine.ledger.preemptions("limit", "Job/default/j", 0.0)) < len(counted)

@@ -78,8 +78,11 @@ def _suspicious(inputs: RuleInputs, matrix: VictimMatrix) -> Int:
     codes = inputs.cluster.pods.protection(matrix.slots)
     pairs = paired(matrix.columns, codes)
     allowed = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
+    sets = inputs.cluster.pdbs.sets.values
+    # Pods under several PDBs use up each of them beside the pods that it alone protects.
+    shared = {key for code in pairs.distinct if len(sets[code]) > 1 for key in sets[code]}
     for code in pairs.distinct:
-        allowed[code] = _certainly_allowed(inputs, code)
+        allowed[code] = 0 if shared.intersection(sets[code]) else _certainly_allowed(inputs, code)
     sizes = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
     suspicious: Int = np.flatnonzero((sizes > allowed[pairs.codes])[pairs.of_victims])
     return suspicious

@@ -11,6 +11,7 @@ from scheduler.model.policies import (
 from tests.support.builders import EPOCH, PdbBuilder, at, node, pdb
 from tests.support.cluster import Cluster
 from tests.support.policies import (
+    app,
     nodes,
     none,
     policy,
@@ -101,6 +102,16 @@ def test_a_pod_under_several_budgets_is_not_evicted():
 
     assert said == none(2, f"2 {SHORTFALL}")
     assert "matches 2 PodDisruptionBudgets (default/all, default/b)" in shown(cluster)["n1"][0]
+
+
+def test_a_pod_under_several_budgets_counts_for_each_of_them_beside_pods_of_one():
+    cluster = Cluster(
+        policy(victims=app("kept"), **STRICT), *nodes("n1"),
+        pdb("both").selects(tier="x").allows(1), pdb("web").selects(app="web").allows(5),
+        *(running(to, "n1", "2").label("app", to).label("tier", "x") for to in ("web", "kept")),
+    )  # fmt: skip
+
+    assert refused(cluster.schedule(wants())) == none(1, f"1 {SHORTFALL}")
 
 
 @row("strict-unready")
