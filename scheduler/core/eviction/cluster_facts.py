@@ -235,7 +235,7 @@ class ClusterFacts:
         for placement in plan.placements:
             preemptor, queued = placement.preemptor, self._queue.get(placement.preemptor_uid)
             names.add(preemptor.metadata.namespace)
-            names.update(victim.ref.namespace for victim in placement.victims)
+            names |= {victim.ref.namespace for victim in placement.victims}
             selected |= self._policies.selections(
                 preemptor if queued is None else queued.pod, self.remaining(placement)
             )
@@ -429,9 +429,11 @@ class ClusterFacts:
         """Return the uids of the victims that terminate, or soon will because of their plan."""
         running = {pod.uid for pod in self.not_terminating(placement)}
         return frozenset(
-            victim.uid
-            for victim in placement.victims
-            if not victim.wait_only or victim.uid not in running
+            [
+                victim.uid
+                for victim in placement.victims
+                if not victim.wait_only or victim.uid not in running
+            ]
         )
 
     def _preempted_pods_on(self, row: int) -> tuple[Pod, ...]:
