@@ -230,13 +230,13 @@ class Machine:
         self.preemptions.close_if_lost(queued.uid, now)
         questions, result, error = self._run(run)
         self._attempts.enter_phase(AttemptPhase.COMMIT)
+        candidate = result.post_filter.candidate
         decision: Decision
-        candidate = None
         if questions:
             decision = self._suspended.suspend(run, questions, now)
         else:
             self.policies.count_refusals(result.refusals)
-            decision, candidate = self._committer.commit(queued, result, error, now)
+            decision = self._committer.commit(queued, result, error, now)
         return Attempt(
             pod=pod.ref,
             scheduler_name=pod.spec.scheduler_name,

@@ -16,7 +16,7 @@ _HISTORY: Final = 16
 
 
 class QueuedPod:
-    """A pod of ours that is not on a node, with the results of its attempts."""
+    """A pod of ours that is not bound yet, with the results of its attempts."""
 
     __slots__ = (
         "attempts",

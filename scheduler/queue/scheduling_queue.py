@@ -36,7 +36,7 @@ __all__ = ["EXTENDER", "Gate", "QueuedPod", "SchedulingQueue"]
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
 EXTENDER: Final = "Extender"
 
-#: Returns the PreEnqueue plugin that keeps a pod out of the queue, or `None`.
+#: Returns why a PreEnqueue plugin keeps a pod out of the queue, or `None`.
 Gate = Callable[[Pod], str | None]
 
 #: How long a pod may wait for an event before it is tried anyway, and how often that is checked.
@@ -51,7 +51,7 @@ def _none(_pods: Collection[QueuedPod]) -> list[QueuedPod]:
 
 
 class SchedulingQueue:
-    """All pods of ours that are not on a node. Owned by the machine."""
+    """All pods of ours that are not bound yet. Owned by the machine."""
 
     def __init__(
         self,

@@ -250,6 +250,8 @@ class Composition:
         self.log.info("clock_ahead_of_api_server", seconds=round(seconds, 3))
         self.loop.observe((ClockAhead(seconds),))
 
+    # The writer gets these because it is made before the loop.
+
     def _outcome(self, event: Event) -> None:
         self.loop.outcome(event)
 

@@ -1,8 +1,8 @@
 """The loop around the machine: events in as they arrive, decisions in short slices, effects out.
 
 One event loop owns everything. Informers and the writer pass events to `observe`. Decisions run in
-slices of two milliseconds, with I/O in between. Nothing is decided before `go` was called, so a
-standby keeps its caches warm and does nothing else.
+slices of two milliseconds, with I/O in between. Nothing is decided before `start_deciding` was
+called, so a standby keeps its caches warm and does nothing else.
 
 An exception of the machine is an internal error: its state may be incomplete from then on. The
 machine is no longer called, and `run` raises the exception, wherever it occurred. That ends the

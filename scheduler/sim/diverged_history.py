@@ -167,7 +167,7 @@ class DivergedHistory(VirtualCluster):
 
     # What is done here ----------------------------------------------------------------------------
 
-    def happen(self, effect: Effect) -> bool:
+    def change_objects(self, effect: Effect) -> bool:
         """Change the pods; claims and volumes are as recorded."""
         match effect:
             case BindVolumes(pod, node) | BindClaims(pod, node):
@@ -175,7 +175,7 @@ class DivergedHistory(VirtualCluster):
             case ReleaseClaims() | DeallocateClaim() | DeleteClaim():
                 return True
             case _:
-                return super().happen(effect)
+                return super().change_objects(effect)
 
     def _asked(self, effect: Ask) -> Event:
         return EffectDone(effect)

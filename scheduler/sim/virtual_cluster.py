@@ -111,7 +111,7 @@ class VirtualCluster:
         if isinstance(effect, Ask):
             self.observe(self._asked(effect))
         else:
-            self.observe(EffectDone(effect, changed=self.happen(effect)))
+            self.observe(EffectDone(effect, changed=self.change_objects(effect)))
 
     def _asked(self, effect: Ask) -> Event:
         """Return the answer of extenders."""
@@ -151,7 +151,7 @@ class VirtualCluster:
         self.put(made)
         return made
 
-    def happen(self, effect: Effect) -> bool:  # noqa: C901 - one case for each kind of effect
+    def change_objects(self, effect: Effect) -> bool:  # noqa: C901 - one case for each kind of effect
         """Change the objects as the API server does; return whether the object still exists."""
         match effect:
             case Bind(pod, node):

@@ -98,7 +98,7 @@ class Disturbed(Transactions):
         if effect is None or isinstance(effect, RecordEvent):
             return
         if number % 5 and self._refusal(effect) is None:
-            self.happen(effect)
+            self.change_objects(effect)
         self.kill(0)
 
     def _refusal(self, effect: Effect) -> FailureKind | None:
@@ -119,8 +119,8 @@ class Disturbed(Transactions):
         else:
             self.observe(EffectFailed(effect, Failure(refusal, "no")))
 
-    def happen(self, effect: Effect) -> bool:
-        return self._refusal(effect) is None and super().happen(effect)
+    def change_objects(self, effect: Effect) -> bool:
+        return self._refusal(effect) is None and super().change_objects(effect)
 
     def _evict(self, effect: Evict, victim: Pod | None) -> bool:
         before = victim is not None and not victim.terminating

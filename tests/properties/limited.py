@@ -122,14 +122,14 @@ class Limited(Transactions):
             self._no(effect, FailureKind.REFUSED)
         elif self._chance(0.4):
             if self._chance(0.5):
-                self.happen(effect)
+                self.change_objects(effect)
             else:
                 self._work_on(effect)
             self._no(effect, FailureKind.UNAVAILABLE)
         elif self._chance(0.3):
-            self.unanswered.append((effect, self.happen(effect)))
+            self.unanswered.append((effect, self.change_objects(effect)))
         else:
-            self._answer(effect, self.happen(effect))
+            self._answer(effect, self.change_objects(effect))
 
     def relabel(self, number: int) -> None:
         """A victim is protected from now on, or no longer; or a preemptor gets another label."""
@@ -178,7 +178,7 @@ class Limited(Transactions):
         due = [each for each in self.working if each[0] <= self.now]
         self.working = [each for each in self.working if each[0] > self.now]
         for _, effect in due:
-            self.happen(effect)
+            self.change_objects(effect)
         if self.now - self.behind_since > LAG:
             while self.news:
                 self.hear(3)
@@ -192,7 +192,7 @@ class Limited(Transactions):
             key = effect.node if self.budget.scope is BudgetScope.NODE else ""
             self.times.setdefault(key, []).append(self.now)
             self.evicted[victim.uid] = effect.preemptor.uid
-        return LateCluster.happen(self, effect)
+        return LateCluster.change_objects(self, effect)
 
     # The machine ----------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Limited(Transactions):
             self.hear(3)
             self.end(0)
             if (effect := self.next_effect(0)) is not None:
-                self._answer(effect, self.happen(effect))
+                self._answer(effect, self.change_objects(effect))
         self.now += UNCERTAIN_FOR + self.budget.window
         self._flush()
 

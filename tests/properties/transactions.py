@@ -123,7 +123,7 @@ class Transactions(LateCluster):
         effect = self.next_effect(number)
         if effect is None:
             return
-        changed = self.happen(effect)
+        changed = self.change_objects(effect)
         if number % 4 == 3:
             self.unanswered.append((effect, changed))
         elif number % 8 == 2 and not isinstance(effect, Bind | RecordEvent):
@@ -195,7 +195,7 @@ class Transactions(LateCluster):
         while self.unanswered:
             self.answer(0)
         while (effect := self.next_effect(0)) is not None:
-            self._answer(effect, self.happen(effect))
+            self._answer(effect, self.change_objects(effect))
         while self._ending():
             self.end(0)
             busy = True
@@ -229,10 +229,10 @@ class Transactions(LateCluster):
 
     # The API server -----------------------------------------------------------------------------
 
-    def happen(self, effect: Effect) -> bool:
+    def change_objects(self, effect: Effect) -> bool:
         if isinstance(effect, Evict):
             return self._evict(effect, self.pods.get(effect.victim.uid))
-        return super().happen(effect)
+        return super().change_objects(effect)
 
     def _evict(self, effect: Evict, victim: Pod | None) -> bool:
         """Evict a victim; only one that a plan of its preemptor names on the API server."""
@@ -248,7 +248,7 @@ class Transactions(LateCluster):
         if not victim.terminating:
             assert victim.uid not in self.evicted
             self.evicted[victim.uid] = effect.preemptor.uid
-        return super().happen(effect)
+        return super().change_objects(effect)
 
     def _evicted(self, pod: Pod) -> Pod:
         stamp = times.stamp(self.server_time())

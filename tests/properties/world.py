@@ -107,7 +107,7 @@ class World(LateCluster):
                 return None
             if found.spec.node_name or found.terminating:
                 return FailureKind.CONFLICT
-        self.happen(effect)
+        self.change_objects(effect)
         if isinstance(effect, Bind):
             self._has_capacity(effect.node)
         elif isinstance(effect, Evict) and found is not None and not found.spec.node_name:

@@ -42,9 +42,9 @@ def test_a_preemptor_is_placed_when_its_victim_has_terminated():
 def test_effects_on_pods_that_are_gone_change_nothing():
     cluster = full_cluster()
 
-    assert not cluster.happen(Evict(HIGH.ref, "n1", LOW.ref, "ours", 1))
-    assert not cluster.happen(Nominate(HIGH.ref, "n1", "why", 1))
-    assert not cluster.happen(SetCondition(HIGH.ref, "Unschedulable", "why", 1))
+    assert not cluster.change_objects(Evict(HIGH.ref, "n1", LOW.ref, "ours", 1))
+    assert not cluster.change_objects(Nominate(HIGH.ref, "n1", "why", 1))
+    assert not cluster.change_objects(SetCondition(HIGH.ref, "Unschedulable", "why", 1))
     assert list(cluster.pods) == [LOW.uid]
 
 

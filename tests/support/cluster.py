@@ -289,7 +289,7 @@ class Cluster(VirtualCluster):
         """Let a delayed effect happen, the oldest if none is named."""
         effect = self._released(effect)
         if changed:
-            self.happen(effect)
+            self.change_objects(effect)
         self.observe(EffectDone(effect, changed=changed))
 
     def fail(self, effect: Effect | None = None, kind: FailureKind = FailureKind.REFUSED) -> None:

@@ -365,9 +365,9 @@ class StorageCluster(Cluster):
         self._asleep = False
         self._control()
 
-    def happen(self, effect: Effect) -> bool:
+    def change_objects(self, effect: Effect) -> bool:
         if not isinstance(effect, BindVolumes):
-            return super().happen(effect)
+            return super().change_objects(effect)
         self._alter(effect.pod, lambda pod: PodBuilder(pod).nominated(effect.node).build())
         self._write(effect)
         self._control()

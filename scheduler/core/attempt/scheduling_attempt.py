@@ -4,11 +4,11 @@
                                              `-> no node fits -> post filters -> Preempting
                                                                              `-> Unschedulable
 
-If a profile has extenders, an attempt is a generator: it yields extender calls and receives their
-responses. The cluster may change meanwhile, so after each response all nodes are filtered again,
-and only those are used that fit now and that the extenders have accepted. If none of the nodes of
-the calls is left, but other nodes or preemptions have become possible, the attempt starts over. It
-fails after `MAX_ROUNDS` of these, so that extenders are called for other pods, too.
+An attempt is a generator: it yields extender calls and receives their responses. Without extenders
+it yields nothing. The cluster may change meanwhile, so after each response all nodes are filtered
+again, and only those are used that fit now and that the extenders have accepted. If none of the
+nodes of the calls is left, but other nodes or preemptions have become possible, the attempt starts
+over. It fails after `MAX_ROUNDS` of these, so that extenders are called for other pods, too.
 
 Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: every node is filtered
 and every feasible one is scored.

@@ -10,7 +10,6 @@ from scheduler.core.eviction.phases import PreemptionMove
 from scheduler.core.eviction.preemptions import Preemptions
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
-from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cycle_state import AttemptState
@@ -50,13 +49,8 @@ class DecisionCommitter:
 
     def commit(
         self, queued: QueuedPod, result: AttemptResult, error: str, now: Seconds
-    ) -> tuple[Decision, Candidate | None]:
-        """Carry out the result of an attempt, or handle the error that it ended with.
-
-        Returns:
-            The decision, and the candidate whose preemption has begun: that of the result, or a
-            node where pods terminate already.
-        """
+    ) -> Decision:
+        """Carry out the result of an attempt, or handle the error that it ended with."""
         pod = queued.pod
         # What blocked it before does not any more; the new attempt says what does.
         self._wakeups.blocked.unblock(queued.uid)
@@ -66,16 +60,16 @@ class DecisionCommitter:
             clear = unchecked is None and self._withdraw_nomination(queued, now)
             self._retry(queued, now)
             self._report_failure(queued, SCHEDULER_ERROR, error, clear_nomination=clear)
-            return Failed(error), None
+            return Failed(error)
         if result.node is not None and result.state is not None:
-            return self._place(queued, result.node, result.state, now), None
+            return self._place(queued, result.node, result.state, now)
         post_filter = result.post_filter
         self._outbox.emit_all(post_filter.effects)
         queued.reason = PendingReason.PREEMPTING
         move, placement = self._preemptions.check_inherited(queued, result.rejectors, now)
         if move is PreemptionMove.RESUME and placement is not None:
             victims = tuple(victim.ref for victim in placement.victims)
-            return Preempting(placement.node, victims, 0, result.message), None
+            return Preempting(placement.node, victims, 0, result.message)
         if post_filter.candidate is not None:
             facts = self._preemptions.facts
             candidate = facts.prefer_terminating(queued, post_filter.candidate, now)
@@ -88,9 +82,9 @@ class DecisionCommitter:
             self._status.report_failed(pod, text)
             node = self._preemptions.start(queued, candidate, text, now)
             victims = tuple(victim.ref for victim in candidate.victims)
-            return Preempting(node, victims, candidate.violations, text), candidate
+            return Preempting(node, victims, candidate.violations, text)
         keeps = post_filter.keeps_nomination and move is not PreemptionMove.WITHDRAW
-        return self._mark_unschedulable(queued, result, now, keeps_nomination=keeps), None
+        return self._mark_unschedulable(queued, result, now, keeps_nomination=keeps)
 
     def _place(self, queued: QueuedPod, node: str, state: AttemptState, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""

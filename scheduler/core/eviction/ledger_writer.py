@@ -43,7 +43,7 @@ class LedgerWriter:
         self._outbox = outbox
 
     def hold(self, plan: PreemptionPlan, now: Seconds) -> PreemptionPlan:
-        """Count a plan, whatever its age, until `follow` gives it back; return it with that."""
+        """Count a plan, whatever its age, until `moved` gives it back; return it with that."""
         ledger, charge = self._ledger, plan.charge
         held: set[str] = set()
         for placement in plan.placements:

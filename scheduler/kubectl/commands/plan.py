@@ -22,7 +22,6 @@ __all__ = ["EVICTS", "run"]
 EVICTS: Final = 3
 #: How the scheduler names an object of a request.
 _OBJECT: Final = re.compile(r"\bobjects\[(\d{1,7})\]")
-_STYLES: Final = {"Scheduled": "green", "Preempting": "yellow"}
 
 
 async def run(session: Session) -> int:

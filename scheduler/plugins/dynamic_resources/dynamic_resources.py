@@ -73,8 +73,10 @@ class DynamicResources:
     def pre_enqueue(self, pod: Pod, cluster: Cluster) -> str | None:
         if not pod.spec.resource_claims:
             return None
+        # Hints get no cluster: from here on they know that of the allocator.
+        claims = self._allocator_of(cluster).cluster.devices.claims
         try:
-            pod_resource_claims(pod, self._allocator_of(cluster).cluster.devices.claims)
+            pod_resource_claims(pod, claims)
         except UnusableClaimError as error:
             return str(error)
         return None

@@ -90,7 +90,7 @@ def test_the_watch_may_confirm_before_the_answer(cluster):
     cluster.hold(BindVolumes)
     cluster.schedule(using(pod("p"), "c"))
     (effect,) = cluster.held
-    cluster.happen(effect)
+    cluster.change_objects(effect)
     cluster.awake()
     assert cluster.asked(Bind) == []
 
