@@ -2,279 +2,90 @@
 
 import pytest
 
-from scheduler.model.decisions import Placed, Preempting, Unschedulable
-from scheduler.model.effects import (
-    Bind,
-    ClearNomination,
-    Evict,
-    Nominate,
-    SaveLedger,
-)
+from scheduler.model.decisions import Preempting
 from scheduler.model.policies import Budget, BudgetScope, PreemptionPolicy
-from scheduler.queue.phases import QueuePhase
-from tests.support.builders import OURS, node, pod
 from tests.support.cluster import Cluster
-from tests.support.evictions import HIGH, two_victims, victim
+from tests.support.stories import play
 
-# Two preemptors
+#: Preemptions on a node with two victims; no nomination has an answer yet.
+PLANNED = "node n1 cpu=2; pod a@n1 cpu=1; pod b@n1 cpu=1; hold Nominate;"
+STORIES = {
+    # Two preemptors
+    "the second preemptor chooses another node than the first": """
+        node n1 cpu=2; node n2 cpu=2; pod cheap@n1 cpu=2 priority=1; pod dear@n2 cpu=2 priority=2
+        schedule first cpu=2 priority=100; preempts first n1 cheap
+        schedule second cpu=2 priority=100; preempts second n2 dear
+        nominated first=n1 second=n2""",
+    "a preemptor clears the nomination of a lower one on its node": """
+        victims; schedule high cpu=2; nominated high=n1; forget
+        schedule top; nominated top=n1; cleared high; nominee high=; is backoff high""",
+    "it does also where a terminating pod spares its victim": """
+        node n1 cpu=4; pod leaving@n1 cpu=2 priority=5 preempted; pod stays@n1 cpu=2
+        schedule low cpu=2 priority=10 nominated=n1; forget
+        schedule high cpu=2; preempts high n1 stays; evicted; nominated high=n1; cleared low""",
+    "a preemptor keeps the nomination of an equal one on its node": """
+        node n1 cpu=4; pod a@n1 cpu=2; pod b@n1 cpu=2
+        schedule one cpu=2 priority=100; schedule two cpu=2 priority=100
+        nominated one=n1 two=n1; cleared""",
+    "no pod is evicted for two before both nominations are written": f"""
+        {PLANNED} schedule one cpu=1 priority=100; schedule two cpu=1 priority=100
+        done two; evicted; done one; evicted b a""",
+    "where the other nomination is refused no pod is evicted for it": f"""
+        {PLANNED} schedule one cpu=1 priority=100; schedule two cpu=1 priority=100
+        done two; fail one; evicted b""",
+    "a preemptor does not wait for later or less important ones": f"""
+        {PLANNED} schedule low cpu=1 priority=50; schedule one cpu=1 priority=100
+        schedule two cpu=1 priority=100; done one; evicted b""",
+    "a preemptor keeps the nominations of other schedulers on its node": """
+        victims; pod foreign scheduler=other priority=1 nominated=n1
+        schedule high; nominated foreign=n1 high=n1""",
+    "a preemptor whose nomination is cleared while it is written evicts no pod": """
+        victims; hold Nominate; schedule high cpu=2; schedule top; done top; forget
+        done high; evicted; cleared high; nominated top=n1; is active high""",
+    "a preemptor whose nomination is cleared while it evicts is tried again": """
+        victims; hold Evict; schedule high cpu=2; schedule top; nominated top=n1
+        done; is active high; cleared high""",
+    "the preemptor of higher priority gets the capacity in any order": """
+        victims; schedule high; schedule top; finish; wait 5; drain; placed top=n1 high=""",
+    # Things that change meanwhile
+    "a deleted preemptor has no nomination and evicts no more pods": """
+        victims; hold Nominate; schedule high; delete high; done; nominated; evicted""",
+    "answers for a deleted preemptor are processed": """
+        victims; hold Evict; schedule high; delete high; done; fail; preempting 0; nominated""",
+    "a terminating preemptor has no nomination": """
+        victims; schedule high; change high terminating; nominated; is gone high""",
+    "a preemptor that another scheduler binds keeps no plan": """
+        victims; hold Nominate; schedule high; change high on=n9; done; evicted; nominated""",
+    "no pod is evicted when the node is deleted before the nomination is written": """
+        victims; hold Nominate; schedule high; delete-node n1
+        done; evicted; nominated; cleared high; is active high""",
+    "a preemptor is tried again when its node is deleted during the evictions": """
+        victims; hold Evict; schedule high; delete-node n1
+        done; is preempting high; done; is active high; nominated""",
+    "a preemptor loses its nomination when its node is deleted after the evictions": """
+        victims; schedule high; delete-node n1; nominated; is backoff high; nominee high=""",
+    "a preemptor does not wait when another node becomes free": """
+        victims; schedule high; node n2 cpu=4; wait 3; drain high=n2; placed high=n2""",
+}  # fmt: skip
 
 
-def test_the_second_preemptor_chooses_another_node_than_the_first():
-    cluster = Cluster(
-        node("n1").cpu("2"), node("n2").cpu("2"),
-        pod("cheap").on("n1").cpu("2").priority(1), pod("dear").on("n2").cpu("2").priority(2),
-    )  # fmt: skip
-
-    first = cluster.schedule(pod("first").cpu("2").priority(100))
-    second = cluster.schedule(pod("second").cpu("2").priority(100))
-
-    assert isinstance(first, Preempting)
-    assert isinstance(second, Preempting)
-    assert (first.node, second.node) == ("n1", "n2")
-    assert cluster.nominations() == {"first": "n1", "second": "n2"}
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_preemptors_compete_and_clusters_change(story):
+    play(story)
 
 
 @pytest.mark.parametrize("explain", [True, False])
 def test_a_pod_may_wait_for_a_victim_of_another_whose_eviction_a_budget_counts(explain):
     once = PreemptionPolicy("once", generation=1, budgets=(Budget(1, 600.0, BudgetScope.OWNER),))
-    cluster = Cluster(once, node("n1").cpu("4"), pod("low").on("n1").cpu("4").owner("Job", "j"))
-    cluster.hold(SaveLedger, Evict)
-    cluster.schedule(pod("first").cpu("2").priority(9))
-    assert isinstance(cluster.schedule(pod("second").cpu("2").priority(9)), Unschedulable)
-    cluster.done()
-    assert cluster.machine.cluster.evicting == 1
-
-    cluster.add(pod("third").cpu("2").priority(9))
+    cluster = play(
+        """node n1 cpu=4; pod low@n1 cpu=4 owner=Job,j; hold SaveLedger Evict
+        schedule first cpu=2 priority=9; schedule second cpu=2 priority=9; is unschedulable second
+        done; held Evict; pod third cpu=2 priority=9""",
+        Cluster(once),
+    )
 
     attempt = cluster.step(explain=explain)
     while attempt is not None and attempt.pod.name != "third":
         attempt = cluster.step(explain=explain)
     assert attempt is not None
     assert isinstance(attempt.decision, Preempting)
-
-
-def test_a_preemptor_clears_the_nomination_of_a_lower_one_on_its_node():
-    cluster = two_victims()
-    cluster.schedule(HIGH.cpu("2"))
-    assert cluster.nominations() == {"high": "n1"}
-    cluster.forget_effects()
-
-    cluster.schedule(pod("top").cpu("4").priority(200))
-
-    assert cluster.nominations() == {"top": "n1"}
-    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
-    assert cluster.pod("high").status.nominated_node_name == ""
-    assert cluster.phase("high") is QueuePhase.BACKOFF
-
-
-def test_a_preemptor_clears_a_lower_nomination_also_where_a_terminating_pod_spares_its_victim():
-    cluster = Cluster(node("n1").cpu("4"), victim("leaving", 5).preempted(), victim("stays"))
-    cluster.schedule(pod("low").cpu("2").priority(10).nominated("n1"))
-    cluster.forget_effects()
-
-    high = cluster.schedule(HIGH.cpu("2"))
-
-    assert isinstance(high, Preempting)
-    assert [each.name for each in high.victims] == ["stays"]
-    assert cluster.evicted() == []
-    assert cluster.nominations() == {"high": "n1"}
-    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("low"))]
-
-
-def test_a_preemptor_keeps_the_nomination_of_an_equal_one_on_its_node():
-    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
-    cluster.schedule(pod("one").cpu("2").priority(100))
-
-    cluster.schedule(pod("two").cpu("2").priority(100))
-
-    assert cluster.nominations() == {"one": "n1", "two": "n1"}
-    assert cluster.asked(ClearNomination) == []
-
-
-def planned_together(**priorities: int) -> Cluster:
-    """Plan preemptions on a node with two victims; no nomination has an answer yet."""
-    cluster = Cluster(node("n1").cpu("2"), victim("a", 0, "1"), victim("b", 0, "1"))
-    cluster.hold(Nominate)
-    for name, priority in priorities.items():
-        cluster.schedule(pod(name).cpu("1").priority(priority))
-    return cluster
-
-
-def test_no_pod_is_evicted_for_two_before_both_nominations_are_written():
-    cluster = planned_together(one=100, two=100)
-    one, two = cluster.held
-
-    cluster.done(two)
-    assert cluster.evicted() == []
-    cluster.done(one)
-
-    assert sorted(cluster.evicted()) == ["a", "b"]
-
-
-def test_where_the_other_nomination_is_refused_no_pod_is_evicted_for_it():
-    cluster = planned_together(one=100, two=100)
-    one, two = cluster.held
-
-    cluster.done(two)
-    cluster.fail(one)
-
-    assert len(cluster.evicted()) == 1
-
-
-def test_a_preemptor_does_not_wait_for_later_or_less_important_ones():
-    cluster = planned_together(low=50, one=100, two=100)
-
-    cluster.done(cluster.held[1])
-
-    assert len(cluster.evicted()) == 1
-
-
-def test_a_preemptor_keeps_the_nominations_of_other_schedulers_on_its_node():
-    cluster = two_victims()
-    cluster.add(pod("foreign").scheduler("other").priority(1).nominated("n1"))
-
-    cluster.schedule(HIGH)
-
-    assert cluster.nominations() == {"foreign": "n1", "high": "n1"}
-
-
-def test_a_preemptor_whose_nomination_is_cleared_while_it_is_written_evicts_no_pod():
-    cluster = two_victims()
-    cluster.hold(Nominate)
-    cluster.schedule(HIGH.cpu("2"))
-    lower = cluster.held[0]
-    cluster.schedule(pod("top").cpu("4").priority(200))
-    cluster.done(cluster.held[1])
-    cluster.forget_effects()
-
-    cluster.done(lower)
-
-    assert cluster.evicted() == []
-    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
-    assert cluster.nominations() == {"top": "n1"}
-    assert cluster.phase("high") is QueuePhase.ACTIVE
-
-
-def test_a_preemptor_whose_nomination_is_cleared_while_it_evicts_is_tried_again():
-    cluster = two_victims()
-    cluster.hold(Evict)
-    cluster.schedule(HIGH.cpu("2"))
-    cluster.schedule(pod("top").cpu("4").priority(200))
-    assert cluster.nominations() == {"top": "n1"}
-
-    cluster.done()
-
-    assert cluster.phase("high") is QueuePhase.ACTIVE
-    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
-
-
-def test_the_preemptor_of_higher_priority_gets_the_capacity_in_any_order():
-    cluster = two_victims()
-    cluster.schedule(HIGH)
-    cluster.schedule(pod("top").cpu("4").priority(200))
-
-    cluster.finish_terminating()
-    cluster.wait(5)
-    cluster.drain()
-
-    assert cluster.pod("top").spec.node_name == "n1"
-    assert cluster.pod("high").spec.node_name == ""
-
-
-# Things that change meanwhile
-
-
-def test_a_deleted_preemptor_has_no_nomination_and_evicts_no_more_pods():
-    cluster = two_victims()
-    cluster.hold(Nominate)
-    cluster.schedule(HIGH)
-
-    cluster.delete("high")
-    cluster.done()
-
-    assert cluster.nominations() == {}
-    assert cluster.evicted() == []
-
-
-def test_answers_for_a_deleted_preemptor_are_processed():
-    cluster = two_victims()
-    cluster.hold(Evict)
-    cluster.schedule(HIGH)
-    cluster.delete("high")
-
-    cluster.done()
-    cluster.fail()
-
-    assert cluster.machine.sizes().preempting == 0
-    assert cluster.nominations() == {}
-
-
-def test_a_terminating_preemptor_has_no_nomination():
-    cluster = two_victims()
-    cluster.schedule(HIGH)
-
-    cluster.change("high", lambda own: own.terminating())
-
-    assert cluster.nominations() == {}
-    assert cluster.phase("high") is None
-
-
-def test_a_preemptor_that_another_scheduler_binds_keeps_no_plan():
-    cluster = two_victims()
-    cluster.hold(Nominate)
-    cluster.schedule(HIGH)
-
-    cluster.change("high", lambda own: own.on("n9"))
-    cluster.done()
-
-    assert cluster.evicted() == []
-    assert cluster.nominations() == {}
-
-
-def test_no_pod_is_evicted_when_the_node_is_deleted_before_the_nomination_is_written():
-    cluster = two_victims()
-    cluster.hold(Nominate)
-    cluster.schedule(HIGH)
-
-    cluster.delete_node("n1")
-    cluster.done()
-
-    assert cluster.evicted() == []
-    assert cluster.nominations() == {}
-    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
-    assert cluster.phase("high") is QueuePhase.ACTIVE
-
-
-def test_a_preemptor_is_tried_again_when_its_node_is_deleted_during_the_evictions():
-    cluster = two_victims()
-    cluster.hold(Evict)
-    cluster.schedule(HIGH)
-
-    cluster.delete_node("n1")
-    cluster.done()
-    assert cluster.phase("high") is QueuePhase.PREEMPTING
-
-    cluster.done()
-    assert cluster.phase("high") is QueuePhase.ACTIVE
-    assert cluster.nominations() == {}
-
-
-def test_a_preemptor_loses_its_nomination_when_its_node_is_deleted_after_the_evictions():
-    cluster = two_victims()
-    cluster.schedule(HIGH)
-
-    cluster.delete_node("n1")
-
-    assert cluster.nominations() == {}
-    assert cluster.phase("high") is QueuePhase.BACKOFF
-    assert cluster.pod("high").status.nominated_node_name == ""
-
-
-def test_a_preemptor_does_not_wait_when_another_node_becomes_free():
-    cluster = two_victims()
-    cluster.schedule(HIGH)
-    cluster.add(node("n2").cpu("4"))
-    cluster.wait(3)
-
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n2")]
-    assert cluster.asked(Bind) == [Bind(cluster.ref("high"), "n2", OURS)]

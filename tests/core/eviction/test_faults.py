@@ -19,6 +19,7 @@ from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, PodBuilder, node, pod
 from tests.support.cluster import Cluster, profiles
 from tests.support.refusing import GRACE, STRICT, Refusing
+from tests.support.stories import play
 
 HIGH = pod("high").cpu("4").priority(100)
 
@@ -35,107 +36,63 @@ def full(count: int) -> Refusing:
     )
 
 
-# Clocks
+HANGS = GRACE + TERMINATION_MARGIN
+#: (id, how many nodes are full, how far the clock is ahead, the story)
+CLOCKS = [
+    *(
+        (
+            f"a clock that differs causes no further eviction: {ahead}", 6, ahead,
+            "pod high; drain;" + "wait 1; drain;" * (GRACE - 1) + "evictions 1",
+        )
+        for ahead in (0, 45, 90, 3600, -3600)
+    ),
+    (
+        "a victim hangs when it was seen terminating for longer than its grace period",
+        2, 3600,
+        f"pod high; drain; wait {HANGS - 1}; drain; evictions 1; wait 2; drain; evictions 2",
+    ),
+    (
+        "after a change of leader the time of a victim begins again", 2, 0,
+        f"""pod high; drain; later 3600; restart; drain
+        wait {HANGS - 1}; drain; evictions 1; wait 2; drain; evictions 2""",
+    ),
+    (
+        "the grace of another client's victim begins when it is seen terminating", 1, 0,
+        f"""hold Nominate; pod high; drain; wait {HANGS - 10}; evict-elsewhere low-n0; done; evicted
+        wait {HANGS - 1}; drain; nominated high=n0; wait 2; nominated""",
+    ),
+    (
+        "freed resources are not waited for again once a victim hangs", 2, 0,
+        f"""schedule gone cpu=4 priority=100; nominated gone=n1; delete gone; pod high; drain
+        nominated high=n1; wait {HANGS + 1}; drain; evictions 2; nominated high=n0""",
+    ),
+    (
+        "a hanging victim does not replace another victim", 0, 0,
+        f"""node n1 cpu=5; pod hangs@n1 cpu=2 priority=50 port=80; pod low@n1 cpu=2 priority=0
+        schedule gone cpu=1 priority=100 port=80; wait {HANGS + 1}; delete gone; hold Nominate
+        schedule late cpu=2 priority=10; evicted hangs
+        pod new@n1 cpu=1m priority=0; done; evicted hangs low""",
+    ),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("ahead", [0, 45, 90, 3600, -3600])
-def test_a_clock_that_differs_causes_no_further_eviction(ahead):
-    cluster = full(6)
+def evict_elsewhere(cluster: Cluster, name: str) -> None:
+    leaving = {"deletion_grace_period_seconds": GRACE}
+    cluster.change(name, lambda own: own.preempted().terminating().meta(**leaving))
+
+
+def evictions(cluster: Cluster, count: str) -> None:
+    assert len(cluster.evicted()) == int(count)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ahead", "story"), [each[1:] for each in CLOCKS], ids=[each[0] for each in CLOCKS]
+)
+def test_clocks_and_grace_periods(nodes, ahead, story):
+    cluster = full(nodes)
     cluster.ahead = ahead
-    cluster.add(HIGH)
-    cluster.drain()
 
-    for _ in range(GRACE - 1):
-        cluster.wait(1)
-        cluster.drain()
-
-    assert len(cluster.evicted()) == 1
-
-
-def test_a_victim_hangs_when_it_was_seen_terminating_for_longer_than_its_grace_period():
-    cluster = full(2)
-    cluster.ahead = 3600
-    cluster.add(HIGH)
-    cluster.drain()
-
-    cluster.wait(GRACE + TERMINATION_MARGIN - 1)
-    cluster.drain()
-    assert len(cluster.evicted()) == 1
-    cluster.wait(2)
-    cluster.drain()
-
-    assert len(cluster.evicted()) == 2
-
-
-def test_after_a_change_of_leader_the_time_of_a_victim_begins_again():
-    cluster = full(2)
-    cluster.add(HIGH)
-    cluster.drain()
-    cluster.now += 3600
-    cluster.restart()
-    cluster.drain()
-
-    cluster.wait(GRACE + TERMINATION_MARGIN - 1)
-    cluster.drain()
-    assert len(cluster.evicted()) == 1
-    cluster.wait(2)
-    cluster.drain()
-
-    assert len(cluster.evicted()) == 2
-
-
-def test_the_grace_of_a_victim_that_another_client_evicts_begins_when_it_is_seen_terminating():
-    cluster = full(1)
-    cluster.hold(Nominate)
-    cluster.add(HIGH)
-    cluster.drain()
-    cluster.wait(GRACE + TERMINATION_MARGIN - 10)
-    cluster.change(
-        "low-n0",
-        lambda low: low.preempted().terminating().meta(deletion_grace_period_seconds=GRACE),
-    )
-    cluster.done()
-    assert not cluster.asked(Evict)
-
-    cluster.wait(GRACE + TERMINATION_MARGIN - 1)
-    cluster.drain()
-    assert cluster.nominations() == {"high": "n0"}
-    cluster.wait(2)
-
-    assert cluster.nominations() == {}
-
-
-def test_freed_resources_are_not_waited_for_again_once_a_victim_hangs():
-    cluster = full(2)
-    cluster.schedule(pod("gone").cpu("4").priority(100))
-    (first,) = cluster.nominations().values()
-    cluster.delete("gone")
-    cluster.add(HIGH)
-    cluster.drain()
-    assert cluster.nominations() == {"high": first}
-
-    cluster.wait(GRACE + TERMINATION_MARGIN + 1)
-    cluster.drain()
-
-    assert len(cluster.evicted()) == 2
-    assert cluster.nominations() == {"high": "n1" if first == "n0" else "n0"}
-
-
-def test_a_hanging_victim_does_not_replace_another_victim():
-    cluster = Refusing(
-        node("n1").cpu("5"), low("hangs", cpu="2", priority=50).port(80), low("low", cpu="2")
-    )
-    cluster.schedule(pod("gone").cpu("1").priority(100).port(80))
-    cluster.wait(GRACE + TERMINATION_MARGIN + 1)
-    cluster.delete("gone")
-    cluster.hold(Nominate)
-    cluster.schedule(pod("high").cpu("2").priority(10))
-    assert cluster.evicted() == ["hangs"]
-
-    cluster.add(low("new", cpu="1m"))
-    cluster.done()
-
-    assert cluster.evicted() == ["hangs", "low"]
+    play(story, cluster, evictions=evictions, **{"evict-elsewhere": evict_elsewhere})
 
 
 # Refusals

@@ -2,153 +2,71 @@
 
 import pytest
 
-from scheduler.model.decisions import Preempting
-from scheduler.model.effects import Evict, Nominate
+from scheduler.model.effects import Nominate
 from scheduler.model.extender_answers import Filtered
-from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
 from scheduler.state.preemption.ledger import UNCERTAIN_FOR
-from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
+from tests.support.stories import play
 
-SYSTEM = 2_000_001_000
-
-
-def system_pod(name: str, on: str = "n1") -> PodBuilder:
-    return pod(name).namespace("kube-system").on(on).cpu("2").priority(SYSTEM)
-
-
-def preemptor(*victims: PodBuilder, wait_only: bool = False, priority: int = 10) -> PodBuilder:
-    """Return a pod on which a plan is found that names some victims."""
-    marks = tuple(fingerprint("uid:default/mine", each.build().uid) for each in victims)
-    named = PlanRecord(VERSION, "n1", 0.0, () if wait_only else marks, marks if wait_only else ())
-    mine = pod("mine").cpu("2").priority(priority).nominated("n1")
-    return mine.planned(encode(named))
-
-
-def restarted(*objects: object, config: str = "") -> Cluster:
-    cluster = Cluster(node("n1").cpu("4"), *objects, config=config)
-    cluster.restart()
-    cluster.drain()
-    return cluster
-
-
-@pytest.mark.parametrize(
-    "wait_only", [pytest.param(False, id="a victim"), pytest.param(True, id="only waited for")]
-)
-def test_no_pod_of_higher_priority_is_evicted(wait_only):
-    etcd, dns = system_pod("etcd"), system_pod("dns")
-
-    cluster = restarted(etcd, dns, preemptor(etcd, wait_only=wait_only))
-
-    assert cluster.evicted() == []
-
-
-def test_no_pod_of_equal_priority_is_evicted():
-    a, b = (pod(name).on("n1").cpu("2").priority(10) for name in "ab")
-
-    cluster = restarted(a, b, preemptor(a, b))
-
-    assert cluster.evicted() == []
+SYSTEM = "namespace=kube-system priority=2000001000"
+MINE = "pod mine cpu=2 priority=10 nominated=n1"
+LOW = "pod low@n1 cpu=4 priority=1"
+STORIES = {
+    **{
+        f"no pod of higher priority is evicted that a plan {what}": f"""
+        node n1 cpu=4; pod etcd@n1 cpu=2 {SYSTEM}; pod dns@n1 cpu=2 {SYSTEM}
+        {MINE} {what}=kube-system/etcd,kube-system/dns; restart; drain; evicted"""
+        for what in ("plan", "waits")
+    },
+    "no pod of equal priority is evicted": f"""
+        node n1 cpu=4; pod a@n1 cpu=2 priority=10; pod b@n1 cpu=2 priority=10
+        {MINE} plan=a,b; restart; drain; evicted""",
+    "a pod of higher priority is left out and the plan is not enough": f"""
+        node n1 cpu=4; pod etcd@n1 cpu=2 {SYSTEM}; pod low@n1 cpu=1 priority=1
+        pod dns@n1 cpu=1 {SYSTEM}; {MINE} plan=kube-system/etcd,low; restart; drain; evicted""",
+    "a pod that must not preempt evicts no pod": f"""
+        node n1 cpu=4; {LOW}; {MINE} plan=low never_preempts; restart; drain; evicted""",
+    "a plan for another node than the nomination is ignored": f"""
+        node n1 cpu=4; node n2 cpu=2; {LOW}; pod cheaper@n2 cpu=2
+        {MINE} plan=low nominated=n2; restart; drain; evicted cheaper""",
+    "a policy applies if the ledger has not counted the victims for it": f"""
+        node n1 cpu=4; {LOW}; {MINE} plan=low; restart; budget 0; drain; evicted""",
+    "a victim that was only waited for is not evicted after a crash": """
+        node n1 cpu=4; node n2 cpu=8; pod v@n1 cpu=4 priority=5; pod w@n2 cpu=8 priority=50
+        hold Evict; schedule x cpu=4 priority=10; preempts x n1 v; delete w
+        change x on=n2 nominated=; pod w2@n2 cpu=4 priority=50; schedule b cpu=4 priority=3
+        restart; forget; drain; evicted""",
+    # The earlier leader may have sent its request: what is known of the victim may be older.
+    "victims that an earlier leader counted count until they are seen to run on": f"""
+        node n1 cpu=4; {LOW}; budget 1; hold Evict; schedule high; restart; budget 1; node n2 cpu=4
+        drain high=n2; forget; schedule next cpu=4 priority=10; evicted
+        wait {UNCERTAIN_FOR}; change low label=seen,later; drain; evicted low""",
+}  # fmt: skip
 
 
-def test_a_pod_of_higher_priority_is_left_out_and_the_plan_is_not_enough():
-    etcd, low = system_pod("etcd"), pod("low").on("n1").cpu("1").priority(1)
-
-    cluster = restarted(etcd, low, system_pod("dns").cpu("1"), preemptor(etcd, low))
-
-    assert cluster.evicted() == []
+def budget(cluster: Cluster, victims: str) -> None:
+    budgets = (Budget(int(victims), 3600.0),)
+    cluster.add(PreemptionPolicy("few", generation=1, budgets=budgets))
 
 
-def test_a_pod_that_must_not_preempt_evicts_no_pod():
-    low = pod("low").on("n1").cpu("4").priority(1)
-
-    cluster = restarted(low, preemptor(low).never_preempts())
-
-    assert cluster.evicted() == []
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_plan_of_an_earlier_leader(story):
+    play(story, budget=budget)
 
 
 def test_a_profile_without_preemption_evicts_no_pod():
-    low = pod("low").on("n1").cpu("4").priority(1)
     config = "profiles: [{plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}}]\n"
 
-    cluster = restarted(low, preemptor(low), config=config)
-
-    assert cluster.evicted() == []
-
-
-def test_a_plan_for_another_node_than_the_nomination_is_ignored():
-    low = pod("low").on("n1").cpu("4").priority(1)
-    cheaper = pod("cheaper").on("n2").cpu("2").priority(0)
-
-    cluster = restarted(node("n2").cpu("2"), low, cheaper, preemptor(low).nominated("n2"))
-
-    assert cluster.evicted() == ["cheaper"]
-
-
-def test_a_policy_applies_if_the_ledger_has_not_counted_the_victims_for_it():
-    low = pod("low").on("n1").cpu("4").priority(1)
-    policy = PreemptionPolicy("none", generation=1, budgets=(Budget(0, 3600.0),))
-    cluster = Cluster(node("n1").cpu("4"), low, preemptor(low))
-
-    cluster.restart()
-    cluster.add(policy)
-    cluster.drain()
-
-    assert cluster.evicted() == []
-
-
-def test_a_victim_that_was_only_waited_for_is_not_evicted_after_a_crash():
-    cluster = Cluster(
-        node("n1").cpu("4"), node("n2").cpu("8"),
-        pod("v").on("n1").cpu("4").priority(5), pod("w").on("n2").cpu("8").priority(50),
-    )  # fmt: skip
-    cluster.hold(Evict)
-    assert isinstance(cluster.schedule(pod("x").cpu("4").priority(10)), Preempting)
-    cluster.delete("w")
-    cluster.change("x", lambda own: own.on("n2").nominated(""))
-    cluster.add(pod("w2").on("n2").cpu("4").priority(50))
-    cluster.schedule(pod("b").cpu("4").priority(3))
-    cluster.restart()
-    cluster.forget_effects()
-
-    cluster.drain()
-
-    assert cluster.evicted() == []
+    play(f"node n1 cpu=4; {LOW}; {MINE} plan=low; restart; drain; evicted", Cluster(config=config))
 
 
 def test_a_plan_that_an_error_kept_from_being_checked_is_checked_later():
-    config = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
-    low = pod("low").on("n1").cpu("4").priority(1)
-    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("2"), low, preemptor(low), config=config)
-    cluster.restart()
-    cluster.drain()  # no extender answers: the attempt fails
-    assert cluster.evicted() == []
+    cluster = Cluster(config="extenders: [{urlPrefix: http://e, filterVerb: filter}]\n")
+    # No extender answers: the attempt fails.
+    play(f"node n1 cpu=4; node n2 cpu=2; {LOW}; {MINE} plan=low; restart; drain; evicted", cluster)
 
     cluster.extender = lambda question: Filtered((), dict.fromkeys(question.nodes, "no"), {})
-    cluster.wait(15)
-    cluster.drain()
+    play("wait 15; drain; evicted low", cluster)
 
-    assert cluster.evicted() == ["low"]
     assert cluster.asked(Nominate) == []
-
-
-def test_victims_that_an_earlier_leader_counted_count_until_they_are_seen_to_run_on():
-    policy = PreemptionPolicy("one", generation=1, budgets=(Budget(1, 3600.0),))
-    cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(1), policy)
-    cluster.hold(Evict)
-    cluster.schedule(pod("high").cpu("4").priority(10))
-    cluster.restart()
-    cluster.add(policy, node("n2").cpu("4"))
-
-    cluster.drain()
-
-    assert cluster.pod("high").spec.node_name == "n2"
-    cluster.forget_effects()
-    # The earlier leader may have sent its request: what is known of the victim may be older.
-    cluster.schedule(pod("next").cpu("4").priority(10))
-    assert cluster.evicted() == []
-    cluster.wait(UNCERTAIN_FOR)
-    cluster.change("low", lambda own: own.label("seen", "later"))
-    cluster.drain()
-    assert cluster.evicted() == ["low"]

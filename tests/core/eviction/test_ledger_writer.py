@@ -1,17 +1,18 @@
-"""What budgets and the loop breaker count is written down before the next victim is asked."""
+"""What budgets and the loop breaker count is written down before the next victim is evicted."""
 
 import pytest
 
 from scheduler.core.eviction.state import USE_WITHIN
-from scheduler.model.effects import ClearNomination, Evict, Nominate, RecordEvent, SaveLedger
-from scheduler.model.events import FailureKind, LedgerLoaded, PolicyObserved
+from scheduler.model.effects import Evict, Nominate, SaveLedger
+from scheduler.model.events import FailureKind, LedgerLoaded
 from scheduler.model.policies import Budget, BudgetScope, PreemptionLimit, PreemptionPolicy
-from scheduler.queue.phases import QueuePhase
 from scheduler.state.preemption.ledger import UNCERTAIN_FOR, Ledger
 from scheduler.state.preemption.preemption_backoff import STOP_AFTER
 from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
+from tests.support.evictions import HIGH
+from tests.support.stories import play
 
 GOLD = PreemptionPolicy(
     "gold",
@@ -19,22 +20,86 @@ GOLD = PreemptionPolicy(
     budgets=(Budget(100, 3600.0, BudgetScope.CLUSTER),),
     max_preemptions_per_owner=PreemptionLimit(100, 3600.0),
 )
-HIGH = pod("high").cpu("4").priority(100)
+POLICIES = {
+    "gold": GOLD,
+    "none": PreemptionPolicy("gold", generation=4),
+    "one-victim": PreemptionPolicy("gold", max_victims_per_preemption=1),
+}
 WEB = "StatefulSet/default/web"
+#: Two victims of one owner, without and with a policy that counts them.
+PLAIN = """
+    node n1 cpu=4; pod a@n1 cpu=2 priority=2 owner=StatefulSet,web
+    pod b@n1 cpu=2 priority=1 owner=StatefulSet,web;"""
+BOUNDED = f"{PLAIN} policy gold;"
+#: Another scheduler puts the victims straight back; the node is backed off for ten seconds.
+FAILED = """
+    delete a; pod new-a@n1 cpu=2 owner=StatefulSet,web scheduler=other
+    delete b; pod new-b@n1 cpu=2 owner=StatefulSet,web scheduler=other
+    forget; wait 8; drain; wait 8; drain; wait 8; drain"""
+STORIES = {
+    # The order
+    "what a policy counts is written down between nomination and eviction": f"""
+        {BOUNDED} schedule high; effects Nominate SaveLedger Evict Evict; counted 2 1
+        written-victims 2""",
+    "plans that wait share the next write": f"""
+        {BOUNDED} node n2 cpu=2; node n3 cpu=2; pod v2@n2 cpu=2 priority=50
+        pod v3@n3 cpu=2 priority=50; hold SaveLedger; schedule high
+        schedule p2 cpu=2 priority=60; schedule p3 cpu=2 priority=60; done; done; held
+        effects Nominate SaveLedger Nominate Nominate Evict Evict SaveLedger Evict Evict""",
+    "without a policy that counts nothing is written down": f"""
+        {BOUNDED} policy none; schedule high; effects Nominate Evict Evict""",
+    # When it cannot be written down
+    **{
+        f"no victim is evicted when the ledger cannot be written: {kind.name}": f"""
+        {BOUNDED} hold SaveLedger; schedule high; fail {kind.name}
+        evicted; cleared high; is backoff high; counted 0 0"""
+        for kind in FailureKind
+    },
+    "a preemption that no policy counts goes on when the ledger cannot be written": f"""
+        {PLAIN} failed-before; hold SaveLedger; schedule high; fail FORBIDDEN
+        evicted a b""",
+    # What counts
+    "a victim whose eviction failed does not count": f"""
+        {BOUNDED} hold Evict; schedule high; counted 2 1; done; fail; counted 1 1""",
+    "a preemption without evictions does not count": f"""
+        {BOUNDED} hold Nominate; schedule high; counted 2 1; fail; counted 0 0""",
+    "a preemptor that is deleted before its evictions does not count": f"""
+        {BOUNDED} hold SaveLedger; schedule high; delete high; counted 0 0""",
+    "a victim that another plan names too still counts": f"""
+        {BOUNDED} hold SaveLedger; schedule high cpu=2; schedule top; counted 2 1
+        delete high; counted 2 0""",
+    "a victim counts from the moment at which its eviction was requested": f"""
+        {BOUNDED} hold Evict; schedule high; later 30; done; counted 2 1; counted-now 1""",
+    # After a crash
+    "a plan that goes on counts once": f"""
+        {BOUNDED} hold Evict; schedule high; restart; policy gold; counted 2 1
+        drain; evicted a b a b; counted 2 1""",
+    "a plan that was not written down counts before it goes on": f"""
+        {BOUNDED} hold SaveLedger; schedule high; restart; policy gold; counted 0 0; forget
+        drain; effects SaveLedger Evict Evict; counted 2 1""",
+    "a plan that policies refuse now is cancelled": f"""
+        {BOUNDED} hold SaveLedger; schedule high; restart; policy one-victim; forget
+        drain; evicted; nominee high=""",
+    # Failed preemptions
+    "a failed preemption is written down at once": f"""
+        {PLAIN} schedule high; effects Nominate Evict Evict; {FAILED}
+        effects SaveLedger SetCondition Nominate Evict Evict; remembered""",
+    "a success removes the recorded failures": f"""
+        {PLAIN} failed-before; schedule high; failures 1; finish; wait 3; drain
+        placed high=n1; failures 0""",
+    "no eviction overtakes what is written down": f"""
+        {PLAIN} schedule high; hold SaveLedger; {FAILED}
+        effects SaveLedger SetCondition Nominate
+        done; effects SaveLedger SetCondition Nominate Evict Evict""",
+}  # fmt: skip
 
 
 def victim(name: str, priority: int = 0, on: str = "n1") -> PodBuilder:
     return pod(name).on(on).cpu("2").priority(priority).owner("StatefulSet", "web")
 
 
-def bounded(*objects: object) -> Cluster:
-    cluster = Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1), *objects)
-    cluster.observe(PolicyObserved(GOLD))
-    return cluster
-
-
-def kinds(cluster: Cluster) -> list[str]:
-    return [type(each).__name__ for each in cluster.effects if not isinstance(each, RecordEvent)]
+def bounded() -> Cluster:
+    return play(BOUNDED, **MORE)
 
 
 def counted(cluster: Cluster) -> tuple[int, int]:
@@ -51,134 +116,48 @@ def written(cluster: Cluster) -> Ledger:
     return ledger
 
 
-# The order
+def remembered(cluster: Cluster) -> None:
+    (memory,) = written(cluster).backoff
+    assert (memory.key, memory.times) == (("Pod/default/high", "n1", WEB), 1)
 
 
-def test_what_a_policy_counts_is_written_down_between_nomination_and_eviction():
-    cluster = bounded()
-
-    cluster.schedule(HIGH)
-
-    assert kinds(cluster) == ["Nominate", "SaveLedger", "Evict", "Evict"]
-    assert counted(cluster) == (2, 1)
-    since = cluster.now - 3600
-    assert len(written(cluster).victims("gold", BudgetScope.CLUSTER, "", since)) == 2
+def failed_before(cluster: Cluster) -> None:
+    ledger = cluster.machine.ledger
+    ledger.record_failure("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
 
 
-def test_plans_that_wait_share_the_next_write():
-    cluster = bounded()
-    cluster.add(*(node(f"n{i}").cpu("2") for i in (2, 3, 4)))
-    cluster.add(*(victim(f"v{i}", 50, f"n{i}") for i in (2, 3, 4)))
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH)
-    for i in (2, 3, 4):
-        cluster.schedule(pod(f"p{i}").cpu("2").priority(60))
-    (first,) = cluster.held
-
-    cluster.done(first)
-    (second,) = cluster.held
-    cluster.done(second)
-
-    assert cluster.held == []
-    assert len(cluster.asked(SaveLedger)) == 2
-    assert len(cluster.asked(Evict)) == 2 + 3
+def counts(cluster: Cluster, victims: str, preemptions: str) -> None:
+    assert counted(cluster) == (int(victims), int(preemptions))
 
 
-def test_without_a_policy_that_counts_nothing_is_written_down():
-    cluster = bounded()
-    cluster.observe(PolicyObserved(PreemptionPolicy("gold", generation=4)))
-
-    cluster.schedule(HIGH)
-
-    assert kinds(cluster) == ["Nominate", "Evict", "Evict"]
-
-
-# When it cannot be written down
-
-
-@pytest.mark.parametrize("kind", list(FailureKind))
-def test_no_victim_is_evicted_when_the_ledger_cannot_be_written(kind):
-    cluster = bounded()
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH)
-
-    cluster.fail(kind=kind)
-
-    assert cluster.asked(Evict) == []
-    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
-    assert cluster.phase("high") is QueuePhase.BACKOFF
-    assert counted(cluster) == (0, 0)
-
-
-def test_a_preemption_that_no_policy_counts_goes_on_when_the_ledger_cannot_be_written():
-    cluster = Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1))
-    cluster.machine.ledger.record_failure("x", "n9", ["y"], cluster.now, lost=True)
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH)
-
-    cluster.fail(kind=FailureKind.FORBIDDEN)
-
-    assert len(cluster.asked(Evict)) == 2
-
-
-# What counts
-
-
-def test_a_victim_whose_eviction_failed_does_not_count():
-    cluster = bounded()
-    cluster.hold(Evict)
-    cluster.schedule(HIGH)
-    assert counted(cluster) == (2, 1)
-
-    cluster.done()
-    cluster.fail()
-
-    assert counted(cluster) == (1, 1)
-
-
-def test_a_preemption_without_evictions_does_not_count():
-    cluster = bounded()
-    cluster.hold(Nominate)
-    cluster.schedule(HIGH)
-    assert counted(cluster) == (2, 1)
-
-    cluster.fail()
-
-    assert counted(cluster) == (0, 0)
-
-
-def test_a_preemptor_that_is_deleted_before_its_evictions_does_not_count():
-    cluster = bounded()
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH)
-
-    cluster.delete("high")
-
-    assert counted(cluster) == (0, 0)
-
-
-def test_a_victim_that_another_plan_names_too_still_counts():
-    cluster = bounded()
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH.cpu("2"))
-    cluster.schedule(pod("top").cpu("4").priority(200))
-    assert counted(cluster) == (2, 1)
-
-    cluster.delete("high")
-
-    assert counted(cluster) == (2, 0)
-
-
-def test_a_victim_counts_from_the_moment_at_which_it_was_asked():
-    cluster = bounded()
-    cluster.hold(Evict)
-    cluster.schedule(HIGH)
-    cluster.now += 30
-
-    cluster.done()
-
+def counted_now(cluster: Cluster, victims: str) -> None:
     moments = cluster.machine.ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0)
-    assert moments == [cluster.now - 30, cluster.now]
+    assert moments.count(cluster.now) == int(victims)
+
+
+def written_victims(cluster: Cluster, count: str) -> None:
+    since = cluster.now - 3600
+    assert len(written(cluster).victims("gold", BudgetScope.CLUSTER, "", since)) == int(count)
+
+
+def failures(cluster: Cluster, count: str) -> None:
+    assert len(cluster.machine.ledger.backoff) == int(count)
+
+
+MORE = {
+    "policy": lambda cluster, name: cluster.add(POLICIES[name]),
+    "counted": counts,
+    "counted-now": counted_now,
+    "written-victims": written_victims,
+    "failed-before": failed_before,
+    "failures": failures,
+    "remembered": remembered,
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_ledger_is_written(story):
+    play(story, **MORE)
 
 
 def each_on_its_node(*policies: PreemptionPolicy, count: int = 4) -> Cluster:
@@ -267,50 +246,6 @@ def test_after_a_crash_what_was_about_to_be_evicted_counts_although_its_plan_is_
     assert len(cluster.asked(Evict)) == 1
 
 
-def test_after_a_crash_a_plan_that_goes_on_counts_once():
-    cluster = bounded()
-    cluster.hold(Evict)
-    cluster.schedule(HIGH)
-    cluster.restart()
-    cluster.observe(PolicyObserved(GOLD))
-    assert counted(cluster) == (2, 1)
-
-    cluster.drain()
-
-    assert len(cluster.asked(Evict)) == 4
-    assert counted(cluster) == (2, 1)
-
-
-def test_after_a_crash_a_plan_that_was_not_written_down_counts_before_it_goes_on():
-    cluster = bounded()
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH)
-    cluster.restart()
-    cluster.observe(PolicyObserved(GOLD))
-    assert counted(cluster) == (0, 0)
-    cluster.forget_effects()
-
-    cluster.drain()
-
-    assert kinds(cluster) == ["SaveLedger", "Evict", "Evict"]
-    assert counted(cluster) == (2, 1)
-
-
-def test_after_a_crash_a_plan_that_policies_refuse_now_is_cancelled():
-    cluster = bounded()
-    cluster.hold(SaveLedger)
-    cluster.schedule(HIGH)
-    cluster.restart()
-    strict = PreemptionPolicy("gold", max_victims_per_preemption=1)
-    cluster.observe(PolicyObserved(strict))
-    cluster.forget_effects()
-
-    cluster.drain()
-
-    assert cluster.asked(Evict) == []
-    assert cluster.pod("high").status.nominated_node_name == ""
-
-
 def test_what_is_no_ledger_is_refused_and_changes_nothing():
     cluster = bounded()
 
@@ -393,44 +328,6 @@ def test_too_many_wasted_evictions_are_reported():
     assert cluster.machine.preemptions.state.waste.stops == 1
 
 
-def test_a_failed_preemption_is_written_down_at_once():
-    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
-    cluster.schedule(HIGH)
-    assert cluster.ledger == ""
-
-    looping_once(cluster)
-
-    assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate", "Evict", "Evict"]
-    (memory,) = written(cluster).backoff
-    assert (memory.key, memory.times) == (("Pod/default/high", "n1", WEB), 1)
-
-
-def test_a_success_removes_the_recorded_failures():
-    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
-    cluster.machine.ledger.record_failure("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
-    cluster.schedule(HIGH)
-    assert len(cluster.machine.ledger.backoff) == 1
-
-    cluster.finish_terminating()
-    cluster.wait(3)
-    cluster.drain()
-
-    assert cluster.pod("high").spec.node_name == "n1"
-    assert len(cluster.machine.ledger.backoff) == 0
-
-
-def test_no_eviction_overtakes_what_is_written_down():
-    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
-    cluster.schedule(HIGH)
-    cluster.hold(SaveLedger)
-
-    looping_once(cluster)
-    assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate"]
-    cluster.done()
-
-    assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate", "Evict", "Evict"]
-
-
 def test_after_a_restart_a_loop_is_still_stopped():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(HIGH)
@@ -446,32 +343,17 @@ def test_after_a_restart_a_loop_is_still_stopped():
     assert message(cluster).partition(" (until")[0] == before.partition(" (until")[0]
 
 
-def looping_once(cluster: Cluster) -> None:
-    for name in "ab":
-        cluster.delete(name)
-        cluster.add(victim(f"new-{name}").scheduler("other"))
-    cluster.forget_effects()
-    for _ in range(3):  # the node is backed off for ten seconds
-        cluster.wait(8)
-        cluster.drain()
-
-
 def test_the_end_of_a_plan_does_not_give_back_what_counts_for_the_next_one_of_its_preemptor():
-    job = pod("high").cpu("4").priority(9).owner("Job", "j")
-    limit = PreemptionPolicy(
-        "limit", generation=1, max_preemptions_per_owner=PreemptionLimit(2, 600.0)
-    )
-    cluster = Cluster(limit, node("n1").cpu("4"), victim("a").cpu("4"))
-    cluster.schedule(job)
-    cluster.delete("a")
+    limits = PreemptionLimit(2, 600.0)
+    limit = PreemptionPolicy("limit", generation=1, max_preemptions_per_owner=limits)
     # A more important pod takes the room: whether the eviction was wasted is certain only later.
-    cluster.add(pod("top").cpu("4").priority(99).owner("Job", "other"))
-    cluster.drain()
-    cluster.add(node("n2").cpu("4"), victim("b", on="n2").cpu("4"))
-    cluster.hold(Nominate)
-    cluster.wait(11)
-    cluster.drain()
-    assert cluster.nominations() == {"high": "n2"}
+    cluster = play(
+        """node n1 cpu=4; pod a@n1 cpu=4 owner=StatefulSet,web
+        schedule high owner=Job,j; delete a; pod top owner=Job,other; drain
+        node n2 cpu=4; pod b@n2 cpu=4 owner=StatefulSet,web; hold Nominate; wait 11; drain
+        nominated high=n2""",
+        Cluster(limit),
+    )
     counted = cluster.machine.ledger.preemptions("limit", "Job/default/j", 0.0)
 
     cluster.wait(USE_WITHIN + 1)

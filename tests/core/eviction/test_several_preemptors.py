@@ -2,18 +2,15 @@
 
 import pytest
 
-from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.core.preemption.policy.charge import Charge
-from scheduler.model.decisions import Placed
-from scheduler.model.effects import ClearNomination, Evict, Nominate, SaveLedger
-from scheduler.model.events import FailureKind
+from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
-from tests.support.evictions import asked, wasted
+from tests.support.stories import play
 
 FREE = Charge()
 COUNTED = Charge(victims={f"uid:default/{name}": frozenset({"gold"}) for name in "ab"})
@@ -44,201 +41,113 @@ def joint(*holding: type, charge: Charge = FREE) -> Cluster:
     return cluster
 
 
-def phases(cluster: Cluster) -> list[PreemptionPhase]:
-    return [plan.phase for plan in cluster.machine.preemptions.state]
+def phases(cluster: Cluster, *names: str) -> None:
+    assert [plan.phase.value for plan in cluster.machine.preemptions.state] == list(names)
 
 
-def cleared(cluster: Cluster) -> list[str]:
-    return sorted(effect.pod.name for effect in cluster.asked(ClearNomination))
-
-
-def are_tried_again(cluster: Cluster, *names: str) -> bool:
+def tried_again(cluster: Cluster, *names: str) -> None:
     waiting = (QueuePhase.ACTIVE, QueuePhase.BACKOFF)
-    return all(cluster.phase(name) in waiting for name in names)
+    assert [name for name in names if cluster.phase(name) not in waiting] == []
 
 
-def test_both_preemptors_are_bound_when_both_victims_are_gone():
-    cluster = joint()
-    assert asked(cluster) == ["a", "b"]
-    assert phases(cluster) == [PreemptionPhase.AWAITING]
-
-    cluster.delete("a")
-    cluster.wait(3)
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
-    assert phases(cluster) == [PreemptionPhase.AWAITING]
-    cluster.delete("b")
-    cluster.wait(3)
-
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n2")]
-    assert phases(cluster) == []
-    assert cluster.machine.preemptions.state.plans == {}
-    cluster.wait(USE_WITHIN)
-    assert wasted(cluster) == {}
+def no_plan(cluster: Cluster, number: str) -> None:
+    assert int(number) not in cluster.machine.preemptions.state.plans
 
 
-def test_no_victim_is_evicted_before_both_nominations_are_accepted():
-    cluster = joint(Nominate)
-
-    cluster.done()
-    assert asked(cluster) == []
-    cluster.done()
-
-    assert asked(cluster) == ["a", "b"]
+def counted(cluster: Cluster, *names: str) -> None:
+    find = cluster.machine.ledger.find_victim
+    assert [name for name in "ab" if find(cluster.ref(name).uid) is not None] == list(names)
 
 
-@pytest.mark.parametrize("first_accepted", [True, False])
-def test_no_victim_is_evicted_where_a_nomination_is_refused(first_accepted):
-    cluster = joint(Nominate)
-
-    if first_accepted:
-        cluster.done()
-        cluster.fail()
-    else:
-        cluster.fail()
-        assert cluster.asked(ClearNomination) == []
-        cluster.done()
-
-    assert asked(cluster) == []
-    assert cleared(cluster) == (["h1"] if first_accepted else ["h2"])
-    assert cluster.nominations() == {}
-    assert phases(cluster) == []
-    assert are_tried_again(cluster, "h1", "h2")
-
-
-def test_no_victim_is_evicted_where_the_ledger_is_not_written():
-    cluster = joint(SaveLedger, charge=COUNTED)
-    assert asked(cluster) == []
-
-    cluster.fail()
-
-    assert asked(cluster) == []
-    assert cleared(cluster) == ["h1", "h2"]
-    assert are_tried_again(cluster, "h1", "h2")
-
-
-def test_the_victims_of_both_are_counted_before_the_first_is_evicted():
-    cluster = joint(SaveLedger, charge=COUNTED)
-    ledger = cluster.machine.ledger
-    assert {uid: ledger.find_victim(uid) is not None for uid in COUNTED.victims} == dict.fromkeys(
-        COUNTED.victims, True
-    )
-
-    cluster.done()
-
-    assert asked(cluster) == ["a", "b"]
-
-
-@pytest.mark.parametrize("refused", ["a", "b"])
-def test_both_give_up_where_a_victim_is_not_evicted(refused):
-    cluster = joint(Evict)
-    by_name = {effect.victim.name: effect for effect in cluster.held}
-    other = by_name[{"a": "b", "b": "a"}[refused]]
-
-    cluster.fail(by_name[refused])
-    assert phases(cluster) == [PreemptionPhase.FAILING]
-    cluster.done(other)
-
-    assert cleared(cluster) == ["h1", "h2"]
-    assert cluster.nominations() == {}
-    assert are_tried_again(cluster, "h1", "h2")
-    assert phases(cluster) == [PreemptionPhase.WITHDRAWN]
-
-
-def test_both_give_up_where_a_victim_that_was_evicted_runs_on():
-    cluster = joint(Evict)
-    first, second = cluster.held
-    cluster.done(first)
-
-    cluster.fail(second, FailureKind.GONE)
-
-    assert cleared(cluster) == ["h1", "h2"]
-    assert are_tried_again(cluster, "h1", "h2")
-
-
-def test_a_stop_ends_the_plan_when_both_evictions_are_answered():
-    cluster = joint(Evict)
-    cluster.machine.preemptions.stop_all(cluster.now)
-
-    cluster.done()
-    assert phases(cluster) == [PreemptionPhase.STOPPING]
-    cluster.done()
-
-    assert cleared(cluster) == ["h1", "h2"]
-    assert are_tried_again(cluster, "h1", "h2")
-
-
-@pytest.mark.parametrize("holding", [(Nominate,), (Evict,), ()])
-def test_without_one_preemptor_the_other_is_tried_again(holding):
-    cluster = joint(*holding)
-
-    cluster.delete("h1")
-
-    assert phases(cluster) == []
-    assert cluster.nominations() == {}
-    assert cleared(cluster) == ["h2"]
-    assert are_tried_again(cluster, "h2")
-    while cluster.held:
-        cluster.done()
-    cluster.wait(USE_WITHIN + 1)
-    assert wasted(cluster) == ({} if holding == (Nominate,) else {"preemptor_gone": 2})
-    assert cluster.machine.preemptions.state.plans == {}
+GIVEN_UP = "cleared h1 h2; nominated; tried-again h1 h2"
+LATER = f"wait {USE_WITHIN + 1}"
+#: (id, what is held, the charge of the plan, the story)
+STORIES = [
+    (
+        "both are bound when both victims are gone", (), FREE,
+        f"""evicted a b; phases awaiting; delete a; wait 3; drain h1=n1; phases awaiting
+        delete b; wait 3; drain h2=n2; phases; no-plan 1; {LATER}; wasted""",
+    ),
+    (
+        "no victim is evicted before both nominations are accepted", (Nominate,), FREE,
+        "done; evicted; done; evicted a b",
+    ),
+    (
+        "no victim is evicted where the second nomination is refused", (Nominate,), FREE,
+        "done; fail; evicted; cleared h1; nominated; phases; tried-again h1 h2",
+    ),
+    (
+        "no victim is evicted where the first nomination is refused", (Nominate,), FREE,
+        "fail; cleared; done; evicted; cleared h2; nominated; phases; tried-again h1 h2",
+    ),
+    (
+        "no victim is evicted where the ledger is not written", (SaveLedger,), COUNTED,
+        f"evicted; fail; evicted; {GIVEN_UP}",
+    ),
+    (
+        "the victims of both are counted before the first is evicted", (SaveLedger,), COUNTED,
+        "counted a b; evicted; done; evicted a b",
+    ),
+    *(
+        (
+            f"both give up where {refused} is not evicted", (Evict,), FREE,
+            f"fail {refused}; phases failing; done {other}; {GIVEN_UP}; phases withdrawn",
+        )
+        for refused, other in ("ab", "ba")
+    ),
+    (
+        "both give up where a victim that was evicted runs on", (Evict,), FREE,
+        f"done a; fail b GONE; {GIVEN_UP}",
+    ),
+    (
+        "a stop ends the plan when both evictions are answered", (Evict,), FREE,
+        f"stop; done; phases stopping; done; {GIVEN_UP}",
+    ),
+    *(
+        (
+            f"without one preemptor the other is tried again: {waste}", holding, FREE,
+            f"""delete h1; phases; nominated; cleared h2; tried-again h2
+            {answers} {LATER}; wasted {waste}; no-plan 1""",
+        )
+        for holding, answers, waste in (
+            ((Nominate,), "done; done;", ""),
+            ((Evict,), "done; done;", "preemptor_gone=2"),
+            ((), "", "preemptor_gone=2"),
+        )
+    ),
+    (
+        "without one node both are tried again", (), FREE,
+        f"delete-node n1; phases; {GIVEN_UP}; wasted node_gone=2",
+    ),
+    (
+        "a node that goes while victims are evicted stops the plan", (Evict,), FREE,
+        f"delete-node n2; phases stopping; done; done; {GIVEN_UP}",
+    ),
+    (
+        "both nodes are given up where one victim hangs", (), FREE,
+        f"delete a; wait {TERMINATION_MARGIN + 1}; {GIVEN_UP}; wasted victim_hangs=2",
+    ),
+    (
+        "the other loses its nomination where pods of others take the room of one", (), FREE,
+        """delete a; pod foreign@n1 cpu=4 priority=99 scheduler=other; wait 3; step
+        no-plan 1; cleared h2; wasted room_lost=2""",
+    ),
+    (
+        "the other loses its nomination where one is bound elsewhere", (), FREE,
+        "node n3 cpu=4; change h1 on=n3; phases; cleared h2; tried-again h2",
+    ),
+]  # fmt: skip
+MORE = {
+    "phases": phases,
+    "tried-again": tried_again,
+    "no-plan": no_plan,
+    "counted": counted,
+    "stop": lambda cluster: cluster.machine.preemptions.stop_all(cluster.now),
+}
 
 
-def test_without_one_node_both_are_tried_again():
-    cluster = joint()
-
-    cluster.delete_node("n1")
-
-    assert phases(cluster) == []
-    assert cleared(cluster) == ["h1", "h2"]
-    assert cluster.nominations() == {}
-    assert are_tried_again(cluster, "h1", "h2")
-    assert wasted(cluster) == {"node_gone": 2}
-
-
-def test_a_node_that_goes_while_victims_are_evicted_stops_the_plan():
-    cluster = joint(Evict)
-
-    cluster.delete_node("n2")
-    assert phases(cluster) == [PreemptionPhase.STOPPING]
-    cluster.done()
-    cluster.done()
-
-    assert cleared(cluster) == ["h1", "h2"]
-    assert are_tried_again(cluster, "h1", "h2")
-
-
-def test_both_nodes_are_given_up_where_one_victim_hangs():
-    cluster = joint()
-    cluster.delete("a")
-
-    cluster.wait(TERMINATION_MARGIN + 1)
-
-    assert cleared(cluster) == ["h1", "h2"]
-    assert are_tried_again(cluster, "h1", "h2")
-    assert wasted(cluster) == {"victim_hangs": 2}
-
-
-def test_the_other_loses_its_nomination_where_pods_of_others_take_the_room_of_one():
-    cluster = joint()
-    cluster.delete("a")
-    cluster.add(pod("foreign").on("n1").cpu("4").priority(99).scheduler("other"))
-    before = next(iter(cluster.machine.preemptions.state))
-    cluster.wait(3)
-
-    cluster.step()
-
-    assert before.number not in cluster.machine.preemptions.state.plans
-    assert cleared(cluster) == ["h2"]
-    assert wasted(cluster) == {"room_lost": 2}
-
-
-def test_the_other_loses_its_nomination_where_one_is_bound_elsewhere():
-    cluster = joint()
-    cluster.add(node("n3").cpu("4"))
-
-    cluster.change("h1", lambda own: own.on("n3"))
-
-    assert phases(cluster) == []
-    assert cleared(cluster) == ["h2"]
-    assert are_tried_again(cluster, "h2")
+@pytest.mark.parametrize(
+    ("holding", "charge", "story"), [each[1:] for each in STORIES], ids=[s[0] for s in STORIES]
+)
+def test_two_preemptors_of_one_plan(holding, charge, story):
+    play(story, joint(*holding, charge=charge), **MORE)

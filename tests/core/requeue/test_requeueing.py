@@ -1,12 +1,14 @@
 """Pods that are tried again: when, and in which order; scenarios/waking says what wakes whom."""
 
+import pytest
 from numpy.random import default_rng
 
-from scheduler.model.decisions import Placed, Preempting
+from scheduler.model.decisions import Placed
 from scheduler.model.effects import SetCondition
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
+from tests.support.stories import play
 
 
 def waiting(*objects: object, pods: tuple[PodBuilder, ...]) -> Cluster:
@@ -33,23 +35,29 @@ def test_an_observation_of_a_known_version_wakes_no_pod():
     assert cluster.woken_by(pod("p").cpu("2").version(5)) == []
 
 
-def test_a_pod_that_found_no_node_in_the_cluster_is_tried_again_without_an_event():
-    cluster = Cluster()
-    cluster.schedule(pod("p"))
+STORIES = {
+    "a pod that found no node in the cluster is tried again without an event": """
+        schedule p; node n1; wait 2; drain p=n1""",
+    "a pod that nothing wakes is tried again after a while": """
+        node n1 cpu=1; schedule p cpu=2; is unschedulable p; wait 301; wait 30; is active p
+        drain; is unschedulable p""",
+    "freed capacity goes to the most important pod that waits for it": """
+        node n1 cpu=1; pod q@n1 cpu=1 priority=200
+        schedule low cpu=1 priority=1; schedule high cpu=1; delete q; wait 3; drain
+        placed high=n1; is unschedulable low""",
+    "a pod blocked by a nomination is placed when a higher pod cleared it": """
+        node n1 cpu=32; pod first@n1 cpu=20 priority=100
+        schedule mid cpu=25 priority=200; preempts mid n1 first; finish
+        schedule low cpu=20 priority=100; is unschedulable low
+        schedule most cpu=10 priority=300; placed most=n1
+        wait 60; drain; wait 60; drain; wait 60; drain; wait 60; drain
+        is unschedulable mid; nominated; placed low=n1""",
+}  # fmt: skip
 
-    cluster.add(node("n1"))
-    cluster.wait(2)
 
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
-
-
-def test_a_pod_that_nothing_wakes_is_tried_again_after_a_while():
-    cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
-
-    cluster.wait(301)
-    cluster.wait(30)
-
-    assert [attempt.number for attempt in cluster.drain()] == [2]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_a_pod_is_tried_again(story):
+    play(story)
 
 
 def test_higher_pods_that_fit_nowhere_do_not_block_lower_ones():
@@ -58,39 +66,6 @@ def test_higher_pods_that_fit_nowhere_do_not_block_lower_ones():
     cluster.add(pod("small").cpu("1").priority(1))
 
     assert cluster.drain()[-1].decision == Placed("n1")
-
-
-def test_freed_capacity_goes_to_the_most_important_pod_that_waits_for_it():
-    cluster = waiting(
-        node("n1").cpu("1"),
-        pod("q").on("n1").cpu("1").priority(200),
-        pods=(pod("low").cpu("1").priority(1), pod("high").cpu("1").priority(100)),
-    )
-
-    cluster.delete("q")
-    cluster.wait(3)
-    cluster.drain()
-
-    assert cluster.pod("high").spec.node_name == "n1"
-    assert cluster.phase("low") is QueuePhase.UNSCHEDULABLE
-
-
-def test_a_pod_blocked_by_a_nomination_is_placed_when_a_higher_pod_cleared_it():
-    cluster = Cluster(node("n1").memory("32"), pod("first").on("n1").memory("20").priority(100))
-    assert isinstance(cluster.schedule(pod("mid").memory("25").priority(200)), Preempting)
-    cluster.finish_terminating()
-    low = pod("low").memory("20").priority(100)
-    cluster.schedule(low)
-    assert cluster.phase("low") is QueuePhase.UNSCHEDULABLE
-
-    assert cluster.schedule(pod("high").memory("10").priority(300)) == Placed("n1")
-    for _ in range(4):
-        cluster.wait(60)
-        cluster.drain()
-
-    assert cluster.phase("mid") is QueuePhase.UNSCHEDULABLE
-    assert cluster.nominations() == {}
-    assert cluster.pod("low").spec.node_name == "n1"
 
 
 # Pods of one class
