@@ -16,8 +16,10 @@ from scheduler.model.effects import (
     ReleaseClaims,
 )
 from scheduler.model.events import FailureKind
+from scheduler.model.releases import V1_36, V1_37, Reference
+from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.queue.phases import QueuePhase
-from tests.support.builders import node, pod
+from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.devices import (
     DRIVER,
@@ -30,6 +32,7 @@ from tests.support.devices import (
     gpus,
     wants,
 )
+from tests.support.plugin_checks import state_of
 
 GPU = "example.com/gpu"
 
@@ -69,6 +72,53 @@ def test_a_pod_is_gated_until_its_claims_exist(there, waiting, cure):
     assert before is QueuePhase.GATED
     assert cluster.phase("p") is QueuePhase.ACTIVE
     assert cluster.drain()[-1].decision == Placed("n1")
+
+
+FREE, TAKEN = claim("c", wants()), allocated("c", "n1/a", on="n1")
+OTHER, OTHER_TAKEN = claim("d", wants()), allocated("d", "n1/a", on="n1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "v1_36", "v1_37"),
+    [
+        pytest.param(TAKEN, None, False, True, id="an allocated claim is deleted"),
+        pytest.param(FREE, None, False, False, id="a claim without an allocation is deleted"),
+        pytest.param(OTHER_TAKEN, OTHER, True, True, id="another claim is deallocated"),
+        pytest.param(None, OTHER, False, False, id="another claim is created"),
+        pytest.param(None, FREE, True, True, id="its claim is created"),
+        pytest.param(FREE, TAKEN, True, True, id="the status of its claim changes"),
+        pytest.param(FREE, FREE, False, False, id="the status of its claim stays"),
+    ],
+)
+@pytest.mark.parametrize("usable", [True, False], ids=["usable claims", "an unusable claim"])
+def test_which_claims_wake_a_pod(old, new, v1_36, v1_37, usable):
+    """A pod with a claim that cannot be used is woken only by devices that become free."""
+    waiting = claiming("p", "c") if usable else claiming("p", "c", "missing")
+    for reference, wakes in ((V1_36, v1_36), (V1_37, v1_37)):
+        hint = listening(reference, waiting)[1].hint
+
+        frees = new is None or (old is not None and new is OTHER)
+        assert hint(waiting.build(), old, new) is (wakes and (usable or frees)), reference.version
+
+
+def listening(reference: Reference, waiting: PodBuilder):
+    """Return what wakes a pod of a cluster that has the claim `c` alone."""
+    state, plugin = state_of(), DynamicResources(reference=reference)
+    state.devices.write(FREE)
+    plugin.pre_enqueue(waiting.build(), state)
+    return plugin.events_to_register()
+
+
+@pytest.mark.parametrize(
+    ("changed", "wakes"),
+    [(claiming("p", "c"), True), (claiming("p", "c", "missing"), False), (claiming("q"), False)],
+    ids=["its claims can be used", "one of its claims cannot be used", "another pod"],
+)
+def test_which_change_of_its_generated_claims_wakes_a_pod(changed, wakes):
+    waiting = claiming("p", "c")
+    hint = listening(V1_37, waiting)[2].hint
+
+    assert hint(waiting.build(), waiting.build(), changed.build()) is wakes
 
 
 def test_a_pod_is_bound_after_its_claims_are_written():

@@ -64,6 +64,21 @@ def test_which_pods_wake_a_pod(waiting, old, new, want):
     assert hint(waiting.build(), old and old.build(), new and new.build()) is want
 
 
+def test_pods_with_many_constraints_are_woken_as_others_are_and_are_forgotten():
+    rule = PodTopologySpread()
+    hint = rule.events_to_register()[0].hint
+    hints = hint.__self__
+    apps = [f"app-{number}" for number in range(100)]
+    waiting = [spread(pod(app), *[constraint("zone", app=app)] * 16).build() for app in apps]
+
+    for _ in range(2):
+        for app, each in zip(apps, waiting, strict=True):
+            assert hint(each, None, pod("own").label("app", app).on("n").build())
+            assert not hint(each, None, WEB.on("n").build())
+
+    assert len(hints._last) == 64
+
+
 def test_a_pod_with_unreadable_constraints_is_woken_by_every_node():
     hint = PLUGIN.events_to_register()[1].hint
 

@@ -26,6 +26,7 @@ from tests.support.devices import (
     allocated,
     claim,
     claiming,
+    counters,
     device,
     device_class,
     gpus,
@@ -75,6 +76,17 @@ def test_a_slice_with_an_amount_that_is_none_changes_nothing():
         devices.write(gpus("n1", device("b", capacity={"memory": "much"})))
 
     assert seen(devices) == ["n1: a"]
+
+
+def test_a_pool_that_names_a_counter_set_twice_is_invalid():
+    first, second = (counters("n1", name, count=3, memory="8") for name in ("x", "y"))
+    named = replace(second.metadata, name="n1-more")
+
+    assert seen(devices_with(gpus("n1", "a", count=3), first, replace(second, metadata=named))) == [
+        "n1: a"
+    ]
+    again = replace(counters("n1", "x", count=3, memory="8"), metadata=named)
+    assert seen(devices_with(gpus("n1", "a", count=3), first, again)) == ["n1: invalid"]
 
 
 def test_nodes_in_the_same_state_have_one_signature():
