@@ -3,42 +3,70 @@
 import pytest
 
 from scheduler.core.outbox import Bound
-from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import Bind, RecordEvent, SetCondition
-from scheduler.model.events import FailureKind, PodObserved
-from scheduler.queue.phases import QueuePhase
-from tests.support.builders import OURS, node, pod
+from scheduler.model.events import PodObserved
+from tests.support.builders import OURS, pod
 from tests.support.cluster import Cluster
+from tests.support.stories import play
+
+#: The pod `p` is being bound to the only node.
+BINDING = "node n1 cpu=2; hold Bind; schedule p cpu=2; held Bind;"
+#: Another pod waits for the capacity.
+WAITING = f"{BINDING} schedule q cpu=2; is unschedulable q;"
+NO_ROOM = "schedule q cpu=1; is unschedulable q"
+STORIES = {
+    "a placed pod is bound": f"{BINDING} is binding p",
+    "a pod takes its capacity before it is bound": f"{BINDING} {NO_ROOM}",
+    "the watch may confirm before the answer comes": f"""
+        {BINDING} change p on=n1; is gone p; assumed 0; done; reported 1""",
+    "the answer may come before the watch confirms": f"""
+        {BINDING} lag; done; assumed 1; catch-up; assumed 0; {NO_ROOM}""",
+    "a pod stays assumed however long the answer takes": f"""
+        {BINDING} wait 3600; assumed 1; {NO_ROOM}""",
+    **{
+        f"a pod that could not be bound frees its capacity and is tried again: {kind}": f"""
+        {BINDING} fail p {kind}; is backoff p; schedule q cpu=2 priority=9; held Bind
+        fail; wait 3; drain; held Bind; is binding q; is unschedulable p"""
+        for kind in ("CONFLICT", "REFUSED", "FORBIDDEN", "UNAVAILABLE")
+    },
+    "a pod that could not be bound has no nomination any more": """
+        node n1; hold Bind; schedule p nominated=n1; fail; effects Bind SetCondition
+        nominee p=; nominated""",
+    "a deleted pod is not tried again": f"""
+        {BINDING} fail p GONE; is gone p; assumed 0; effects Bind""",
+    "a terminating pod is not tried again": f"""
+        {BINDING} lag; change p terminating; catch-up; fail p CONFLICT; is gone p; effects Bind""",
+    "a pod that is deleted while it is bound frees its capacity": f"""
+        {BINDING} delete p; assumed 0; fail p GONE; is gone p; schedule q cpu=2; is binding q""",
+    "a failed binding wakes a pod that waits for the capacity": f"{WAITING} fail; is backoff q",
+    "a pod that is deleted while it is bound wakes a pod that waits for the capacity": f"""
+        {WAITING} delete p; is backoff q""",
+    "a pod bound elsewhere by another scheduler wakes a pod that waits for the capacity": f"""
+        {WAITING} change p on=n2; is backoff q; fail p CONFLICT; is gone p; hold; drain q=n1""",
+    "a confirmed binding wakes no pod that waits for capacity": f"""
+        {WAITING} done; is unschedulable q""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_a_pod_is_bound_or_not(story):
+    play(story, reported=reported)
+
+
+def reported(cluster: Cluster, count: str) -> None:
+    assert len(cluster.bound) == int(count)
 
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Give a cluster in which the pod `p` is being bound to the only node."""
-    made = Cluster(node("n1").cpu("2"))
-    made.hold(Bind)
-    assert made.schedule(pod("p").cpu("2")) == Placed("n1")
-    return made
-
-
-def bind(cluster: Cluster) -> Bind:
-    return Bind(cluster.ref("p"), "n1", OURS)
-
-
-def test_a_placed_pod_is_bound(cluster):
-    assert cluster.held == [bind(cluster)]
-    assert cluster.phase("p") is QueuePhase.BINDING
-
-
-def test_a_pod_takes_its_capacity_before_it_is_bound(cluster):
-    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
+    return play(BINDING)
 
 
 def test_a_bound_pod_is_removed_from_the_queue_and_gets_an_event(cluster):
-    cluster.wait(3)
+    assert cluster.held == [Bind(cluster.ref("p"), "n1", OURS)]
 
-    cluster.done()
+    play("wait 3; done; is gone p", cluster)
 
-    assert cluster.phase("p") is None
     assert cluster.bound == [Bound(cluster.ref("p"), "n1", OURS, 1, 3.0, flushed=False)]
     assert cluster.asked(RecordEvent) == [
         RecordEvent(
@@ -46,51 +74,6 @@ def test_a_bound_pod_is_removed_from_the_queue_and_gets_an_event(cluster):
             "Successfully assigned default/p to n1", OURS, "1",
         )
     ]  # fmt: skip
-
-
-def test_the_watch_may_confirm_before_the_answer_comes(cluster):
-    cluster.change("p", lambda own: own.on("n1"))
-    assert cluster.phase("p") is None
-    assert cluster.machine.cluster.assumed == 0
-
-    cluster.done()
-
-    assert len(cluster.bound) == 1
-
-
-def test_the_answer_may_come_before_the_watch_confirms(cluster):
-    cluster.lag()
-    cluster.done()
-    assert cluster.machine.cluster.assumed == 1
-
-    cluster.catch_up()
-
-    assert cluster.machine.cluster.assumed == 0
-    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
-
-
-def test_what_was_assumed_stays_however_long_the_answer_takes(cluster):
-    cluster.wait(3600)
-
-    assert cluster.machine.cluster.assumed == 1
-    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [FailureKind.CONFLICT, FailureKind.REFUSED, FailureKind.FORBIDDEN, FailureKind.UNAVAILABLE],
-)
-def test_a_pod_that_could_not_be_bound_frees_its_capacity_and_is_tried_again(cluster, kind):
-    cluster.fail(kind=kind)
-
-    assert cluster.phase("p") is QueuePhase.BACKOFF
-    assert cluster.schedule(pod("q").cpu("2").priority(9)) == Placed("n1")
-    cluster.fail()
-    cluster.wait(3)
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1"), Unschedulable(
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
-        "0/1 nodes are available: 1 No preemption victims found for incoming pod."
-    )]  # fmt: skip
 
 
 def test_the_reason_is_reported_for_a_pod_that_could_not_be_bound(cluster):
@@ -103,111 +86,18 @@ def test_the_reason_is_reported_for_a_pod_that_could_not_be_bound(cluster):
     assert [each.note for each in cluster.asked(RecordEvent)] == [error]
 
 
-def test_a_pod_that_could_not_be_bound_has_no_nomination_any_more():
-    cluster = Cluster(node("n1"))
-    cluster.hold(Bind)
-    cluster.schedule(pod("p").nominated("n1"))
-
-    cluster.fail()
-
-    assert cluster.asked(SetCondition)[0].clear_nomination
-    assert cluster.pod("p").status.nominated_node_name == ""
-    assert cluster.nominations() == {}
-
-
-def test_a_deleted_pod_is_not_tried_again(cluster):
-    cluster.fail(kind=FailureKind.GONE)
-
-    assert cluster.phase("p") is None
-    assert cluster.machine.cluster.assumed == 0
-    assert cluster.asked(SetCondition) == []
-
-
-def test_a_terminating_pod_is_not_tried_again(cluster):
-    cluster.lag()
-    cluster.change("p", lambda own: own.terminating())
-    cluster.catch_up()
-
-    cluster.fail(kind=FailureKind.CONFLICT)
-
-    assert cluster.phase("p") is None
-    assert cluster.asked(SetCondition) == []
-
-
-def test_a_pod_that_is_deleted_while_it_is_bound_frees_its_capacity(cluster):
-    cluster.delete("p")
-    assert cluster.machine.cluster.assumed == 0
-
-    cluster.fail(kind=FailureKind.GONE)
-
-    assert cluster.phase("p") is None
-    assert cluster.schedule(pod("q").cpu("2")) == Placed("n1")
-
-
 def test_a_late_state_without_a_node_does_not_unbind(cluster):
-    cluster.lag()
-    cluster.done()
+    play("lag; done", cluster)
 
     cluster.observe(PodObserved(pod("p").cpu("2").version(1).build()))
-    cluster.catch_up()
 
-    assert cluster.phase("p") is None
-    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
+    play(f"catch-up; is gone p; {NO_ROOM}", cluster)
 
 
 def test_a_pod_that_changed_while_it_was_bound_is_tried_with_its_new_state(cluster):
     cluster.change("p", lambda own: own.selects(disk="ssd"))
-    cluster.fail()
-    cluster.wait(3)
+    play("fail; wait 3", cluster)
 
     (attempt,) = cluster.drain()
 
     assert attempt.plugins == ("NodeAffinity",)
-
-
-# Pods that are woken
-
-
-def waiting_for_capacity() -> Cluster:
-    made = Cluster(node("n1").cpu("2"))
-    made.hold(Bind)
-    made.schedule(pod("p").cpu("2"))
-    made.schedule(pod("q").cpu("2"))
-    assert made.phase("q") is QueuePhase.UNSCHEDULABLE
-    return made
-
-
-def test_a_failed_binding_wakes_a_pod_that_waits_for_the_capacity():
-    cluster = waiting_for_capacity()
-
-    cluster.fail()
-
-    assert cluster.phase("q") is QueuePhase.BACKOFF
-
-
-def test_a_pod_that_is_deleted_while_it_is_bound_wakes_a_pod_that_waits_for_the_capacity():
-    cluster = waiting_for_capacity()
-
-    cluster.delete("p")
-
-    assert cluster.phase("q") is QueuePhase.BACKOFF
-
-
-def test_a_pod_bound_elsewhere_by_another_scheduler_wakes_a_pod_that_waits_for_the_capacity():
-    cluster = waiting_for_capacity()
-
-    cluster.change("p", lambda own: own.on("n2"))
-    assert cluster.phase("q") is QueuePhase.BACKOFF
-    cluster.fail(kind=FailureKind.CONFLICT)
-
-    assert cluster.phase("p") is None
-    cluster.hold()
-    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
-
-
-def test_a_confirmed_binding_wakes_no_pod_that_waits_for_capacity():
-    cluster = waiting_for_capacity()
-
-    cluster.done()
-
-    assert cluster.phase("q") is QueuePhase.UNSCHEDULABLE

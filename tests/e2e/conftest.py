@@ -23,6 +23,8 @@ from tests.e2e.workloads import Stream, pod_spec
 _NUMBERS = itertools.count(1)
 #: Priorities that the tests use; the chart makes them.
 PRIORITIES = {"e2e-lower": 50, "e2e-low": 100, "e2e-high": 10_000}
+#: Whose token Prometheus shows; the chart gives it the right to read metrics.
+READER = {"kind": "ServiceAccount", "name": "prometheus", "namespace": "e2e-monitoring"}
 #: Nodes that KWOK plays: room for pods that need not run.
 PLAYED = 50
 PLAYED_LABEL = {"e2e.example/played": "yes"}
@@ -90,7 +92,7 @@ def installed(operator: Operator, image: dict[str, str]) -> Release:
     release = Release(operator, "preemptive-scheduler", image)
     began = time.monotonic()
     classes = [{"name": name, "value": value} for name, value in PRIORITIES.items()]
-    release.install(priorityClasses=classes)
+    release.install(priorityClasses=classes, metrics={"readers": [READER]})
     tell(f"helm install --wait in {time.monotonic() - began:.1f} s")
     return release
 

@@ -61,7 +61,7 @@ class Operator:
     def _run(self, command: Sequence[str | Path], given: str = "") -> str:
         answer = subprocess.run(
             command,
-            env=self._environ(),
+            env=self.environ(),
             input=given,
             capture_output=True,
             text=True,
@@ -72,7 +72,7 @@ class Operator:
             raise CommandError(answer.stdout + answer.stderr)
         return answer.stdout
 
-    def _environ(self) -> dict[str, str]:
-        # Nothing of this user's own configuration counts.
+    def environ(self) -> dict[str, str]:
+        """Return the environment of commands; nothing of this user's own configuration counts."""
         home = {"HOME": str(self.folder), "KUBECONFIG": str(self.cluster.kubeconfig)}
         return {"PATH": os.environ["PATH"], **home}

@@ -1,12 +1,12 @@
 """What would happen if objects were applied: placements, victims and what becomes of them."""
 
+import itertools
 from typing import Any
 
 import pytest
 
 from scheduler.config import load
 from scheduler.model import times
-from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
@@ -16,13 +16,16 @@ from scheduler.sim.what_if_cluster import State
 from scheduler.state.preemption.ledger import EvictionEntry, Ledger
 from tests.support.builders import EPOCH, OURS, node, pdb, pod
 from tests.support.policies import policy
+from tests.support.stories import objects_of
 
 NOW = EPOCH + 1000.0
 
 
 def state(*objects: Any, **fields: Any) -> State:
+    """Return a cluster of some objects; a text gives nodes and pods as stories do."""
     found = Manifests()
-    for each in objects:
+    spelled = ([each] if not isinstance(each, str) else objects_of(each) for each in objects)
+    for each in itertools.chain.from_iterable(spelled):
         built = each.build() if hasattr(each, "build") else each
         kinds = {"Pod": found.pods, "Node": found.nodes, "PodDisruptionBudget": found.pdbs}
         kinds.get(type(built).__name__, found.policies).append(built)
@@ -35,12 +38,21 @@ def new(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> dict[str, 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
 
 
+def new_node(name: str, **allocatable: str) -> dict[str, Any]:
+    status = {"allocatable": {"pods": "10", **allocatable}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
 def asked(around: State, *objects: dict[str, Any], **fields: Any) -> WhatIfAnswer:
     return what_if(around, WhatIfRequest(objects=objects, **fields))
 
 
-def replica(name: str, on: str, cpu: str = "1", owner: str = "web-1"):
-    return pod(name).on(on).cpu(cpu).owner("ReplicaSet", owner)
+def replica(name: str, on: str):
+    return pod(name).on(on).cpu("1").owner("ReplicaSet", "web-1")
+
+
+#: A replica of a ReplicaSet, up to the end of its name, and what it has.
+REPLICA, OWNED = "pod web-1", "cpu=1 owner=ReplicaSet,web-1"
 
 
 # The pods of the request
@@ -61,9 +73,7 @@ def test_a_pod_that_fits_says_where():
 
 
 def test_a_pod_that_fits_nowhere_says_why_on_how_many_nodes():
-    answer = asked(
-        state(node("n1").cpu("1"), node("n2").cpu("1"), node("n3").cordoned()), new("x", "2")
-    )
+    answer = asked(state("node n1 cpu=1; node n2 cpu=1; node n3 cordoned"), new("x", "2"))
 
     (item,) = answer.items
     assert item.decision == "Unschedulable"
@@ -106,20 +116,11 @@ def test_new_pods_wait_behind_pods_of_equal_priority():
 
 
 def test_nodes_of_the_request_count_and_keep_the_status_that_they_have():
-    labelled = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n1", "labels": {"disk": "ssd"}},
-    }
-    added = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n2"},
-        "status": {"allocatable": {"cpu": "8", "pods": "10"}},
-    }
+    labelled = {"apiVersion": "v1", "kind": "Node"}
+    labelled["metadata"] = {"name": "n1", "labels": {"disk": "ssd"}}
 
     answer = asked(
-        state(node("n1").cpu("2")), labelled, added,
+        state("node n1 cpu=2"), labelled, new_node("n2", cpu="8"),
         new("a", "2", nodeSelector={"disk": "ssd"}), new("b", "8"),
     )  # fmt: skip
 
@@ -142,14 +143,9 @@ def test_a_pod_that_runs_is_kept_and_a_pending_one_is_replaced():
 
 def test_a_preemption_has_its_candidates_side_by_side_and_what_decided():
     around = state(
-        node("n1").cpu("1"),
-        node("n2").cpu("1"),
-        node("n3").cpu("1"),
-        node("n4").cpu("1"),
-        pod("guarded").on("n1").cpu("1").label("app", "web"),
-        pod("important").on("n2").cpu("1").priority(5),
-        pod("old").on("n3").cpu("1").started(0),
-        pod("young").on("n4").cpu("1").started(500),
+        """node n1 cpu=1; node n2 cpu=1; node n3 cpu=1; node n4 cpu=1
+        pod guarded@n1 cpu=1 label=app,web; pod important@n2 cpu=1 priority=5
+        pod old@n3 cpu=1 started=0; pod young@n4 cpu=1 started=500""",
         pdb("b").selects(app="web"),
     )
 
@@ -170,23 +166,10 @@ def test_a_preemption_has_its_candidates_side_by_side_and_what_decided():
 
 
 def test_a_node_that_is_chosen_for_freed_resources_says_so():
-    victims = (fingerprint("uid:default/p", "uid:default/leaving"),)
-    plan = encode(PlanRecord(VERSION, "n1", NOW, victims))
-    around = state(
-        node("n1").cpu("1"),
-        node("n2").cpu("1"),
-        pod("leaving").on("n1").cpu("1").priority(5).preempted(),
-        pod("low").on("n2").cpu("1").priority(1),
-        pod("p").cpu("1").priority(10).nominated("n1").planned(plan),
-    )
-    third = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n3"},
-        "status": {"allocatable": {"cpu": "1", "pods": "9"}},
-    }
+    around = state("""node n1 cpu=1; node n2 cpu=1; pod leaving@n1 cpu=1 priority=5 preempted
+        pod low@n2 cpu=1 priority=1; pod p cpu=1 priority=10 nominated=n1 plan=leaving""")
 
-    answer = asked(around, third, new("x", priority=9), settle=False)
+    answer = asked(around, new_node("n3", cpu="1"), new("x", priority=9), settle=False)
 
     (item,) = answer.items
     assert [(each.pod.name, each.node) for each in answer.others] == [("p", "n3")]
@@ -200,9 +183,7 @@ def test_a_node_that_is_chosen_for_freed_resources_says_so():
 
 def test_victims_that_violate_a_budget_are_marked():
     around = state(
-        node("n1").cpu("2"),
-        pod("guarded").on("n1").cpu("1").label("app", "web"),
-        pod("free").on("n1").cpu("1"),
+        "node n1 cpu=2; pod guarded@n1 cpu=1 label=app,web; pod free@n1 cpu=1",
         pdb("b").selects(app="web"),
     )
 
@@ -229,9 +210,7 @@ def test_equal_candidates_are_told_apart_by_the_hash():
 
 def test_what_becomes_of_victims_is_said():
     around = state(
-        node("n1").cpu("1"),
-        node("n2").cpu("1").taint("only"),
-        replica("web-1-a", "n1").tolerates("only"),
+        f"node n1 cpu=1; node n2 cpu=1 taint=only; {REPLICA}-a@n1 {OWNED} tolerates=only"
     )
 
     answer = asked(around, new("x", priority=9))
@@ -248,9 +227,7 @@ def test_what_becomes_of_victims_is_said():
 
 
 def test_a_victim_that_fits_nowhere_says_why_and_one_without_an_owner_is_lost():
-    around = state(
-        node("n1").cpu("2"), replica("web-1-a", "n1"), pod("alone").on("n1").cpu("1")
-    )  # fmt: skip
+    around = state(f"node n1 cpu=2; {REPLICA}-a@n1 {OWNED}; pod alone@n1 cpu=1")
 
     answer = asked(around, new("x", "2", priority=9))
 
@@ -261,7 +238,7 @@ def test_a_victim_that_fits_nowhere_says_why_and_one_without_an_owner_is_lost():
 
 
 def test_without_settling_victims_are_only_named():
-    around = state(node("n1").cpu("1"), replica("web-1-a", "n1"))
+    around = state(f"node n1 cpu=1; {REPLICA}-a@n1 {OWNED}")
 
     answer = asked(around, new("x", priority=9), settle=False)
 
@@ -271,11 +248,8 @@ def test_without_settling_victims_are_only_named():
 
 
 def test_victims_of_preemptions_under_way_are_no_consequence():
-    around = state(
-        node("n1").cpu("1"),
-        replica("web-1-a", "n1").preempted().terminating(),
-        pod("p").cpu("1").priority(9).nominated("n1"),
-    )
+    around = state(f"""node n1 cpu=1; {REPLICA}-a@n1 {OWNED} preempted terminating
+        pod p cpu=1 priority=9 nominated=n1""")
 
     answer = asked(around, new("x", priority=1))
 
@@ -287,12 +261,7 @@ def test_victims_of_preemptions_under_way_are_no_consequence():
 
 
 def test_a_policy_that_refuses_is_named_with_its_rule():
-    around = state(
-        node("n1").cpu("1"),
-        node("n2").cpu("1"),
-        pod("a").on("n1").cpu("1"),
-        pod("b").on("n2").cpu("1"),
-    )
+    around = state("node n1 cpu=1; node n2 cpu=1; pod a@n1 cpu=1; pod b@n2 cpu=1")
     strict = {
         "apiVersion": "preemptive-scheduler.io/v1alpha1",
         "kind": "PreemptionPolicy",
@@ -313,11 +282,7 @@ def test_policies_in_force_and_what_they_have_spent_count():
     ledger.count_victim(
         EvictionEntry(NOW - 60.0, "v", "default", "Pod/default/v", "n1", frozenset({"few"}))
     )
-    objects = (
-        node("n1").cpu("1"),
-        pod("a").on("n1").cpu("1"),
-        policy("few", budgets=(Budget(1, 3600.0),)),
-    )
+    objects = "node n1 cpu=1; pod a@n1 cpu=1", policy("few", budgets=(Budget(1, 3600.0),))
 
     fresh = asked(state(*objects), new("x", priority=9), settle=False)
     spent = asked(state(*objects, ledger=ledger.text(NOW)), new("x", priority=9), settle=False)
@@ -331,14 +296,8 @@ def test_policies_in_force_and_what_they_have_spent_count():
 
 
 def test_pods_of_a_drained_node_are_made_again_elsewhere():
-    around = state(
-        node("n1").cpu("2"),
-        node("n2").cpu("1"),
-        replica("web-1-a", "n1"),
-        replica("web-1-b", "n1"),
-        pod("agent").on("n1").owner("DaemonSet", "agent"),
-        pod("static").on("n1").owner("Node", "n1"),
-    )
+    around = state(f"""node n1 cpu=2; node n2 cpu=1; {REPLICA}-a@n1 {OWNED}; {REPLICA}-b@n1 {OWNED}
+        pod agent@n1 owner=DaemonSet,agent; pod static@n1 owner=Node,n1""")
 
     answer = asked(around, drain=("n1",))
 
@@ -349,7 +308,7 @@ def test_pods_of_a_drained_node_are_made_again_elsewhere():
 
 
 def test_a_pod_of_a_stateful_set_keeps_its_name():
-    around = state(node("n1"), node("n2"), pod("db-0").on("n1").owner("StatefulSet", "db"))
+    around = state("node n1; node n2; pod db-0@n1 owner=StatefulSet,db")
 
     (displaced,) = asked(around, drain=("n1",)).displaced
 
@@ -366,11 +325,7 @@ def test_an_unknown_node_cannot_be_drained():
 
 
 def test_pending_pods_that_change_are_named_and_others_are_not():
-    around = state(
-        node("n1").cpu("1"),
-        pod("loses").cpu("1").priority(1),
-        pod("never").cpu("9"),
-    )
+    around = state("node n1 cpu=1; pod loses cpu=1 priority=1; pod never cpu=9")
 
     answer = asked(around, new("x", priority=9))
 
@@ -378,10 +333,7 @@ def test_pending_pods_that_change_are_named_and_others_are_not():
 
 
 def test_what_would_happen_anyway_is_no_consequence():
-    around = state(
-        node("n1").cpu("1"), node("n2").cpu("1"),
-        replica("web-1-a", "n1"), pod("high").cpu("1").priority(9).spec(node_selector={}),
-    )  # fmt: skip
+    around = state(f"node n1 cpu=1; node n2 cpu=1; {REPLICA}-a@n1 {OWNED}; pod x cpu=1 priority=9")
 
     answer = asked(around, new("x", "1", nodeSelector={"absent": "y"}))
 

@@ -1,5 +1,6 @@
 """Attempts and settling: the machine against a cluster that exists only in memory."""
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.config import load
@@ -11,13 +12,14 @@ from scheduler.model.api.objects import (
     Pod,
     PodDisruptionBudget,
 )
-from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
+from scheduler.model.decisions import Attempt, Gated, Preempting, Unschedulable
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
 from tests.support.builders import OURS, node, pdb, pod
 from tests.support.cluster import profiles
+from tests.support.stories import objects_of, steps_of
 
 
 def planner(*objects, options: WhatIfOptions | None = None, config: str = "") -> WhatIfCluster:
@@ -36,33 +38,87 @@ def planner(*objects, options: WhatIfOptions | None = None, config: str = "") ->
     return WhatIfCluster(found, profiles(config), PodBackoff(), options or WhatIfOptions())
 
 
-def decisions(attempts: list[Attempt]) -> list[tuple[str, str]]:
+def decisions(attempts: list[Attempt]) -> list[str]:
     """Return names and kinds of decisions."""
-    return [(each.pod.name, type(each.decision).__name__) for each in attempts]
+    return [f"{each.pod.name} {type(each.decision).__name__}" for each in attempts]
 
 
-# Once
+def settled(plan: WhatIfCluster) -> list[Attempt]:
+    return [*plan.attempts(), *plan.settle()]
 
 
-def test_each_pending_pod_is_decided_for_once():
-    plan = planner(node("n1").cpu("1"), pod("a").cpu("1"), pod("b").cpu("1"))
+ONCE = {
+    "each pending pod is decided for once": (
+        "node n1 cpu=1; pod a cpu=1; pod b cpu=1", "a Placed; b Unschedulable",
+    ),
+    "the order is priority then age then place in the files": (
+        """node n1; pod young created=50; pod first; pod second; pod old created=-5
+        pod most priority=9 created=99""",
+        "most Placed; first Placed; second Placed; old Placed; young Placed",
+    ),
+    "a decision counts for the next one": (
+        "node n1 cpu=2; pod low@n1 cpu=2; pod x cpu=2 priority=9; pod mid cpu=1 priority=5",
+        "x Preempting; mid Unschedulable",
+    ),
+    "gated pods are listed last": (
+        "node n1; pod gated gated=a priority=9; pod p", "p Placed; gated Gated",
+    ),
+    "finished and terminating pods are not tried": (
+        "node n1; pod terminating terminating; pod failed finished=Failed; pod p", "p Placed",
+    ),
+    "running pods that are done take no capacity": (
+        "node n1 cpu=1; pod done@n1 cpu=1 finished; pod p cpu=1", "p Placed",
+    ),
+    "with one profile the scheduler name of a pod does not matter": (
+        "node n1; pod a scheduler=another; pod b scheduler=", "a Placed; b Placed",
+    ),
+}  # fmt: skip
+SETTLED = {
+    "the preemptor gets the capacity of its victims": (
+        "node n1 cpu=2; pod a@n1 cpu=1; pod b@n1 cpu=1; pod p cpu=2 priority=9",
+        "p Preempting; p Placed", {"p": "n1"},
+    ),
+    "a cluster in which nothing changes is settled at once": (
+        "node n1 cpu=1; pod p cpu=2", "p Unschedulable", {"p": None},
+    ),
+    "terminating pods make capacity": (
+        "node n1 cpu=1; pod terminating@n1 cpu=1 terminating; pod p cpu=1",
+        "p Unschedulable; p Placed", {"p": "n1"},
+    ),
+    "gated pods stay where they are": (
+        "node n1; pod gated gated=a", "gated Gated", {"gated": None},
+    ),
+    "a chain of preemptions ends": (
+        """node n1 cpu=1; pod p0 cpu=1 priority=0; pod p1 cpu=1 priority=1; pod p2 cpu=1 priority=2
+        pod base@n1 cpu=1 priority=-1""",
+        """p2 Preempting; p1 Unschedulable; p0 Unschedulable; p2 Placed; p1 Unschedulable
+        p0 Unschedulable""",
+        {"p2": "n1", "p1": None, "p0": None},
+    ),
+}  # fmt: skip
 
-    assert decisions(list(plan.attempts())) == [("a", "Placed"), ("b", "Unschedulable")]
+
+@pytest.mark.parametrize(("objects", "want"), ONCE.values(), ids=ONCE)
+def test_each_pod_is_decided_for_once(objects, want):
+    attempts = list(planner(*objects_of(objects)).attempts())
+
+    assert decisions(attempts) == steps_of(want)
+    assert {each.scheduler_name for each in attempts} == {OURS}
 
 
-def test_the_order_is_priority_then_age_then_place_in_the_files():
-    plan = planner(
-        node("n1"),
-        pod("young").created(50),
-        pod("first"),
-        pod("second"),
-        pod("old").created(-5),
-        pod("high").priority(9).created(99),
-    )
+@pytest.mark.parametrize(("objects", "want", "final"), SETTLED.values(), ids=SETTLED)
+def test_a_plan_settles(objects, want, final):
+    plan = planner(*objects_of(objects))
 
-    assert [each.pod.name for each in plan.attempts()] == [
-        "high", "first", "second", "old", "young",
-    ]  # fmt: skip
+    assert decisions(settled(plan)) == steps_of(want)
+    assert plan.final() == {f"default/{name}": where for name, where in final.items()}
+
+
+def test_a_gated_pod_gets_the_message_of_the_api():
+    (only,) = planner(*objects_of("node n1; pod gated gated=a")).attempts()
+
+    assert only.decision == Gated("Scheduling is blocked due to non-empty scheduling gates")
+    assert (only.number, only.effects) == (0, ())
 
 
 def test_ages_are_compared_as_times_and_not_as_texts():
@@ -72,45 +128,6 @@ def test_ages_are_compared_as_times_and_not_as_texts():
     assert [each.pod.name for each in planner(node("n1"), younger, older).attempts()] == [
         "older", "younger",
     ]  # fmt: skip
-
-
-def test_a_decision_counts_for_the_next_one():
-    plan = planner(
-        node("n1").cpu("2"),
-        pod("low").on("n1").cpu("2"),
-        pod("high").cpu("2").priority(9),
-        pod("mid").cpu("1").priority(5),
-    )
-
-    first, second = plan.attempts()
-
-    assert isinstance(first.decision, Preempting)
-    assert isinstance(second.decision, Unschedulable)
-
-
-def test_gated_pods_are_listed_last_with_the_message_of_the_api():
-    plan = planner(node("n1"), pod("gated").gated("a").priority(9), pod("p"))
-
-    *_, last = plan.attempts()
-
-    assert last.pod.name == "gated"
-    assert last.decision == Gated("Scheduling is blocked due to non-empty scheduling gates")
-    assert (last.number, last.effects) == (0, ())
-
-
-def test_finished_and_terminating_pods_are_not_tried():
-    plan = planner(
-        node("n1"), pod("terminating").terminating(), pod("failed").finished("Failed"), pod("p")
-    )
-
-    assert [each.pod.name for each in plan.attempts()] == ["p"]
-    assert plan.final() == {"default/p": "n1"}
-
-
-def test_running_pods_that_are_done_take_no_capacity():
-    plan = planner(node("n1").cpu("1"), pod("done").on("n1").cpu("1").finished(), pod("p").cpu("1"))
-
-    assert decisions(list(plan.attempts())) == [("p", "Placed")]
 
 
 def test_budgets_and_namespaces_are_known():
@@ -125,18 +142,6 @@ def test_budgets_and_namespaces_are_known():
 
     assert isinstance(attempt.decision, Preempting)
     assert attempt.decision.violations == 1
-
-
-# Whose pods
-
-
-def test_with_one_profile_the_scheduler_name_of_a_pod_does_not_matter():
-    plan = planner(node("n1"), pod("a").scheduler("another"), pod("b").scheduler(""))
-
-    attempts = list(plan.attempts())
-
-    assert decisions(attempts) == [("a", "Placed"), ("b", "Placed")]
-    assert {each.scheduler_name for each in attempts} == {OURS}
 
 
 def test_pods_are_decided_by_the_profile_of_their_scheduler_name():
@@ -181,84 +186,17 @@ def test_an_explanation_is_included_when_requested():
     assert plain == replace(explained, trace=(), details=None)
 
 
-# Until nothing changes
-
-
-def settled(plan: WhatIfCluster) -> list[Attempt]:
-    return [*plan.attempts(), *plan.settle()]
-
-
-def test_the_preemptor_gets_the_capacity_of_its_victims():
-    plan = planner(
-        node("n1").cpu("2"),
-        pod("a").on("n1").cpu("1"),
-        pod("b").on("n1").cpu("1"),
-        pod("p").cpu("2").priority(9),
-    )
-
-    assert decisions(settled(plan)) == [("p", "Preempting"), ("p", "Placed")]
-    assert plan.final() == {"default/p": "n1"}
-
-
 def test_an_unchanged_decision_is_not_reported_again():
-    plan = planner(
-        node("n1").cpu("1"),
-        pod("low").on("n1").cpu("1"),
-        pod("high").cpu("1").priority(9),
-        pod("never").cpu("7"),
-        pod("mid").cpu("1").priority(5),
+    objects = """node n1 cpu=1; pod low@n1 cpu=1; pod x cpu=1 priority=9; pod never cpu=7
+        pod mid cpu=1 priority=5"""
+
+    attempts = settled(planner(*objects_of(objects)))
+
+    assert decisions(attempts) == steps_of(
+        "x Preempting; mid Unschedulable; never Unschedulable; x Placed; mid Unschedulable"
     )
-
-    attempts = settled(plan)
-
-    assert decisions(attempts) == [
-        ("high", "Preempting"),
-        ("mid", "Unschedulable"),
-        ("never", "Unschedulable"),
-        ("high", "Placed"),
-        ("mid", "Unschedulable"),
-    ]
     messages = [each.decision.message for each in attempts if each.pod.name == "mid"]
     assert messages[0] != messages[1]
-
-
-def test_a_cluster_in_which_nothing_changes_is_settled_at_once():
-    plan = planner(node("n1").cpu("1"), pod("p").cpu("2"))
-
-    assert decisions(settled(plan)) == [("p", "Unschedulable")]
-    assert plan.final() == {"default/p": None}
-
-
-def test_terminating_pods_make_capacity():
-    plan = planner(
-        node("n1").cpu("1"), pod("terminating").on("n1").cpu("1").terminating(), pod("p").cpu("1")
-    )
-
-    assert decisions(settled(plan)) == [("p", "Unschedulable"), ("p", "Placed")]
-
-
-def test_gated_pods_stay_where_they_are():
-    plan = planner(node("n1"), pod("gated").gated("a"))
-
-    assert decisions(settled(plan)) == [("gated", "Gated")]
-    assert plan.final() == {"default/gated": None}
-
-
-def test_a_chain_of_preemptions_ends():
-    plan = planner(
-        node("n1").cpu("1"),
-        *(pod(f"p{number}").cpu("1").priority(number) for number in range(5)),
-        pod("base").on("n1").cpu("1").priority(-1),
-    )
-
-    attempts = settled(plan)
-
-    assert plan.final()["default/p4"] == "n1"
-    assert sum(isinstance(each.decision, Preempting) for each in attempts) == 1
-    assert [type(each.decision) for each in attempts if each.pod.name == "p4"] == [
-        Preempting,
-        Placed,
-    ]
 
 
 def test_the_same_cluster_gives_the_same_answer():

@@ -19,18 +19,18 @@ from scheduler.model.effects import ClearNomination, Effect, RecordEvent
 from scheduler.model.events import FailureKind
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, encode, fingerprint
 from scheduler.queue.phases import QueuePhase
-from tests.support.builders import EPOCH, PodBuilder, node, pod
+from tests.support.builders import EPOCH, NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.evictions import HIGH, victim, wasted
 
-__all__ = ["Step", "play"]
+__all__ = ["Step", "objects_of", "play", "steps_of"]
 
 Step = Callable[..., object]
 
 KINDS: Final = {kind.__name__: kind for kind in get_args(Effect)}
 PODS: Final = {"high": HIGH, "top": pod("top").cpu("4").priority(200)}
 #: Calls of builders whose arguments are numbers.
-NUMERIC: Final = ("priority", "port")
+NUMERIC: Final = ("priority", "port", "created", "started")
 
 
 def equal(found: object, want: object) -> None:
@@ -74,6 +74,15 @@ def held(cluster: Cluster, name: str = "") -> Effect:
 def _about(effect: Effect) -> str:
     subject = getattr(effect, "victim", None) or getattr(effect, "pod", None)
     return "" if subject is None else subject.name
+
+
+def objects_of(story: str) -> list[PodBuilder | NodeBuilder]:
+    """Return the nodes and pods of a story that has no other steps."""
+    found = (step.split() for step in steps_of(story))
+    return [
+        made(*words) if kind == "pod" else built(node(words[0]), *words[1:])
+        for kind, *words in found
+    ]
 
 
 def fail(cluster: Cluster, *words: str) -> None:
@@ -161,6 +170,8 @@ STEPS: Final[Mapping[str, Step]] = {
     "unchanged": lambda cluster, *name: cluster.done(held(cluster, *name), changed=False),
     "fail": fail,
     "forget": lambda cluster: cluster.forget_effects(),
+    "lag": lambda cluster: cluster.lag(),
+    "catch-up": lambda cluster: cluster.catch_up(),
     "restart": lambda cluster: cluster.restart(),
     "wait": lambda cluster, seconds: cluster.wait(float(seconds)),
     "later": lambda cluster, seconds: setattr(cluster, "now", cluster.now + float(seconds)),
@@ -176,6 +187,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "says": says,
     "effects": effects,
     "preempting": same(lambda cluster: [str(cluster.machine.sizes().preempting)], list),
+    "assumed": same(lambda cluster: [str(cluster.machine.cluster.assumed)], list),
     "held": same(lambda cluster: [type(each).__name__ for each in cluster.held], list),
     "quiet": same(lambda cluster: cluster.drain(), list),
     "evicted": same(Cluster.evicted, list),
@@ -185,10 +197,15 @@ STEPS: Final[Mapping[str, Step]] = {
 }
 
 
+def steps_of(story: str) -> list[str]:
+    """Return the steps of a story."""
+    return [*filter(None, map(str.strip, story.replace("\n", ";").split(";")))]
+
+
 def play(story: str, cluster: Cluster | None = None, **steps: Step) -> Cluster:
     """Let a story happen, with some further steps; return the cluster at its end."""
     cluster = cluster or Cluster()
-    for step in filter(None, map(str.strip, story.replace("\n", ";").split(";"))):
+    for step in steps_of(story):
         verb, *words = step.split()
         try:
             (steps.get(verb) or STEPS[verb])(cluster, *words)
