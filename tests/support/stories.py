@@ -23,14 +23,14 @@ from tests.support.builders import EPOCH, NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.evictions import HIGH, victim, wasted
 
-__all__ = ["Step", "objects_of", "play", "steps_of"]
+__all__ = ["Step", "made", "objects_of", "play", "steps_of"]
 
 Step = Callable[..., object]
 
 KINDS: Final = {kind.__name__: kind for kind in get_args(Effect)}
 PODS: Final = {"high": HIGH, "top": pod("top").cpu("4").priority(200)}
 #: Calls of builders whose arguments are numbers.
-NUMERIC: Final = ("priority", "port", "created", "started")
+NUMERIC: Final = ("priority", "port", "created", "started", "version")
 
 
 def equal(found: object, want: object) -> None:
