@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from scheduler.sim import workloads
 from scheduler.sim.expanded import Expanded
@@ -35,6 +36,9 @@ def owned(name: str, kind: str, owner: str):
     return pod(name).on("n1").owner(kind, owner).build()
 
 
+BATCH = "batch/v1"
+
+
 @pytest.mark.parametrize(
     ("document", "count", "owner"),
     [
@@ -43,32 +47,18 @@ def owned(name: str, kind: str, owner: str):
         (workload("Deployment", replicas=0, template=template()), 0, ""),
         (workload("ReplicaSet", replicas=2, template=template()), 2, "ReplicaSet"),
         (
-            workload("ReplicationController", "v1", replicas=2, template=template()),
-            2,
+            workload("ReplicationController", "v1", replicas=2, template=template()), 2,
             "ReplicationController",
         ),
         (workload("StatefulSet", replicas=2, template=template()), 2, "StatefulSet"),
-        (workload("Job", "batch/v1", template=template()), 1, "Job"),
-        (workload("Job", "batch/v1", parallelism=3, template=template()), 3, "Job"),
-        (workload("Job", "batch/v1", parallelism=3, completions=2, template=template()), 2, "Job"),
-        (workload("Job", "batch/v1", suspend=True, template=template()), 0, ""),
-        (
-            workload("CronJob", "batch/v1", jobTemplate={"spec": {"template": template()}}),
-            1,
-            "Job",
-        ),
-        (
-            {
-                "apiVersion": "v1",
-                "kind": "PodTemplate",
-                "metadata": {"name": "web"},
-                "template": template(),
-            },
-            1,
-            "",
-        ),
+        (workload("Job", BATCH, template=template()), 1, "Job"),
+        (workload("Job", BATCH, parallelism=3, template=template()), 3, "Job"),
+        (workload("Job", BATCH, parallelism=3, completions=2, template=template()), 2, "Job"),
+        (workload("Job", BATCH, suspend=True, template=template()), 0, ""),
+        (workload("CronJob", BATCH, jobTemplate={"spec": {"template": template()}}), 1, "Job"),
+        (workload("PodTemplate", "v1") | {"template": template()}, 1, ""),
     ],
-)
+)  # fmt: skip
 def test_a_workload_has_the_pods_of_its_controller(document, count, owner):
     found = expanded(document)
 
@@ -168,25 +158,12 @@ def test_an_owned_replica_set_and_one_without_a_template_make_no_pods():
 
 
 def test_each_claim_template_becomes_a_claim_with_defaults():
-    claims = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "gpu"},
-        "spec": {
-            "spec": {
-                "devices": {
-                    "requests": [
-                        {"name": "one", "exactly": {"deviceClassName": "gpu"}},
-                        {"name": "any", "firstAvailable": [{"name": "a", "deviceClassName": "x"}]},
-                        {
-                            "name": "all",
-                            "exactly": {"deviceClassName": "gpu", "allocationMode": "All"},
-                        },
-                    ]
-                }
-            }
-        },
-    }
+    requests = yaml.safe_load("""
+        - {name: one, exactly: {deviceClassName: gpu}}
+        - {name: any, firstAvailable: [{name: a, deviceClassName: x}]}
+        - {name: all, exactly: {deviceClassName: gpu, allocationMode: All}}""")
+    spec = {"devices": {"requests": requests}}
+    claims = workload("ResourceClaimTemplate", "resource.k8s.io/v1", "gpu", spec=spec)
     document = workload(
         "Job", "batch/v1",
         template=template(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "gpu"}]),
@@ -379,33 +356,23 @@ def test_nodes_in_trouble_are_tolerated_for_a_while():
 
 
 def test_label_keys_of_affinities_become_requirements():
-    term = {
-        "topologyKey": "zone",
-        "labelSelector": {"matchLabels": {"tier": "a"}},
-        "matchLabelKeys": ["app", "absent"],
-    }
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    affinity = {
-        "podAffinity": {required: [term]},
-        "podAntiAffinity": {
-            preferred: [
-                {
-                    "weight": 1,
-                    "podAffinityTerm": {
-                        **term, "matchLabelKeys": [], "mismatchLabelKeys": ["app"],
-                    },
-                }
-            ]
-        },
-    }  # fmt: skip
+    affinity = yaml.safe_load("""
+        podAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - &term
+            topologyKey: zone
+            labelSelector: {matchLabels: {tier: a}}
+            matchLabelKeys: [app, absent]
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 1
+            podAffinityTerm: {<<: *term, matchLabelKeys: [], mismatchLabelKeys: [app]}""")
 
     made = admitted(affinity=affinity).spec.affinity
 
     (same,) = made.pod_affinity.required[0].label_selector.match_expressions
-    (other,) = made.pod_anti_affinity.preferred[
-        0
-    ].pod_affinity_term.label_selector.match_expressions
+    (preferred,) = made.pod_anti_affinity.preferred
+    (other,) = preferred.pod_affinity_term.label_selector.match_expressions
     assert (same.key, same.operator, same.values) == ("app", "In", ["web"])
     assert (other.key, other.operator, other.values) == ("app", "NotIn", ["web"])
 

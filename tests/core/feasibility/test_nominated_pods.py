@@ -3,11 +3,12 @@
 import pytest
 
 from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.releases import V1_37
-from tests.support.builders import OURS, node, pod, requirement, term
+from scheduler.model.releases import V1_36, V1_37
+from tests.support.builders import node, pod, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.custom_plugins import OnePodPerNode, Prepares, with_filters
 from tests.support.devices import claim, claiming
+from tests.support.stories import play
 
 FULL = node("n1").cpu("4")
 NAMED = term(fields=(requirement("metadata.name", "In", "n1"),))
@@ -52,26 +53,6 @@ def fits(cluster: Cluster, wanted) -> bool:
     return cluster.schedule(wanted) == Placed("n1")
 
 
-@pytest.mark.parametrize("scheduler", ["other", OURS])
-def test_a_nominated_pod_counts_with_the_labels_that_it_has_now(scheduler):
-    nominee = pod("nominee").scheduler(scheduler).nominated("n1")
-    cluster = Cluster(FULL, nominee.label("app", "a"))
-
-    cluster.add(nominee.label("app", "b"))
-
-    claims = list(cluster.machine.cluster.nominations)
-    assert [claim.pod.metadata.labels for claim in claims] == [{"app": "b"}]
-
-
-def test_a_pod_stays_apart_from_a_nominated_pod_that_was_labelled_later():
-    nominee = pod("nominee").scheduler("other").priority(9).nominated("n1")
-    cluster = Cluster(FULL.label("host", "n1"), nominee.label("app", "a"))
-    cluster.add(nominee.label("app", "b"))
-
-    assert not fits(cluster, pod("p").apart("host", app="b"))
-    assert fits(cluster, pod("q").apart("host", app="a"))
-
-
 def test_a_pod_must_fit_without_the_nominated_pods_too():
     # The filter passes only with the nominated pod, which may never come.
     cluster = Cluster(FULL, NOMINEE, using=with_filters(Sociable()))
@@ -106,19 +87,47 @@ def test_nominations_count_for_cluster_wide_filters():
     assert not fits(cluster, pod("p"))
 
 
-def test_in_v1_37_the_nomination_of_a_gated_pod_counts():
-    cluster = Cluster(FULL, GATED, reference=V1_37)
+#: With the release of kube-scheduler.
+STORIES = {
+    **{
+        f"a nominated pod counts with the labels that it has now: {scheduler}": (
+            f"""pod nominee {scheduler} nominated=n1 label=app,a
+            pod nominee {scheduler} nominated=n1 label=app,b; nominee-app b""",
+            V1_36,
+        )
+        for scheduler in ("scheduler=other", "")
+    },
+    "in v1.37 the nomination of a gated pod counts": (
+        """pod gated cpu=4 priority=9 gated=a nominated=n1; schedule p cpu=4; placed p=
+        nominated gated=n1""",
+        V1_37,
+    ),
+    "in v1.37 a gated pod loses its nomination with its status": (
+        "pod p gated=a nominated=n1; change p nominated=; nominated", V1_37,
+    ),
+    "the nomination of a pod counts once its last gate is removed": (
+        "pod p gated=a nominated=n1; nominated; change p gated; nominated p=n1", V1_36,
+    ),
+}  # fmt: skip
 
-    assert not fits(cluster, pod("p").cpu("4"))
-    assert cluster.nominations() == {"gated": "n1"}
+
+def nominee_app(cluster: Cluster, app: str) -> None:
+    (claim,) = cluster.machine.cluster.nominations
+    assert claim.pod.metadata.labels == {"app": app}
 
 
-def test_in_v1_37_a_gated_pod_loses_its_nomination_with_its_status():
-    cluster = Cluster(FULL, pod("p").gated("a").nominated("n1"), reference=V1_37)
+@pytest.mark.parametrize(("story", "reference"), STORIES.values(), ids=STORIES)
+def test_a_nomination_follows_its_pod(story, reference):
+    play(f"node n1 cpu=4; {story}", Cluster(reference=reference), **{"nominee-app": nominee_app})
 
-    cluster.change("p", lambda own: own.nominated(""))
 
-    assert cluster.nominations() == {}
+def test_a_pod_stays_apart_from_a_nominated_pod_that_was_labelled_later():
+    cluster = play("""node n1 cpu=4 label=host,n1
+        pod nominee scheduler=other priority=9 nominated=n1 label=app,a
+        pod nominee scheduler=other priority=9 nominated=n1 label=app,b""")
+
+    assert not fits(cluster, pod("p").apart("host", app="b"))
+    assert fits(cluster, pod("q").apart("host", app="a"))
 
 
 def test_a_pod_that_is_gated_again_loses_its_nomination_with_its_status():
@@ -129,11 +138,3 @@ def test_a_pod_that_is_gated_again_loses_its_nomination_with_its_status():
     cluster.change("p", lambda own: own.nominated(""))
 
     assert cluster.nominations() == {}
-
-
-def test_the_nomination_of_a_pod_counts_once_its_last_gate_is_removed():
-    cluster = Cluster(FULL, pod("p").gated("a").nominated("n1"))
-
-    cluster.change("p", lambda own: own.gated())
-
-    assert cluster.nominations() == {"p": "n1"}
