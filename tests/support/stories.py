@@ -37,16 +37,16 @@ def equal(found: object, want: object) -> None:
     assert found == want, f"{found} is not {want}"
 
 
-def built(made: Any, *calls: str) -> Any:
-    """Return what some calls make of an object."""
+def built(start: Any, *calls: str) -> Any:
+    """Return what some calls of its builder make of an object."""
     for call in calls:
         name, _, values = call.partition("=")
         given: list[Any] = values.split(",") if "=" in call else []
         if name in ("plan", "waits"):
-            made = planned(made, given, waits=name == "waits")
+            start = planned(start, given, waits=name == "waits")
         else:
-            made = getattr(made, name)(*(map(int, given) if name in NUMERIC else given))
-    return made
+            start = getattr(start, name)(*(map(int, given) if name in NUMERIC else given))
+    return start
 
 
 def planned(preemptor: PodBuilder, victims: list[str], *, waits: bool) -> PodBuilder:
