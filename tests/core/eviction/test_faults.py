@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.core.eviction.transitions import TERMINATION_MARGIN
-from scheduler.model.decisions import Failed, Placed, Preempting
+from scheduler.model.decisions import Failed, Placed
 from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
 from scheduler.model.extender_answers import Filtered
@@ -155,24 +154,6 @@ def test_evictions_that_wait_to_be_sent_are_cancelled_when_the_preemptor_is_dele
     assert not cluster.machine.preemptions.state.is_still_planned(second)
     cluster.fail(second, FailureKind.ABANDONED)
     assert cluster.machine.cluster.evicting == 1
-
-
-def test_the_capacity_of_a_preemptor_that_was_deleted_is_used():
-    cluster = Cluster(
-        node("n1").cpu("4"), node("n2").cpu("4"), low("v"), low("u", "n2", priority=5)
-    )
-    cluster.schedule(pod("x").cpu("4").priority(100))
-    cluster.delete("x")
-
-    decision = cluster.schedule(pod("b").cpu("4").priority(100))
-
-    assert decision == Preempting("n1", cluster.refs("v"), 0, decision.message)
-    assert cluster.evicted() == ["v"]
-    cluster.finish_terminating()
-    cluster.wait(15)
-    cluster.drain()
-    cluster.wait(USE_WITHIN)
-    assert cluster.machine.preemptions.state.waste.wasted_evictions == {}
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,11 @@ STORIES = {
         hold Evict; schedule high; done; finish; fail; hold; schedule top
         wait 15; drain; finish; wait 15; drain; finish; wait 15; drain; finish
         {LATER}; placed top=n1 high=n2; evicted a b b c d; wasted""",
+    "that of a deleted preemptor is used": f"""
+        node n1 cpu=4; node n2 cpu=4; pod v@n1 cpu=4 priority=0; pod u@n2 cpu=4 priority=5
+        schedule x cpu=4 priority=100; delete x
+        schedule b cpu=4 priority=100; preempts b n1 v; evicted v
+        finish; wait 15; drain; {LATER}; wasted""",
     # Pods that wait for it
     "no pod is evicted while it is unclaimed": f"""
         {ABANDONED} {CHEAPER} schedule x cpu=4 priority=100; preempts x n1 a b; evicted

@@ -9,7 +9,7 @@ from scheduler.core.preemption.policy.vetoes import CandidateVetoes, Veto
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Nominate
-from scheduler.model.policies import Budget, DisruptionBudgets, ForeignVictims, PreemptionLimit
+from scheduler.model.policies import Budget, DisruptionBudgets, ForeignVictims
 from scheduler.model.policy_refusals import EVICT_ONLY
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import PdbBuilder, PodBuilder, node, pdb
@@ -146,28 +146,6 @@ def test_a_cached_refusal_is_not_used_after_an_eviction_in_flight_has_ended():
     cluster.fail()
     cluster.delete("a")
     cluster.wait(400)
-
-    assert preempting(cluster) == ["b"]
-
-
-COUNTING = [
-    policy(budgets=(Budget(1, HOUR),)),
-    policy(max_preemptions_per_owner=PreemptionLimit(1, HOUR)),
-]
-
-
-@pytest.mark.parametrize("rule", COUNTING, ids=["budgets", "preemptions"])
-def test_a_released_count_wakes_the_pods_that_it_blocked(rule):
-    cluster = Cluster(rule, *nodes("n1", "n2"), running("x", "n1", "4"), running("y", "n2", "4"))
-    cluster.hold(Nominate)
-    cluster.add(wants("a", priority=10).owner("Job", "j"))
-    cluster.drain()
-    cluster.hold()
-    refused(cluster.schedule(wants("b", priority=20).owner("Job", "j")))
-    cluster.fail()
-
-    cluster.machine._wakeups.blocked.wake_count_limited(cluster.now)
-    cluster.wait(2)
 
     assert preempting(cluster) == ["b"]
 
