@@ -6,6 +6,7 @@ Each rule is one test, which reports all files that break it.
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -64,6 +65,10 @@ CLOCKS: Final = {
 FACADES: Final = (PACKAGE, PACKAGE / "cel")
 #: The most lines of a module or test file.
 LONGEST: Final = 500
+#: Names that several public classes have, with the reason. The others share none.
+HOMONYMS: Final = {
+    "NodeAffinity": "kube-scheduler's names of a field of the pod's spec, and of its plugin",
+}
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class Source:
     statements: int
     #: The full names of all imports, wherever they stand.
     imports: frozenset[str]
+    #: The public classes that it defines.
+    classes: frozenset[str]
     #: The names that are called as they are.
     calls: frozenset[str]
     #: All attributes, those of a name as `name.attribute`.
@@ -91,6 +98,7 @@ def source(path: Path) -> Source:
     text = path.read_text(encoding="utf-8")
     module = ast.parse(text, filename=str(path))
     imports, calls, attributes = set[str](), set[str](), set[str]()
+    classes = {each.name for each in module.body if isinstance(each, ast.ClassDef)}
     for node in ast.walk(module):
         match node:
             case ast.Import(names):
@@ -109,6 +117,7 @@ def source(path: Path) -> Source:
         ast.get_docstring(module) or "",
         len(module.body),
         frozenset(imports),
+        frozenset(name for name in classes if not name.startswith("_")),
         frozenset(calls),
         frozenset(attributes),
     )
@@ -171,6 +180,12 @@ def test_only_the_clock_reads_the_time():
     others = [path for path in MODULES if path != CLOCK]
 
     assert broken(others, lambda each: CLOCKS & (each.attributes | each.imports)) == []
+
+
+def test_public_classes_share_no_name():
+    names = Counter(name for module in map(source, MODULES) for name in module.classes)
+
+    assert {name for name, times in names.items() if times > 1} == HOMONYMS.keys()
 
 
 def test_libraries_are_imported_where_they_belong():

@@ -24,7 +24,7 @@ from scheduler.kube.auth.cluster_access import ClusterAccess
 from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
-from scheduler.kube.client.transport import HttpTransport, Reply, Stream
+from scheduler.kube.client.transport import HttpTransport, Reply, ReplyStream
 from scheduler.kube.client_ca import ClientCaReader
 from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
@@ -111,7 +111,7 @@ class Right(NamedTuple):
     name: str = ""
 
 
-class EndlessSilence(Stream):
+class EndlessSilence(ReplyStream):
     """A watch of a cluster in which nothing happens."""
 
     status = 200
@@ -142,7 +142,7 @@ class Recorder:
         return False
 
     @contextlib.asynccontextmanager
-    async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
+    async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[ReplyStream]:
         self.requests.append(("GET", path))
         yield EndlessSilence()
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from scheduler.cel.errors import EvaluationError, Failure
+from scheduler.cel.errors import CelFailure, EvaluationError
 from scheduler.cel.library.quantity import Quantity, parse_quantity
 from scheduler.cel.library.semver import parse_semver
 from scheduler.cel.values import DefaultMap
 
-__all__ = ["Attribute", "Device", "Version", "refusal"]
+__all__ = ["Attribute", "CelDevice", "Version", "refusal"]
 
 
 class Version(str):
@@ -25,7 +25,7 @@ Attribute: TypeAlias = Scalar | Sequence[Scalar] | None
 
 
 @dataclass(frozen=True)
-class Device:
+class CelDevice:
     """A device as its ResourceSlice says it.
 
     Attributes:
@@ -60,7 +60,7 @@ class View:
 
     __slots__ = ("error", "fields", "list_error")
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CelDevice) -> None:
         self.error: str | None = None
         self.list_error: str | None = None
         attributes, capacity = DefaultMap(), DefaultMap()
@@ -87,7 +87,7 @@ class View:
         if isinstance(value, Version):
             try:
                 return parse_semver(value)
-            except Failure as error:
+            except CelFailure as error:
                 self._failed(f"attribute {name}: parse semantic version: {error}")
                 return None
         if isinstance(value, str):
@@ -109,7 +109,7 @@ class View:
             self.error = message
 
 
-def refusal(device: Device, *, knows_lists: bool) -> str | None:
+def refusal(device: CelDevice, *, knows_lists: bool) -> str | None:
     """Return why no expression can be evaluated for a device; None for most.
 
     Args:

@@ -4,10 +4,10 @@ from typing import Final
 
 __all__ = [
     "Cancelled",
+    "CelFailure",
     "CompileError",
     "Crash",
     "EvaluationError",
-    "Failure",
     "hint",
     "no_such_overload",
 ]
@@ -27,7 +27,7 @@ class EvaluationError(Exception):
     """An evaluation that failed; the text is the one behind `CEL runtime error: `."""
 
 
-class Failure(EvaluationError):
+class CelFailure(EvaluationError):
     """A failure within an expression; `&&`, `||`, `all` and `exists` can absorb it."""
 
 
@@ -45,9 +45,9 @@ class Crash(EvaluationError):
         super().__init__(f"internal error: {message}")
 
 
-def no_such_overload() -> Failure:
+def no_such_overload() -> CelFailure:
     """Return the failure of an operator whose operands have types that it is not defined for."""
-    return Failure("no such overload")
+    return CelFailure("no such overload")
 
 
 def hint(text: str) -> str:

@@ -2,21 +2,21 @@
 
 from typing import Final
 
-from scheduler.cel.device import Device, refusal
-from scheduler.cel.errors import CompileError, EvaluationError, Failure
+from scheduler.cel.device import CelDevice, refusal
+from scheduler.cel.errors import CelFailure, CompileError, EvaluationError
 from scheduler.cel.language.checker import check
 from scheduler.cel.language.parser import parse
 from scheduler.cel.language.source import Source
-from scheduler.cel.language.syntax import Node
+from scheduler.cel.language.syntax import Expr
 from scheduler.cel.language.types import ANY, BOOL, DYN
 from scheduler.cel.language.validators import validate
 from scheduler.cel.planning.budget import COST, WORK, ceiling
 from scheduler.cel.planning.planner import Plan, plan
-from scheduler.cel.planning.reads import Reads, reads
+from scheduler.cel.planning.reads import DeviceReads, reads
 from scheduler.cel.values import NONE, Optional, type_name
 from scheduler.model.releases import Reference
 
-__all__ = ["Selector", "compile_selector", "typed_tree"]
+__all__ = ["CompilationResult", "compile_selector", "typed_tree"]
 
 _REASONS: Final = {
     "string": "unsupported native conversion from string to 'bool'",
@@ -33,7 +33,7 @@ _REASONS: Final = {
 }
 
 
-class Selector:
+class CompilationResult:
     """A compiled expression.
 
     Source: dynamic-resource-allocation v0.36.3 and v0.37.2 cel.CompilationResult.
@@ -42,7 +42,7 @@ class Selector:
     __slots__ = ("_ceiling", "_knows_lists", "_plan", "cost", "reads", "work")
 
     def __init__(
-        self, planned: Plan, most: int | None, read: Reads | None, *, knows_lists: bool
+        self, planned: Plan, most: int | None, read: DeviceReads | None, *, knows_lists: bool
     ) -> None:
         self._plan = planned
         self._ceiling = most
@@ -54,7 +54,7 @@ class Selector:
         #: About how many microseconds it has taken, or can have taken.
         self.work = 0
 
-    def evaluate(self, device: Device, most_work: int | None = None) -> bool:
+    def evaluate(self, device: CelDevice, most_work: int | None = None) -> bool:
         """Return whether the selector selects a device.
 
         Args:
@@ -93,7 +93,7 @@ def _not_bool(result: object) -> str:
     return f"CEL result of type {type_name(result)} could not be converted to bool: {reason}"
 
 
-def compile_selector(expression: str, reference: Reference) -> Selector:
+def compile_selector(expression: str, reference: Reference) -> CompilationResult:
     """Return the compiled form of an expression.
 
     Args:
@@ -107,13 +107,13 @@ def compile_selector(expression: str, reference: Reference) -> Selector:
     most = ceiling(tree, len(expression))
     try:
         planned = plan(tree, reference, tracked=most is None)
-    except Failure as error:
+    except CelFailure as error:
         raise CompileError(f"program instantiation failed: {error}") from None
     knows_lists = reference.selectors_know_list_attributes
-    return Selector(planned, most, reads(tree), knows_lists=knows_lists)
+    return CompilationResult(planned, most, reads(tree), knows_lists=knows_lists)
 
 
-def typed_tree(expression: str, reference: Reference) -> Node:
+def typed_tree(expression: str, reference: Reference) -> Expr:
     """Return the syntax tree of a selector with the types of all nodes.
 
     Raises:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import total_ordering
 from typing import Any, Final, TypeAlias
 
-from scheduler.cel.errors import Failure, no_such_overload
+from scheduler.cel.errors import CelFailure, no_such_overload
 
 __all__ = [
     "EMPTY",
@@ -212,8 +212,8 @@ _GO_NAMES: Final = {
 
 def go_type(value: Value) -> str:
     """Return the name of upstream's type of a value, which is in some messages."""
-    if type(value) in (Failure, DefaultMap):
-        return "*types.Err" if type(value) is Failure else "cel.mapper"
+    if type(value) in (CelFailure, DefaultMap):
+        return "*types.Err" if type(value) is CelFailure else "cel.mapper"
     pointer = "*" if getattr(value, "derived", False) else ""
     return pointer + _GO_NAMES[type_name(value)]
 
@@ -343,7 +343,7 @@ def compare(left: Value, right: Value) -> int:
     kind, other = type(left), type(right)
     if kind in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:  # noqa: PLR0124 - NaN
-            raise Failure("NaN values cannot be ordered")
+            raise CelFailure("NaN values cannot be ordered")
         if kind is float or other is float:
             left, right = float(left), float(right)
     elif kind is not other or kind not in (str, bytes, bool, Duration, Timestamp):

@@ -25,7 +25,7 @@ from scheduler.config.codecs import (
     optional,
 )
 from scheduler.config.document import Json
-from scheduler.config.object_codec import Record, Wire, wire
+from scheduler.config.object_codec import Fields, Wire, wire
 from scheduler.model.api.objects import (
     NodeAffinity,
     NodeSelector,
@@ -103,7 +103,7 @@ class InterPodAffinityArgs:
 
 _STRINGS: Final = converted(array(STRING), list, tuple)
 
-_REQUIREMENT: Final = Record(
+_REQUIREMENT: Final = Fields(
     Requirement,
     {
         "key": Wire("key", STRING, ""),
@@ -112,25 +112,25 @@ _REQUIREMENT: Final = Record(
     },
 )
 _REQUIREMENTS: Final = converted(array(_REQUIREMENT), list, tuple)
-_TERM: Final = Record(
+_TERM: Final = Fields(
     NodeSelectorTerm,
     {
         "match_expressions": Wire("matchExpressions", _REQUIREMENTS, []),
         "match_fields": Wire("matchFields", _REQUIREMENTS, []),
     },
 )
-_SELECTOR: Final = Record(
+_SELECTOR: Final = Fields(
     NodeSelector,
     {"node_selector_terms": Wire("nodeSelectorTerms", converted(array(_TERM), list, tuple), [])},
 )
-_WEIGHTED_TERM: Final = Record(
+_WEIGHTED_TERM: Final = Fields(
     WeightedNodeTerm,
     {
         "weight": Wire("weight", INT32, 0),
         "preference": Wire("preference", _TERM, NodeSelectorTerm()),
     },
 )
-_NODE_AFFINITY: Final[Codec[NodeAffinity]] = Record(
+_NODE_AFFINITY: Final[Codec[NodeAffinity]] = Fields(
     NodeAffinity,
     {
         "required": Wire(
@@ -166,7 +166,7 @@ class ResourceWeight:
     weight: int = wire("weight", INT64, 1, zero_is_default=True)
 
 
-_RESOURCES: Final[Codec[tuple[ResourceWeight, ...]]] = array(Record.of(ResourceWeight))
+_RESOURCES: Final[Codec[tuple[ResourceWeight, ...]]] = array(Fields.of(ResourceWeight))
 _CPU_AND_MEMORY: Final = (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
 
 
@@ -193,7 +193,7 @@ class ShapePoint:
     score: int = wire("score", INT32, 0)
 
 
-_SHAPE: Final[Codec[tuple[ShapePoint, ...]]] = array(Record.of(ShapePoint))
+_SHAPE: Final[Codec[tuple[ShapePoint, ...]]] = array(Fields.of(ShapePoint))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class _Ratio:
 
 
 _RATIO: Final[Codec[tuple[ShapePoint, ...]]] = converted(
-    Record.of(_Ratio), lambda ratio: ratio.shape, lambda shape: _Ratio(shape=shape)
+    Fields.of(_Ratio), lambda ratio: ratio.shape, lambda shape: _Ratio(shape=shape)
 )
 
 
@@ -237,12 +237,12 @@ class NodeResourcesFitArgs:
     ignored_resource_groups: tuple[str, ...] = wire("ignoredResourceGroups", array(STRING), ())
     #: How the use of resources becomes a score.
     scoring_strategy: ScoringStrategy = wire(
-        "scoringStrategy", Record.of(ScoringStrategy), ScoringStrategy()
+        "scoringStrategy", Fields.of(ScoringStrategy), ScoringStrategy()
     )
 
 
 _OPTIONAL_STRING: Final = optional(STRING)
-_CONSTRAINT: Final = Record(
+_CONSTRAINT: Final = Fields(
     TopologySpreadConstraint,
     {
         "max_skew": Wire("maxSkew", INT32, 0),
@@ -355,6 +355,6 @@ TYPES: Final = {
 }
 
 #: How each typed entry is read and written.
-CODECS: Final[dict[str, Record[Any]]] = {
-    name: Record.of(kind, ignored=("apiVersion", "kind")) for name, kind in TYPES.items()
+CODECS: Final[dict[str, Fields[Any]]] = {
+    name: Fields.of(kind, ignored=("apiVersion", "kind")) for name, kind in TYPES.items()
 }

@@ -19,7 +19,7 @@ from scheduler.config import document, plugin_catalogue, profiles, validation
 from scheduler.config.codecs import BOOLEAN, optional
 from scheduler.config.document import Json, Mapping, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
-from scheduler.config.object_codec import Record, wire
+from scheduler.config.object_codec import Fields, wire
 from scheduler.config.plugin_sets import API_VERSION
 from scheduler.config.profiles import PROFILES, ProfileEntry, ResolvedProfiles
 from scheduler.config.settings import ClientConnection, Common, Settings
@@ -95,8 +95,8 @@ class _Manifest(Common):
     profiles: tuple[ProfileEntry, ...] = wire("profiles", PROFILES, ())
 
 
-_MANIFEST: Final = Record.of(_Manifest, ignored=("apiVersion", "kind"))
-_SETTINGS: Final = Record.of(Settings)
+_MANIFEST: Final = Fields.of(_Manifest, ignored=("apiVersion", "kind"))
+_SETTINGS: Final = Fields.of(Settings)
 
 
 def parse(

@@ -1,6 +1,6 @@
 """Codecs of objects with named fields: map settings classes to objects of the file.
 
-A settings class declares its fields with `wire`; `Record` is the codec that reads and writes it.
+A settings class declares its fields with `wire`; `Fields` is the codec that reads and writes it.
 
 Fields that are absent from the file have their default; fields that the class does not have are
 errors.
@@ -18,7 +18,7 @@ from scheduler.config.codecs import Codec, Mismatch, is_null, wrong
 from scheduler.config.document import Json, Mapping, Tree
 from scheduler.config.field_errors import ErrorReport, child, suggestion
 
-__all__ = ["Record", "Wire", "wire"]
+__all__ = ["Fields", "Wire", "wire"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -62,7 +62,7 @@ def wire(
     return dataclasses.field(default=default, metadata={"wire": place})
 
 
-class Record(Codec[T]):
+class Fields(Codec[T]):
     """Codec of an object with named fields.
 
     An unknown field is an error, and so is a forbidden field that is set.
@@ -99,7 +99,7 @@ class Record(Codec[T]):
         *,
         forbidden: Lookup[str, str] | None = None,
         ignored: Iterable[str] = (),
-    ) -> "Record[T]":
+    ) -> "Fields[T]":
         """Describe an object by its class, whose fields are declared with `wire`."""
         wires = {
             field.name: field.metadata["wire"]
@@ -109,10 +109,10 @@ class Record(Codec[T]):
         return cls(settings, wires, forbidden=forbidden, ignored=ignored)
 
     @staticmethod
-    def table(codecs: "Lookup[str, Codec[U]]") -> "Record[dict[str, U]]":
+    def table(codecs: "Lookup[str, Codec[U]]") -> "Fields[dict[str, U]]":
         """Describe an object that becomes a dict, with one entry per possible field."""
         wires = {str(name): Wire(str(name), codec, codec.zero()) for name, codec in codecs.items()}
-        return Record(dict, wires, get=operator.getitem)
+        return Fields(dict, wires, get=operator.getitem)
 
     def zero(self) -> T:
         """Return the object without any field set."""

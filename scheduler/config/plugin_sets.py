@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler.config.codecs import INT32, STRING, Codec, array, optional
 from scheduler.config.field_errors import ErrorReport, suggestion
-from scheduler.config.object_codec import Record, wire
+from scheduler.config.object_codec import Fields, wire
 from scheduler.config.plugin_catalogue import REMOVED, Point, default_plugins
 from scheduler.config.settings import Weighted
 from scheduler.model.releases import Reference
@@ -25,8 +25,8 @@ __all__ = [
     "POD_GROUPS",
     "SETS",
     "SETS_IN_FILE",
-    "Entry",
     "Expansion",
+    "PluginEntry",
     "PluginSet",
     "defaults",
     "merge",
@@ -43,7 +43,7 @@ _INT64: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class PluginEntry:
     """A plugin in a set."""
 
     name: str = wire("name", STRING, "")
@@ -57,8 +57,8 @@ class Entry:
 class PluginSet:
     """The plugins of one extension point, or of `multiPoint`, as the file has them."""
 
-    enabled: tuple[Entry, ...] = wire("enabled", array(Record.of(Entry)), ())
-    disabled: tuple[Entry, ...] = wire("disabled", array(Record.of(Entry)), ())
+    enabled: tuple[PluginEntry, ...] = wire("enabled", array(Fields.of(PluginEntry)), ())
+    disabled: tuple[PluginEntry, ...] = wire("disabled", array(Fields.of(PluginEntry)), ())
 
     @property
     def disabled_names(self) -> frozenset[str]:
@@ -75,32 +75,32 @@ class PluginSet:
         """Return the set with the path of each enabled entry."""
         return PluginSet(
             enabled=tuple(
-                Entry(name=entry.name, weight=entry.weight, path=f"{path}.enabled[{i}]")
+                PluginEntry(name=entry.name, weight=entry.weight, path=f"{path}.enabled[{i}]")
                 for i, entry in enumerate(self.enabled)
             ),
             disabled=self.disabled,
         )
 
 
-_SET: Final[Codec[PluginSet]] = Record.of(PluginSet)
+_SET: Final[Codec[PluginSet]] = Fields.of(PluginSet)
 
 #: Codec of the object with one set per point.
-SETS: Final[Codec[dict[str, PluginSet]]] = Record.table(dict.fromkeys((MULTI_POINT, *Point), _SET))
+SETS: Final[Codec[dict[str, PluginSet]]] = Fields.table(dict.fromkeys((MULTI_POINT, *Point), _SET))
 
 #: The set of an extension point for pod groups, which are not scheduled as one: it is checked and
 #: has no effect.
 POD_GROUPS: Final = "podGroupPostFilter"
 
 #: Codec of that object in the file, where some release has a further set.
-SETS_IN_FILE: Final[Codec[dict[str, PluginSet]]] = Record.table(
+SETS_IN_FILE: Final[Codec[dict[str, PluginSet]]] = Fields.table(
     dict.fromkeys((MULTI_POINT, *Point, POD_GROUPS), _SET)
 )
 
 
 def defaults(reference: Reference) -> PluginSet:
     """Return the default of `multiPoint` in a release; that of every other set is empty."""
-    plugins = default_plugins(reference)
-    return PluginSet(enabled=tuple(Entry(name=name, weight=weight) for name, weight in plugins))
+    entries = (PluginEntry(name=name, weight=weight) for name, weight in default_plugins(reference))
+    return PluginSet(enabled=tuple(entries))
 
 
 def merge(default: PluginSet, custom: PluginSet) -> PluginSet:
@@ -207,7 +207,7 @@ class Expansion:
                 names[entry.name] = None
         return tuple(names)
 
-    def _check_names(self, entries: Iterable[Entry], removed: frozenset[str]) -> None:
+    def _check_names(self, entries: Iterable[PluginEntry], removed: frozenset[str]) -> None:
         for entry in entries:
             if entry.name in removed:
                 self._blame(entry.path, removed_message(entry.name))
@@ -215,7 +215,7 @@ class Expansion:
                 near = suggestion(entry.name, self._catalog)
                 self._blame(f"{entry.path}.name", f'plugin "{entry.name}" does not exist{near}')
 
-    def _twice(self, entry: Entry, point: Point) -> None:
+    def _twice(self, entry: PluginEntry, point: Point) -> None:
         self._blame(entry.path, f'plugin "{entry.name}" already registered as "{point.interface}"')
 
     def _blame(self, path: str, message: str) -> None:

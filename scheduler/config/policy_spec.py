@@ -22,7 +22,7 @@ from scheduler.config.codecs import (
 )
 from scheduler.config.document import Json, Mapping, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport, child
-from scheduler.config.object_codec import Record, Wire, wire
+from scheduler.config.object_codec import Fields, Wire, wire
 from scheduler.model.api.objects import LabelSelector, Requirement
 
 __all__ = ["POLICY", "LimitSpec", "PolicyBudgetSpec", "PolicySpec", "SelectionSpec"]
@@ -51,7 +51,7 @@ class _Labels(Codec[dict[str, str]]):
 
 _STRINGS: Final = array(STRING)
 _LIST: Final[Codec[list[str]]] = converted(_STRINGS, list, tuple)
-_REQUIREMENT: Final = Record(
+_REQUIREMENT: Final = Fields(
     Requirement,
     {
         "key": Wire("key", STRING, ""),
@@ -60,7 +60,7 @@ _REQUIREMENT: Final = Record(
     },
 )
 _REQUIREMENTS: Final[Codec[list[Requirement]]] = converted(array(_REQUIREMENT), list, tuple)
-_SELECTOR: Final = Record(
+_SELECTOR: Final = Fields(
     LabelSelector,
     {
         "match_labels": Wire("matchLabels", _Labels(), {}),
@@ -97,7 +97,7 @@ class LimitSpec:
     window_seconds: float | None = wire("window", optional(DURATION), None)
 
 
-_SELECTION: Final = Record.of(SelectionSpec)
+_SELECTION: Final = Fields.of(SelectionSpec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +109,11 @@ class PolicySpec:
     victims: SelectionSpec = wire("victims", _SELECTION, SelectionSpec())
     disruption_budgets: str = wire("podDisruptionBudgets", STRING, "BestEffort")
     strict_below_priority: int | None = wire("strictBelowPriority", optional(INT64), None)
-    budgets: tuple[PolicyBudgetSpec, ...] = wire("budgets", array(Record.of(PolicyBudgetSpec)), ())
+    budgets: tuple[PolicyBudgetSpec, ...] = wire("budgets", array(Fields.of(PolicyBudgetSpec)), ())
     max_victims_per_preemption: int | None = wire("maxVictimsPerPreemption", optional(INT64), None)
     victim_min_runtime_seconds: float = wire("victimMinRuntime", DURATION, 0.0)
     max_preemptions_per_owner: LimitSpec | None = wire(
-        "maxPreemptionsPerOwner", optional(Record.of(LimitSpec)), None
+        "maxPreemptionsPerOwner", optional(Fields.of(LimitSpec)), None
     )
     preemptor_delay_seconds: float = wire("preemptorDelay", DURATION, 0.0)
     foreign_victims: str = wire("foreignVictims", STRING, "Always")
@@ -126,8 +126,8 @@ class PolicySpec:
 class _Policy:
     """The part of the whole object that is read."""
 
-    spec: PolicySpec | None = wire("spec", optional(Record.of(PolicySpec)), None)
+    spec: PolicySpec | None = wire("spec", optional(Fields.of(PolicySpec)), None)
 
 
 #: Codec of a policy.
-POLICY: Final = Record.of(_Policy, ignored=("apiVersion", "kind", "metadata", "status"))
+POLICY: Final = Fields.of(_Policy, ignored=("apiVersion", "kind", "metadata", "status"))

@@ -32,7 +32,7 @@ from scheduler.config.args import (
 from scheduler.config.codecs import INT32, STRING, TREE, Codec, array, is_null, optional, wrong
 from scheduler.config.document import Json, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
-from scheduler.config.object_codec import Record, wire
+from scheduler.config.object_codec import Fields, wire
 from scheduler.config.plugin_catalogue import (
     PREFILTERS_OF_NODES,
     REMOVED,
@@ -45,8 +45,8 @@ from scheduler.config.plugin_sets import (
     POD_GROUPS,
     SETS,
     SETS_IN_FILE,
-    Entry,
     Expansion,
+    PluginEntry,
     PluginSet,
     defaults,
     merge,
@@ -81,11 +81,11 @@ class ProfileEntry:
         "percentageOfNodesToScore", optional(INT32), None
     )
     plugins: dict[str, PluginSet] | None = wire("plugins", optional(SETS_IN_FILE), None)
-    plugin_config: tuple[ArgsEntry, ...] = wire("pluginConfig", array(Record.of(ArgsEntry)), ())
+    plugin_config: tuple[ArgsEntry, ...] = wire("pluginConfig", array(Fields.of(ArgsEntry)), ())
 
 
 #: Codec of the list of profiles.
-PROFILES: Final[Codec[tuple[ProfileEntry, ...]]] = array(Record.of(ProfileEntry))
+PROFILES: Final[Codec[tuple[ProfileEntry, ...]]] = array(Fields.of(ProfileEntry))
 
 
 class Release(NamedTuple):
@@ -316,13 +316,13 @@ def without_points_of_one_release(profile: ProfileSettings) -> ProfileSettings:
 
 def write(profile: ProfileSettings) -> Json:
     """Return a profile in the form of the file, with the plugins of every extension point."""
-    sets = {MULTI_POINT: PluginSet(disabled=(Entry(name="*"),))}
+    sets = {MULTI_POINT: PluginSet(disabled=(PluginEntry(name="*"),))}
     for point in Point:
         plugins: Sequence[str | Weighted] = getattr(profile, point.attribute)
         enabled = (
-            Entry(name=plugin.name, weight=plugin.weight)
+            PluginEntry(name=plugin.name, weight=plugin.weight)
             if isinstance(plugin, Weighted)
-            else Entry(name=plugin)
+            else PluginEntry(name=plugin)
             for plugin in plugins
         )
         sets[point] = PluginSet(enabled=tuple(enabled))

@@ -30,7 +30,7 @@ from scheduler.config.codecs import (
     converted,
     optional,
 )
-from scheduler.config.object_codec import Record, wire
+from scheduler.config.object_codec import Fields, wire
 from scheduler.config.plugin_catalogue import Point
 from scheduler.model.releases import OLDEST, Reference
 
@@ -171,7 +171,7 @@ class Extender:
     #: the scheme of `urlPrefix` decides whether TLS is used.
     enable_https: bool = wire("enableHTTPS", BOOLEAN, False)
     #: TLS details; None means the system's CAs and no client certificate.
-    tls: ExtenderTLS | None = wire("tlsConfig", optional(Record.of(ExtenderTLS)), None)
+    tls: ExtenderTLS | None = wire("tlsConfig", optional(Fields.of(ExtenderTLS)), None)
     #: Longest wait for one response, in seconds; negative means no limit. Zero in the file means
     #: the default: five seconds, after which a filter call fails the attempt.
     http_timeout_seconds: float = wire("httpTimeout", PLAIN_DURATION, 5.0, zero_is_default=True)
@@ -179,7 +179,7 @@ class Extender:
     node_cache_capable: bool = wire("nodeCacheCapable", BOOLEAN, False)
     #: Only pods that request one of these are sent to it; empty means all pods.
     managed_resources: tuple[ManagedResource, ...] = wire(
-        "managedResources", array(Record.of(ManagedResource)), ()
+        "managedResources", array(Fields.of(ManagedResource)), ()
     )
     #: Whether scheduling goes on when the extender fails.
     ignorable: bool = wire("ignorable", BOOLEAN, False)
@@ -252,10 +252,10 @@ class Common:
     #: Accepted and without effect: decisions are vector operations in one thread.
     parallelism: int = wire("parallelism", INT32, 16)
     leader_election: LeaderElection = wire(
-        "leaderElection", Record.of(LeaderElection), LeaderElection()
+        "leaderElection", Fields.of(LeaderElection), LeaderElection()
     )
     client_connection: ClientConnection = wire(
-        "clientConnection", Record.of(ClientConnection), ClientConnection()
+        "clientConnection", Fields.of(ClientConnection), ClientConnection()
     )
     #: Accepted and without effect: there are no profiling pages.
     enable_profiling: bool = wire("enableProfiling", BOOLEAN, True)
@@ -267,7 +267,7 @@ class Common:
     #: Longest back-off of a pod, in seconds; at least the initial one.
     pod_max_backoff_seconds: int = wire("podMaxBackoffSeconds", INT64, 10)
     #: Webhooks in the order in which they are called: ignorable ones after the others.
-    extenders: tuple[Extender, ...] = wire("extenders", array(Record.of(Extender)), ())
+    extenders: tuple[Extender, ...] = wire("extenders", array(Fields.of(Extender)), ())
     #: Accepted and without effect: every replica lists the cluster when it starts, so that a warm
     #: follower takes over at once.
     delay_cache_until_active: bool = wire("delayCacheUntilActive", BOOLEAN, False)

@@ -17,7 +17,7 @@ from scheduler import __version__
 from scheduler.kube.auth.credentials import Credentials
 from scheduler.kube.errors import Unreachable, refusal
 from scheduler.kube.http.http1 import Http1, Incoming, Reply
-from scheduler.kubectl.errors import PluginError, scheduler_error
+from scheduler.kubectl.errors import CommandError, scheduler_error
 from scheduler.kubectl.event_stream import EventParser
 
 __all__ = ["Answer", "Route", "SchedulerClient", "Update"]
@@ -157,7 +157,7 @@ class SchedulerClient:
                 async with contextlib.aclosing(changes) as updates:
                     async for update in updates:
                         yield update
-            except (Unreachable, PluginError):
+            except (Unreachable, CommandError):
                 await self._close()
             answer = await self._again(path, kind, query)
 
@@ -171,7 +171,7 @@ class SchedulerClient:
             await asyncio.sleep(PAUSE_SECONDS)
             try:
                 return await self.pages(path, kind, **query)
-            except PluginError:
+            except CommandError:
                 if loop.time() > until:
                     raise
 
@@ -300,14 +300,14 @@ def _decoded(body: bytes, kind: type[_Document]) -> _Document:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise PluginError(
+        raise CommandError(
             f"cannot parse the response of the scheduler: {error}",
             f"plugin and scheduler may have versions that differ too much; this is {__version__}:"
             "\n  kubectl preemptive version",
         ) from error
 
 
-def _unreachable(error: Exception, *, direct: bool) -> PluginError:
+def _unreachable(error: Exception, *, direct: bool) -> CommandError:
     reason = str(error) or f"no response within {ANSWER_SECONDS:g} s"
     pods = (
         "look at its pods, and try again when they are ready:\n"
@@ -315,4 +315,4 @@ def _unreachable(error: Exception, *, direct: bool) -> PluginError:
         "if it runs outside of the cluster, name its address with --server URL"
     )
     address = "check that it runs, and that it serves https at that address"
-    return PluginError(f"the scheduler cannot be reached: {reason}", address if direct else pods)
+    return CommandError(f"the scheduler cannot be reached: {reason}", address if direct else pods)

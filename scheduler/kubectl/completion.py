@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from scheduler.kubectl import parsing
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 
 __all__ = ["candidates", "main", "script"]
 
@@ -132,7 +132,7 @@ def _pods(before: Sequence[str], last: str) -> list[str]:
     try:
         arguments = parsing.parser().parse_args([*before, last or "x"])
         return asyncio.run(_pending(arguments, last))
-    except (PluginError, SystemExit, TimeoutError, OSError):
+    except (CommandError, SystemExit, TimeoutError, OSError):
         return []
 
 

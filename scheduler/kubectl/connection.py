@@ -24,7 +24,7 @@ from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.http.http1 import Http1
 from scheduler.kube.http.tls import Tls, client_context, unverified
 from scheduler.kubectl.client import Route
-from scheduler.kubectl.errors import LOG_IN, PluginError
+from scheduler.kubectl.errors import LOG_IN, CommandError
 from scheduler.service.clock import Clock
 
 __all__ = ["Reach", "demo_file", "kubeconfig_paths", "reach"]
@@ -56,7 +56,7 @@ class Reach:
         """
         if not any(path.exists() for path in self.kubeconfigs):
             names = ", ".join(map(str, self.kubeconfigs))
-            raise PluginError(
+            raise CommandError(
                 f"there is no kubeconfig: {names}",
                 "name one with --kubeconfig or in the environment variable KUBECONFIG",
             )
@@ -65,7 +65,7 @@ class Reach:
         except ConnectionSettingsError as error:
             problem = str(error)
             advice = "kubectl config get-contexts shows the contexts"
-            raise PluginError(problem, LOG_IN if "exec" in problem else advice) from error
+            raise CommandError(problem, LOG_IN if "exec" in problem else advice) from error
 
     async def open(self) -> Route:
         """Return a route to the scheduler.
@@ -77,20 +77,20 @@ class Reach:
         try:
             return self._direct() if self.server else await self._forwarded(self.selection())
         except ConnectionSettingsError as error:
-            raise PluginError(str(error), "" if self.server else LOG_IN) from error
+            raise CommandError(str(error), "" if self.server else LOG_IN) from error
 
     def _direct(self) -> Route:
         url = urlsplit(self.server)
         try:
             kubeconfig.check_url(self.server)
         except ValueError as error:
-            raise PluginError(f"--server: {error}") from error
+            raise CommandError(f"--server: {error}") from error
         if self.token_file and url.scheme != "https":
-            raise PluginError("--token-file: a token is only sent over https")
+            raise CommandError("--token-file: a token is only sent over https")
         local = url.hostname in {"127.0.0.1", "::1", "localhost"}
         if self.token_file and local and not self.certificate_authority:
             # Any user of this machine may listen there once the scheduler does not.
-            raise PluginError(
+            raise CommandError(
                 "--token-file: a token is only sent to a server whose certificate is verified",
                 "on this machine, that needs --certificate-authority FILE",
             )
@@ -135,13 +135,13 @@ class Reach:
         try:
             context = client_context(Path(authority) if authority else None)
         except (OSError, ValueError) as error:
-            raise PluginError(f"--certificate-authority {authority}: {error}") from error
+            raise CommandError(f"--certificate-authority {authority}: {error}") from error
         if not verified and not authority:
             unverified(context)
         try:
             identify(context)
         except (OSError, ValueError) as error:
-            raise PluginError(f"kubeconfig: {error}", LOG_IN) from error
+            raise CommandError(f"kubeconfig: {error}", LOG_IN) from error
         return context
 
 

@@ -9,14 +9,14 @@ from scheduler.kube.errors import (
     Unauthorized,
 )
 
-__all__ = ["PluginError", "api_server_error", "scheduler_error"]
+__all__ = ["CommandError", "api_server_error", "scheduler_error"]
 
 LOG_IN = """\
 log in again: the token or the client certificate of the kubeconfig may have expired
   kubectl auth whoami"""
 
 
-class PluginError(Exception):
+class CommandError(Exception):
     """A problem in one line, and advice in some lines.
 
     Attributes:
@@ -30,7 +30,7 @@ class PluginError(Exception):
         self.status = status
 
 
-def api_server_error(error: KubeError, rule: str) -> PluginError:
+def api_server_error(error: KubeError, rule: str) -> CommandError:
     """Return the error for a refusal of the API server.
 
     Args:
@@ -38,15 +38,16 @@ def api_server_error(error: KubeError, rule: str) -> PluginError:
         rule: The rule of a Role that allows the request, in YAML.
     """
     if isinstance(error, Unauthorized):
-        return PluginError(str(error), LOG_IN)
+        return CommandError(str(error), LOG_IN)
     if isinstance(error, Forbidden):
-        return PluginError(str(error), f"a Role with this rule is missing:\n{rule}")
-    return PluginError(
-        str(error), "check that kubectl reaches the cluster: kubectl get --raw /livez"
-    )
+        return CommandError(str(error), f"a Role with this rule is missing:\n{rule}")
+    advice = "check that kubectl reaches the cluster: kubectl get --raw /livez"
+    return CommandError(str(error), advice)
 
 
-def scheduler_error(error: KubeError, verb: str, path: str, *, direct: bool = False) -> PluginError:
+def scheduler_error(
+    error: KubeError, verb: str, path: str, *, direct: bool = False
+) -> CommandError:
     """Return the error for an answer of the scheduler that is not a success.
 
     Args:
@@ -64,21 +65,21 @@ def scheduler_error(error: KubeError, verb: str, path: str, *, direct: bool = Fa
                 " cluster's client CA signed."
             )
         )
-        return PluginError("the scheduler does not accept the credentials", advice, 401)
+        return CommandError("the scheduler does not accept the credentials", advice, 401)
     if isinstance(error, Forbidden):
-        return PluginError(error.message, _missing(error.message, verb, path))
+        return CommandError(error.message, _missing(error.message, verb, path))
     if isinstance(error, TooManyRequests):
         seconds = error.retry_after or 1.0
-        return PluginError(error.message, f"try again in {seconds:.0f} s", 429)
+        return CommandError(error.message, f"try again in {seconds:.0f} s", 429)
     if isinstance(error, NotServed):
-        return PluginError(
+        return CommandError(
             f"the server does not know {path}",
             "the scheduler is older than the plugin, or another server listens there: update the"
             " scheduler",
         )
     if isinstance(error, ApiError):
-        return PluginError(error.message, _ADVICE.get(error.status, ""), error.status)
-    return PluginError(str(error))
+        return CommandError(error.message, _ADVICE.get(error.status, ""), error.status)
+    return CommandError(str(error))
 
 
 _TOKEN = """\

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from scheduler.kube.errors import NotFound
 from scheduler.kubectl.api_server import ApiServer
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 
 __all__ = ["NAME", "Leader", "Place", "find"]
 
@@ -58,14 +58,14 @@ async def find(api: ApiServer, place: Place) -> Leader:
     name = str(lease["metadata"]["name"])
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
     if not holder:
-        raise PluginError(
+        raise CommandError(
             f"no replica leads: nothing holds Lease {place.namespace}/{name}",
             "if this lasts for more than half a minute, look at the pods:\n"
             f"  kubectl get pods -n {place.namespace} -l {SELECTOR}",
         )
     pod = holder.partition("_")[0]
     if not _POD_NAME.fullmatch(pod):
-        raise PluginError(
+        raise CommandError(
             f"Lease {place.namespace}/{name} is held by {holder!r}, which is not a pod",
             "if the scheduler runs outside of the cluster, name its address with --server URL",
         )
@@ -80,13 +80,13 @@ async def _lease(api: ApiServer, place: Place) -> Any:
         return await api.get(f"{base}/{quote(name, safe='')}", f'leases "{name}"', _LEASES)
     except NotFound as error:
         if place.lease:
-            raise PluginError(str(error), _where(place)) from error
+            raise CommandError(str(error), _where(place)) from error
     items = (await api.get(f"{base}?labelSelector={quote(SELECTOR, safe='')}", "leases", _LEASES))[
         "items"
     ]
     if len(items) > 1:
         names = ", ".join(each["metadata"]["name"] for each in items)
-        raise PluginError(
+        raise CommandError(
             f"namespace {place.namespace} has several schedulers: {names}",
             "choose one with --scheduler-lease NAME",
         )
@@ -104,11 +104,11 @@ async def _only_pod(api: ApiServer, place: Place) -> Leader:
         release = (metadata.get("labels") or {}).get("app.kubernetes.io/instance", NAME)
         return Leader(place.namespace, metadata["name"], release)
     if running:
-        raise PluginError(
+        raise CommandError(
             f"namespace {place.namespace} has {len(running)} pods of the scheduler and no Lease",
             "choose the Lease with --scheduler-lease NAME",
         )
-    raise PluginError(
+    raise CommandError(
         f"the scheduler is not installed in namespace {place.namespace}", _where(place)
     )
 

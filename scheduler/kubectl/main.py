@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.kubectl import connection, parsing, text
 from scheduler.kubectl.client import SchedulerClient
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.service.clock import Clock
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given[:1] == ["replay"]:  # argparse would take its flags for ours
             return _replay(given[1:])
         return _run(parsing.parser().parse_args(given))
-    except PluginError as error:
+    except CommandError as error:
         print(f"error: {text.clean(str(error))}", file=sys.stderr)
         for line in error.advice.splitlines():
             print(text.clean(line), file=sys.stderr)
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _replay(given: Sequence[str]) -> int:
     # It decides, with all that the scheduler needs; krew installs only what other commands need.
     if importlib.util.find_spec("numpy") is None:
-        raise PluginError(
+        raise CommandError(
             "replay needs packages that this installation of the plugin does not have",
             "install the wheel of a release, or from a clone: pipx install .",
         )

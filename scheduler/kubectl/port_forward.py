@@ -21,7 +21,7 @@ import aiohttp
 from scheduler.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unreachable
 from scheduler.kube.http.connection import HttpConnection
 from scheduler.kubectl.api_server import ApiServer
-from scheduler.kubectl.errors import PluginError, api_server_error
+from scheduler.kubectl.errors import CommandError, api_server_error
 
 __all__ = ["PortForward"]
 
@@ -99,7 +99,7 @@ class PortForward:
                     server_hostname=self._server_name,
                 )
         except ssl.SSLCertVerificationError as error:
-            raise PluginError(
+            raise CommandError(
                 f"the certificate of pod {self._pod} is not trusted: {error.verify_message}",
                 "--certificate-authority names the file of its authority, --tls-server-name the"
                 " name in it",
@@ -110,12 +110,12 @@ class PortForward:
             raise Unreachable(f"pod {self._pod}: {problem}", sent=False) from error
         return connection
 
-    def _refused(self, error: KubeError) -> KubeError | PluginError:
+    def _refused(self, error: KubeError) -> KubeError | CommandError:
         if isinstance(error, NotFound):  # the leader may have changed
             return Unreachable(f"pod {self._pod}, which leads, does not exist", sent=False)
         if isinstance(error, Forbidden):
             return api_server_error(error, RULE)
-        return PluginError(
+        return CommandError(
             f"no port of pod {self._pod} can be forwarded: {error}",
             "check that it works with kubectl:\n"
             f"  kubectl port-forward -n {self._pod.replace('/', ' pod/')} 10259",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from scheduler.kube.errors import KubeError
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 
 __all__ = ["added", "needed"]
@@ -68,11 +68,11 @@ async def _read(session: Session) -> tuple[list[dict[str, Any]], str]:
 
     try:
         api = ApiServer(session.selection())
-    except PluginError as error:
+    except CommandError as error:
         return [], f"the PriorityClasses of the cluster are not read: {error}"
     try:
         found = await api.get(_LIST, "priorityclasses", _RULE)
-    except (PluginError, KubeError) as error:
+    except (CommandError, KubeError) as error:
         return [], f"the PriorityClasses of the cluster cannot be read: {error}"
     finally:
         await api.close()

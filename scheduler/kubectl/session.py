@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.kube.auth.kubeconfig import Selection
 from scheduler.kubectl.client import Answer, SchedulerClient
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 
 __all__ = ["Session"]
@@ -54,10 +54,10 @@ def name_of_pod(given: str) -> str:
     """
     kind, slash, name = given.rpartition("/")
     if slash and kind not in {"pod", "pods", "po"}:
-        raise PluginError(
+        raise CommandError(
             f"{given}: not a pod",
             "name a pod as POD or pod/POD, and its namespace with -n NAMESPACE",
         )
     if not name:
-        raise PluginError("the name of the pod is empty")
+        raise CommandError("the name of the pod is empty")
     return name

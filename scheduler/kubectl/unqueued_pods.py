@@ -4,7 +4,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from scheduler.kube.errors import KubeError, NotFound
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import ApiIndex
 
@@ -32,7 +32,7 @@ async def reason(session: Session, namespace: str, name: str) -> str:
         pod = await api.get(path, f'pods "{name}"', _RULE)
     except NotFound:
         return "it does not exist"
-    except (PluginError, KubeError):
+    except (CommandError, KubeError):
         return ""
     finally:
         await api.close()

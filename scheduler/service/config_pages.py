@@ -11,7 +11,7 @@ from scheduler.core.machine import Machine
 from scheduler.kube.leader_election import LeaderElector
 from scheduler.model import times
 from scheduler.model.times import Seconds
-from scheduler.observe.pages.routes import Document
+from scheduler.observe.pages.routes import ZPage
 
 __all__ = ["configz", "flagz", "statusz"]
 
@@ -36,7 +36,7 @@ def configz(settings: Settings) -> dict[str, Any]:
     return {"componentconfig": _redacted(load.dump(settings))}
 
 
-def flagz(flags: Mapping[str, str]) -> Document:
+def flagz(flags: Mapping[str, str]) -> ZPage:
     """Return the flags of the command line with the values in force.
 
     Args:
@@ -46,7 +46,7 @@ def flagz(flags: Mapping[str, str]) -> Document:
     """
     lines = (f"{name}={value}\n" for name, value in sorted(flags.items()))
     text = HEADER.format(name=NAME, page="flagz") + "".join(lines)
-    return Document("Flagz", NAME, text, {"flags": dict(flags)})
+    return ZPage("Flagz", NAME, text, {"flags": dict(flags)})
 
 
 def statusz(
@@ -55,7 +55,7 @@ def statusz(
     started: Seconds,
     now: Seconds,
     paths: Iterable[str],
-) -> Document:
+) -> ZPage:
     """Return versions, uptime and the scheduler's numbers.
 
     Args:
@@ -88,7 +88,7 @@ def statusz(
         "paths": folders,
     }
     text = HEADER.format(name=NAME, page="statusz") + "\n" + "".join(lines)
-    return Document("Statusz", NAME, text, fields)
+    return ZPage("Statusz", NAME, text, fields)
 
 
 def _numbers(machine: Machine, elector: LeaderElector | None) -> dict[str, object]:

@@ -34,7 +34,7 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.kube.token_review import AUTHENTICATED, AuthenticatedUser, Reviewer, ReviewSettings
 from scheduler.model.times import Seconds
-from scheduler.observe.api.requests import EVERY_NAME, ApiError
+from scheduler.observe.api.requests import EVERY_NAME, StatusError
 from scheduler.observe.server.access import (
     UNAUTHENTICATED,
     AccessDecision,
@@ -161,7 +161,7 @@ class ReviewedNames:
         except KubeError as error:
             self._report(str(error))
             text = "the permission to get pods cannot be checked now"
-            raise ApiError(503, "ServiceUnavailable", text) from error
+            raise StatusError(503, "ServiceUnavailable", text) from error
 
     async def _allowed(self, namespaces: Collection[str]) -> frozenset[str]:
         known: list[str] = []

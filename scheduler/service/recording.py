@@ -18,7 +18,7 @@ from scheduler.core.machine import Machine
 from scheduler.core.snapshot.copying import MachineCopy, copying
 from scheduler.core.snapshot.parts import not_copied
 from scheduler.model.times import Seconds
-from scheduler.observe.api.requests import ApiError, ApiRequest, Stream
+from scheduler.observe.api.requests import ApiRequest, StatusError, Stream
 from scheduler.observe.recorder.header import SegmentHeader, settings_digest
 from scheduler.observe.recorder.recent import parse_last, recent
 from scheduler.observe.recorder.recorder import Recorder, RecorderSettings
@@ -108,7 +108,7 @@ class Recording:
         """
         last = parse_last(request.query.get("last"))
         if _EVERYWHERE not in await request.names.visible((_EVERYWHERE,)):
-            raise ApiError(403, "Forbidden", _NEEDS_ALL_NAMES)
+            raise StatusError(403, "Forbidden", _NEEDS_ALL_NAMES)
         if not self.recorder.size:
             raise LookupError("nothing is recorded yet")
         since = self._clock.now() - last

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.observe.api.requests import ApiError, NameAccess
+from scheduler.observe.api.requests import NameAccess, StatusError
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.what_if import SchedulerLoop, WhatIfReply
 from scheduler.service import spawn, what_if_memory
@@ -152,7 +152,7 @@ class WhatIf:
             return _refusal(
                 503, "ServiceUnavailable", f"the plan takes longer than {seconds:g} seconds"
             )
-        except ApiError as error:
+        except StatusError as error:
             return _refusal(error.code, error.reason, error.message)
         except (_BrokenError, OSError) as error:
             fields = {"problem": str(error), "exit_code": worker.returncode}

@@ -8,7 +8,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Attempt, AttemptDetails, Preempting, summary
 from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.explanations import Verdict
+from scheduler.model.rest.explanations import RejectionGroup
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
 from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer, WhatIfRequest
 from scheduler.observe.api import views
@@ -100,7 +100,7 @@ class AnswerBuilder:
             final_node=self._after.node_of(uid) if self._request.settle else "",
             message=message,
             verdicts=tuple(
-                Verdict(
+                RejectionGroup(
                     plugin=each.plugin,
                     reason=", ".join(each.reasons),
                     nodes=each.nodes,

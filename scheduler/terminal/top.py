@@ -14,7 +14,7 @@ from rich.text import Text
 
 from scheduler.model import times
 from scheduler.model.messages import without_preamble
-from scheduler.model.rest.cluster import NodeView, PendingPodView, ResourceUse, Summary
+from scheduler.model.rest.cluster import NodeUsage, PendingPodView, ResourceUse, Summary
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView
 from scheduler.model.times import Seconds
@@ -49,7 +49,7 @@ class TopSnapshot:
     """All that is shown, at one moment."""
 
     summary: Summary
-    nodes: Sequence[NodeView] = ()
+    nodes: Sequence[NodeUsage] = ()
     #: The first ones of the queue.
     pending: Sequence[PendingPodView] = ()
     #: Newest first.
@@ -212,10 +212,10 @@ def _hidden(count: int, what: str, width: int) -> list[Text]:
     return [fitted(text, width)] if count else []
 
 
-def _nodes(nodes: Sequence[NodeView], width: int, limit: int) -> list[Text]:
+def _nodes(nodes: Sequence[NodeUsage], width: int, limit: int) -> list[Text]:
     """Return a line for each node: those with changes first, then the fullest ones."""
     ordered = sorted(nodes, key=lambda node: natural(node.name))
-    rest: Sequence[NodeView] = ()
+    rest: Sequence[NodeUsage] = ()
     if len(ordered) > limit:
         ordered.sort(key=lambda node: (not _moves(node), -_fullness(node)))
         ordered, rest = ordered[: limit - 1], ordered[limit - 1 :]
@@ -227,7 +227,7 @@ def _nodes(nodes: Sequence[NodeView], width: int, limit: int) -> list[Text]:
     return [fitted(line, width) for line in lines]
 
 
-def _node(node: NodeView, name_width: int, width: int) -> Text:
+def _node(node: NodeUsage, name_width: int, width: int) -> Text:
     bar_width = 6 if width < 100 else 12
     line = fitted(Text(escape.printable(node.name)), name_width)
     for name in ("cpu", "memory"):
@@ -253,16 +253,16 @@ def _legend() -> Text:
     return Text("priority:pods -terminating (nominated)", MUTED)
 
 
-def _share(nodes: Sequence[NodeView], name: str) -> int:
+def _share(nodes: Sequence[NodeUsage], name: str) -> int:
     uses = [node.resources.get(name, _NOTHING) for node in nodes]
     return percent(sum(use.requested for use in uses), sum(use.allocatable for use in uses))
 
 
-def _moves(node: NodeView) -> bool:
+def _moves(node: NodeUsage) -> bool:
     return any(use.nominated or use.terminating for use in node.priorities)
 
 
-def _fullness(node: NodeView) -> float:
+def _fullness(node: NodeUsage) -> float:
     uses = (node.resources.get(name, _NOTHING) for name in ("cpu", "memory"))
     return max(use.requested / use.allocatable if use.allocatable else 0.0 for use in uses)
 

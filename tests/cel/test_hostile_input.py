@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cel import CompileError, Device, EvaluationError, compile_selector
+from scheduler.cel import CelDevice, CompileError, EvaluationError, compile_selector
 from scheduler.model.releases import REFERENCES, V1_37, Reference
 from tests.support.cel_expressions import Expressions
 
-DEVICE = Device("gpu.test", {"model": "h100", "sockets": 2}, {"memory": "80Gi"})
+DEVICE = CelDevice("gpu.test", {"model": "h100", "sockets": 2}, {"memory": "80Gi"})
 EXPENSIVE = "operation cancelled: actual cost limit exceeded"
 
 
-def outcome(expression: str, device: Device = DEVICE, reference: Reference = V1_37) -> str:
+def outcome(expression: str, device: CelDevice = DEVICE, reference: Reference = V1_37) -> str:
     try:
         return str(compile_selector(expression, reference).evaluate(device))
     except (CompileError, EvaluationError) as error:

@@ -2,16 +2,16 @@
 
 import pytest
 
-from scheduler.cel.planning.reads import Entry, Reads, reads
+from scheduler.cel.planning.reads import DeviceField, DeviceReads, reads
 from scheduler.cel.selector import typed_tree
 from scheduler.model.releases import REFERENCES, Reference
 
-MODEL = Entry("attributes", "a.b", "model")
-MEMORY = Entry("capacity", "a.b", "memory")
+MODEL = DeviceField("attributes", "a.b", "model")
+MEMORY = DeviceField("capacity", "a.b", "memory")
 RELEASES = pytest.mark.parametrize("reference", REFERENCES.values(), ids=REFERENCES.keys())
 
 
-def entries(expression: str, reference: Reference) -> tuple[Entry, ...] | None:
+def entries(expression: str, reference: Reference) -> tuple[DeviceField, ...] | None:
     found = reads(typed_tree(expression, reference))
     return None if found is None else found.entries
 
@@ -70,6 +70,6 @@ def test_fields_and_capacities_are_told_apart(reference: Reference):
     driver = reads(typed_tree('device.driver == "x"', reference))
     nothing = reads(typed_tree("true", reference))
 
-    assert found == Reads(driver=False, shared=True, entries=(MEMORY,))
-    assert driver == Reads(driver=True, shared=False, entries=())
-    assert nothing == Reads(driver=False, shared=False, entries=())
+    assert found == DeviceReads(driver=False, shared=True, entries=(MEMORY,))
+    assert driver == DeviceReads(driver=True, shared=False, entries=())
+    assert nothing == DeviceReads(driver=False, shared=False, entries=())

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector, hint
+from scheduler.cel import CelDevice, CompileError, EvaluationError, Version, compile_selector, hint
 from scheduler.model.releases import REFERENCES, V1_36, V1_37, Reference
 from tests.cel.upstream import cost
 
 TABLE = yaml.safe_load(Path(__file__).with_name("selectors.yaml").read_text(encoding="utf-8"))
-DEVICE = Device(
+DEVICE = CelDevice(
     driver="gpu.test",
     attributes={
         name: Version(value["version"]) if isinstance(value, dict) else value
@@ -65,7 +65,7 @@ def test_a_selector_costs_what_it_costs_upstream(expression, most, reference):
 
 
 def test_a_version_that_is_none_fails_every_selector():
-    device = Device("gpu.test", {"firmware": Version("2.x")}, {})
+    device = CelDevice("gpu.test", {"firmware": Version("2.x")}, {})
 
     with pytest.raises(
         EvaluationError, match="attribute firmware: parse semantic version: No Major"
@@ -74,14 +74,14 @@ def test_a_version_that_is_none_fails_every_selector():
 
 
 def test_an_attribute_of_another_type_fails_every_selector():
-    device = Device("gpu.test", {"other": None}, {})
+    device = CelDevice("gpu.test", {"other": None}, {})
 
     with pytest.raises(EvaluationError, match="attribute other: unsupported attribute value"):
         compile_selector("true", V1_37).evaluate(device)
 
 
 def test_an_attribute_with_a_list_fails_every_selector_of_the_older_release():
-    device = Device("gpu.test", {"lanes": [1, 2]}, {})
+    device = CelDevice("gpu.test", {"lanes": [1, 2]}, {})
     expression = 'device.attributes["gpu.test"].lanes.exists(lane, lane == 2)'
 
     assert compile_selector(expression, V1_37).evaluate(device) is True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.tools.controlplane import binaries
-from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector
+from scheduler.cel import CelDevice, CompileError, EvaluationError, Version, compile_selector
 from scheduler.cel.device import Attribute
 from scheduler.cel.errors import Cancelled
 from scheduler.cel.planning.budget import COST
@@ -43,7 +43,7 @@ class Answer:
     text: str
 
 
-def ours(device: Device, expression: str, reference: Reference) -> Answer:
+def ours(device: CelDevice, expression: str, reference: Reference) -> Answer:
     """Evaluate an expression with this project's compiler."""
     try:
         return Answer("value", str(compile_selector(expression, reference).evaluate(device)))
@@ -58,12 +58,12 @@ def program(reference: Reference) -> Path:
     return binaries.find(NAME, reference.version.replace("v1.", "v0."))
 
 
-def ask(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[Answer]:
+def ask(cases: Sequence[tuple[CelDevice, str]], reference: Reference) -> list[Answer]:
     """Evaluate expressions with upstream's package."""
     return [_answer(line) for line in _asked(cases, reference)]
 
 
-def _asked(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[dict[str, Any]]:
+def _asked(cases: Sequence[tuple[CelDevice, str]], reference: Reference) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(_request(device, text)) + "\n" for device, text in cases)
     answered = subprocess.run(
         [program(reference)], input=lines, capture_output=True, text=True, check=True
@@ -80,7 +80,7 @@ def differs(own: Answer, other: Answer) -> str:
     return "text" if own.kind == "error" and own.text != other.text else ""
 
 
-def cost(device: Device, expression: str, reference: Reference) -> int:
+def cost(device: CelDevice, expression: str, reference: Reference) -> int:
     """Return what an evaluation costs with this project's compiler."""
     planned = plan(typed_tree(expression, reference), reference, tracked=True)
     environment = planned.environment(device.view.fields)
@@ -89,13 +89,13 @@ def cost(device: Device, expression: str, reference: Reference) -> int:
     return int(environment[COST])
 
 
-def costs(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[int | None]:
+def costs(cases: Sequence[tuple[CelDevice, str]], reference: Reference) -> list[int | None]:
     """Return what evaluations cost with upstream's package; None where they fail."""
     lines = _asked(cases, reference)
     return [None if {"error", "invalid"} & line.keys() else line["cost"] for line in lines]
 
 
-def _request(device: Device, expression: str) -> dict[str, Any]:
+def _request(device: CelDevice, expression: str) -> dict[str, Any]:
     return {
         "expression": expression,
         "driver": device.driver,

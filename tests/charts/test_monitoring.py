@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
-from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
+from scheduler.observe.metrics.catalogue import CATALOGUE, MetricType
 from tests.charts.rendering import CHART, MONITORED, ROOT, VALUES, expressions, one
 
 _PREFIXES: Final = (
@@ -31,7 +31,7 @@ SERIES: Final[dict[str, set[str]]] = {
     **{
         f"{row.name}{suffix}": set(row.labels) | ({"le"} if suffix == "_bucket" else set())
         for row in CATALOGUE
-        for suffix in (("_bucket", "_sum", "_count") if row.kind is Kind.HISTOGRAM else ("",))
+        for suffix in (("_bucket", "_sum", "_count") if row.kind is MetricType.HISTOGRAM else ("",))
     },
     **{name: set() for name in PROCESS},
 }

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from deploy.tools.controlplane import binaries, components
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from tests.kubectl.conftest import authority, run, scheduler  # noqa: F401 - fixtures
 from tests.support.api_stand_in import RECORDING, serving
 
@@ -116,7 +116,7 @@ async def until_done(run, *argv):  # noqa: F811 - an argument
     for _ in range(100):
         try:
             return await run(*argv)
-        except PluginError as error:
+        except CommandError as error:
             problem = error
             await asyncio.sleep(0.1)
     raise problem

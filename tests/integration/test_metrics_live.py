@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.demo import installation
-from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
+from scheduler.observe.metrics.catalogue import CATALOGUE, MetricType
 from tests.integration.devices import Devices, is_allocated, using
 from tests.integration.objects import Json, budget, pod
 from tests.integration.scene import Scene
@@ -123,7 +123,7 @@ def test_every_metric_moves(scene, schedulers, policies, proxy, devices, tmp_pat
     still = [
         row.name
         for row in CATALOGUE
-        if (f"{row.name}_count" if row.kind is Kind.HISTOGRAM else row.name) not in moves.seen
+        if (f"{row.name}_count" if row.kind is MetricType.HISTOGRAM else row.name) not in moves.seen
     ]
     assert [name for name in still if name not in ELSEWHERE] == []
     assert scheduler.metric("scheduler_preemption_policies", in_force="behind") == 1

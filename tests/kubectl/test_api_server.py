@@ -11,7 +11,7 @@ import yaml
 from scheduler.kube.auth import kubeconfig
 from scheduler.kube.errors import Unreachable
 from scheduler.kubectl.api_server import ApiServer
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from tests.support.scripted_api import OK, Server
 from tests.support.stand_in_documents import NOW
 
@@ -116,7 +116,7 @@ async def test_a_proxy_that_cannot_be_used_is_an_error(tmp_path, monkeypatch, pr
     monkeypatch.setenv("HTTP_PROXY", proxy)
 
     async with closing(api_server(tmp_path, "http://a.example")) as api:
-        with pytest.raises(PluginError, match=r"the API server .* cannot be reached"):
+        with pytest.raises(CommandError, match=r"the API server .* cannot be reached"):
             await api.get("/version", "version", "")
         with pytest.raises(Unreachable):
             await api.tunnel("/forward")

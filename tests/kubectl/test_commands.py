@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from scheduler.kubectl.commands import why
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.model.rest.cluster import PendingPodView
 from scheduler.model.rest.common import PodView
@@ -115,7 +115,7 @@ async def test_a_bad_file_is_refused_before_anything_is_asked(
     path = tmp_path / "bad.yaml"
     path.write_text(content)
 
-    with pytest.raises(PluginError, match=problem):
+    with pytest.raises(CommandError, match=problem):
         await run("plan", "-f", str(path), "--server", url)
     assert scheduler.requests == []
 
@@ -208,7 +208,7 @@ async def test_what_the_scheduler_says_of_an_object_names_its_file(
     path = tmp_path / "web.yaml"
     path.write_text(content)
 
-    with pytest.raises(PluginError) as error:
+    with pytest.raises(CommandError) as error:
         await run("plan", "-f", str(path), "--server", url)
 
     assert problem in str(error.value)
@@ -257,7 +257,7 @@ async def test_text_of_the_server_cannot_control_the_terminal(run, url, schedule
 
 
 async def test_a_missing_file_is_said(run, url):
-    with pytest.raises(PluginError, match=r"none\.yaml: No such file"):
+    with pytest.raises(CommandError, match=r"none\.yaml: No such file"):
         await run("plan", "-f", "none.yaml", "--server", url)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from scheduler.kubectl.errors import PluginError
 async def test_a_missing_right_on_pods_is_said_as_such(run, url, scheduler, argv, path, where):
     scheduler.switches.forbidden[path] = 'this needs the permission verb "get", resource "pods"'
 
-    with pytest.raises(PluginError) as error:
+    with pytest.raises(CommandError) as error:
         await run(*argv, "--server", url)
     assert error.value.advice.startswith(f"this rule is missing {where}:")
     assert 'resources: ["pods"]' in error.value.advice
@@ -40,7 +40,7 @@ async def test_a_missing_right_on_pods_is_said_as_such(run, url, scheduler, argv
 async def test_a_refusal_says_what_to_do(run, url, scheduler, code, problem, advice):
     scheduler.switches.failures["/api/v1"] = code
 
-    with pytest.raises(PluginError) as error:
+    with pytest.raises(CommandError) as error:
         await run("policies", "--server", url)
 
     assert problem in str(error.value)
@@ -50,20 +50,20 @@ async def test_a_refusal_says_what_to_do(run, url, scheduler, code, problem, adv
 async def test_a_plan_that_is_forbidden_names_the_verb(run, url, scheduler):
     scheduler.switches.failures["/api/v1/plan"] = 403
 
-    with pytest.raises(PluginError) as error:
+    with pytest.raises(CommandError) as error:
         await run("plan", "--drain", "node-0002", "--server", url)
     assert 'verbs: ["post"]' in error.value.advice
     assert "bind the ClusterRole preemptive-scheduler-viewer" in error.value.advice
 
 
 async def test_another_server_is_noticed(run, url, scheduler):
-    with pytest.raises(PluginError, match="the server does not know") as error:
+    with pytest.raises(CommandError, match="the server does not know") as error:
         await run("policies", "--server", f"{url}/elsewhere")
     assert "older than the plugin" in error.value.advice
 
 
 async def test_a_server_that_is_gone_is_said(run):
-    with pytest.raises(PluginError, match="cannot be reached") as error:
+    with pytest.raises(CommandError, match="cannot be reached") as error:
         await run("policies", "--server", "http://127.0.0.1:1")
     assert "at that address" in error.value.advice
 
@@ -71,17 +71,17 @@ async def test_a_server_that_is_gone_is_said(run):
 async def test_a_recording_that_is_refused_leaves_no_file(run, url, scheduler, tmp_path):
     scheduler.switches.failures["/api/v1/recording"] = 503
 
-    with pytest.raises(PluginError, match="not synced"):
+    with pytest.raises(CommandError, match="not synced"):
         await run("record", "-o", str(tmp_path / "x.rec"), "--server", url)
     assert [each.name for each in tmp_path.iterdir()] == []
 
 
 async def test_a_pod_that_is_not_in_the_queue_is_said(run, url):
-    with pytest.raises(PluginError, match="prod/web is not in the queue") as error:
+    with pytest.raises(CommandError, match="prod/web is not in the queue") as error:
         await run("why", "web", "-n", "prod", "--server", url)
     assert "kubectl get pod web -n prod" in error.value.advice
 
 
 async def test_an_argument_that_is_not_a_pod_is_refused(run, url):
-    with pytest.raises(PluginError, match="not a pod"):
+    with pytest.raises(CommandError, match="not a pod"):
         await run("why", "deployment/web", "--server", url)

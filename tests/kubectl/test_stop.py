@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from tests.kubectl.test_commands import check
 from tests.kubectl.test_transport import api, config  # noqa: F401 - fixtures
 from tests.support.api_server_stand_in import ApiServerStandIn
@@ -111,7 +111,7 @@ async def test_a_stop_that_nobody_confirms_is_an_error_with_the_next_step(
 ):  # fmt: skip
     api.confirm = status
 
-    with pytest.raises(PluginError) as error:
+    with pytest.raises(CommandError) as error:
         await run("stop", "--timeout", "0.5", "--scheduler-namespace", "ours", KUBECONFIG=config)
 
     assert str(error.value) == (
@@ -127,7 +127,7 @@ async def test_a_missing_right_is_named(
 ):  # fmt: skip
     api.refused["preemptionpolicies"] = 403
 
-    with pytest.raises(PluginError, match="is forbidden") as error:
+    with pytest.raises(CommandError, match="is forbidden") as error:
         await run(command, KUBECONFIG=config)
 
     assert "resources: [preemptionpolicies]" in error.value.advice
@@ -139,7 +139,7 @@ async def test_a_missing_definition_is_said(
 ):  # fmt: skip
     api.policies = None
 
-    with pytest.raises(PluginError, match="does not know PreemptionPolicies") as error:
+    with pytest.raises(CommandError, match="does not know PreemptionPolicies") as error:
         await run("stop", KUBECONFIG=config)
 
     assert "crds/preemption-policies.yaml" in error.value.advice
@@ -155,7 +155,7 @@ async def test_without_the_definition_there_is_nothing_to_resume(
 
 @pytest.mark.parametrize("command", ["stop", "resume"])
 async def test_an_address_of_a_scheduler_is_no_way_to_write(run, url, command):
-    with pytest.raises(PluginError, match="writes to the API server of the kubeconfig"):
+    with pytest.raises(CommandError, match="writes to the API server of the kubeconfig"):
         await run(command, "--server", url)
 
 
@@ -163,7 +163,7 @@ async def test_a_stop_by_another_policy_is_said(run, policies, config):  # noqa:
     policies[STOP] = policy({"stop": True})
     policies["by-hand"] = policy({"stop": True}, "by-hand")
 
-    with pytest.raises(PluginError, match="still stopped, by PreemptionPolicy by-hand"):
+    with pytest.raises(CommandError, match="still stopped, by PreemptionPolicy by-hand"):
         await run("resume", KUBECONFIG=config)
 
     assert set(policies) == {"by-hand"}

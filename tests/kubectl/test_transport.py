@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from tests.support.api_server_stand_in import TOKEN, ApiServerStandIn, lease
 from tests.support.api_stand_in import StandIn, serving
 from tests.support.certificates import Authority
@@ -43,7 +43,7 @@ def config(api: ApiServerStandIn, authority: Authority, tmp_path: Path) -> str:
 
 @contextlib.contextmanager
 def refused(problem: str, *advice: str):
-    with pytest.raises(PluginError) as error:
+    with pytest.raises(CommandError) as error:
         yield
     assert problem in str(error.value)
     for part in advice:

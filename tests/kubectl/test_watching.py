@@ -17,7 +17,7 @@ from scheduler.kubectl import parsing
 from scheduler.kubectl.client import SchedulerClient
 from scheduler.kubectl.commands import preemptions, top
 from scheduler.kubectl.connection import Reach
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import NodesDocument, Summary
@@ -92,7 +92,7 @@ async def test_it_gives_up_when_none_leads_for_long(client, scheduler, monkeypat
         await anext(updates)
         scheduler.switches.failures["/api/v1/nodes"] = 503
 
-        with pytest.raises(PluginError, match="not synced"):
+        with pytest.raises(CommandError, match="not synced"):
             await anext(updates)
 
 

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from scheduler.observe.metrics.metrics import Metrics
-from scheduler.observe.pages.routes import Document, Routes
+from scheduler.observe.pages.routes import Routes, ZPage
 from scheduler.observe.server import access
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.listen import Listen
@@ -93,8 +93,8 @@ def pages() -> Routes:
     return Routes(
         metrics=Metrics(CollectorRegistry()).exposition,
         configz=lambda: {"componentconfig": {"parallelism": 16}},
-        flagz=lambda: Document("Flagz", "it", "its flags\n", {"flags": {"v": "2"}}),
-        statusz=lambda: Document("Statusz", "it", "what runs\n", {"uptimeSeconds": 7}),
+        flagz=lambda: ZPage("Flagz", "it", "its flags\n", {"flags": {"v": "2"}}),
+        statusz=lambda: ZPage("Statusz", "it", "what runs\n", {"uptimeSeconds": 7}),
         readyz={"informer-sync": lambda: "pods not listed"},
         debug={
             "/debug/pod": pod_page,

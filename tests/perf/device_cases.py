@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
-from scheduler.model.api.device_claims import Request
+from scheduler.model.api.device_claims import DeviceRequest
 from scheduler.model.api.devices import ResourceSlice
 from scheduler.model.events import DeviceClassObserved, DevicesObserved, EffectDone, PodObserved
 from tests.perf.core_cases import Case, machine, pod
@@ -49,7 +49,7 @@ def _preparing() -> Callable[[int], None]:
 
 
 def _large_pool(
-    request: Callable[[int], Request], missing: int = 0, different: int = 1
+    request: Callable[[int], DeviceRequest], missing: int = 0, different: int = 1
 ) -> Callable[[int], None]:
     """Return what decides for pods with a claim, beside one pool for all nodes.
 
@@ -64,7 +64,7 @@ def _large_pool(
     return _claiming(made, request)
 
 
-def _different_devices(request: Callable[[int], Request]) -> Callable[[int], None]:
+def _different_devices(request: Callable[[int], DeviceRequest]) -> Callable[[int], None]:
     """Return what decides for pods with a claim, where no two devices are equal.
 
     Args:
@@ -87,7 +87,7 @@ def _different_devices(request: Callable[[int], Request]) -> Callable[[int], Non
     return _claiming(made, request)
 
 
-def _claiming(made: Machine, request: Callable[[int], Request]) -> Callable[[int], None]:
+def _claiming(made: Machine, request: Callable[[int], DeviceRequest]) -> Callable[[int], None]:
     """Return what decides for pods with a claim each, by its number."""
     while made.prepare():
         pass
@@ -127,7 +127,7 @@ def _slices(missing: int, different: int) -> list[ResourceSlice]:
     ]
 
 
-def _common(number: int) -> Request:
+def _common(number: int) -> DeviceRequest:
     """Return a request for a model and an amount of memory, with a selector that is new."""
     own = f'["{DRIVER}"]'
     model = f'device.attributes{own}.productName != "model {number}"'
@@ -135,7 +135,7 @@ def _common(number: int) -> Request:
     return wants("r", "gpu", f"{model} && {memory}")
 
 
-def _most_expensive(number: int) -> Request:
+def _most_expensive(number: int) -> DeviceRequest:
     """Return a request whose selectors take as long as they may, for each device again."""
     uuid = f'device.attributes["{DRIVER}"].uuid'
     # Together they take what an attempt may do, and then what an evaluation may.
@@ -146,7 +146,7 @@ def _most_expensive(number: int) -> Request:
     return wants("r", "gpu", small, large)
 
 
-def _of_model(model: str, attribute: str = "model") -> Request:
+def _of_model(model: str, attribute: str = "model") -> DeviceRequest:
     return wants("r", "gpu", f'device.attributes["{DRIVER}"].{attribute} == "{model}"')
 
 

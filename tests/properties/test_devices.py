@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.api import quantity, selectors
-from scheduler.model.api.device_claims import Request
+from scheduler.model.api.device_claims import DeviceRequest
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.plugins.dynamic_resources.structured.allocator import AllocationError, Allocator
 from scheduler.plugins.dynamic_resources.structured.claims import compile_claim
@@ -59,7 +59,7 @@ def slices(draw, where: str):
     return [gpus(where, *made, count=draw(st.sampled_from([1, 1, 1, 2])))]
 
 
-def requests(name: str) -> st.SearchStrategy[Request]:
+def requests(name: str) -> st.SearchStrategy[DeviceRequest]:
     """Return a strategy for one request."""
     return st.sampled_from(
         [

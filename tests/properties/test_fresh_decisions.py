@@ -1,4 +1,4 @@
-"""What the machine keeps never shows: each decision is the one that a fresh attempt would make.
+"""Caches never change a decision: each one is the one that a fresh attempt would make.
 
 Pods change at every point: before they are decided, while they preempt, while they terminate. After
 each happening the machine's invariants hold and each pod has the key of its own class; without

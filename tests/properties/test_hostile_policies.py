@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube.policies.registry import Listed, ParsedPolicy, PolicyRegistry, parse_policy
+from scheduler.kube.policies.registry import ParsedPolicy, PolicyList, PolicyRegistry, parse_policy
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from tests.oracle.generating.dice import Dice
 
@@ -102,7 +102,7 @@ def test_no_policy_stops_the_book(part: int):
         judged = parse_policy(body(dice, number))
         told.counts["refused" if judged.problem else "accepted"] += 1
         if dice.chance(0.2):
-            told.hear(book.take_list(Listed(book.newest + 1, (judged,)), book.newest))
+            told.hear(book.take_list(PolicyList(book.newest + 1, (judged,)), book.newest))
         elif dice.chance(0.1):
             told.hear(book.take_gone(judged.name, judged.uid, judged.version))
         else:

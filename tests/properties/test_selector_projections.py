@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.cel import CompileError, EvaluationError, compile_selector
-from scheduler.cel import Device as CelDevice
+from scheduler.cel import CelDevice, CompileError, EvaluationError, compile_selector
 from scheduler.cel.device import Attribute, Version
 from scheduler.cel.planning.budget import COST, COST_LIMIT
 from scheduler.cel.planning.planner import plan

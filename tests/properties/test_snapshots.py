@@ -68,7 +68,9 @@ def test_so_it_does_with_policies_changing_pods_and_restarts(
 
 
 @pytest.mark.parametrize("seed", range(600 if DEEP else share(48)))
-def test_so_it_does_with_a_ledger_that_is_written(seed: int, monkeypatch: pytest.MonkeyPatch):
+def test_a_restored_machine_continues_while_a_ledger_write_is_pending(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
     machines: list[TapedMachine] = []
 
     def made(*_: object) -> TapedMachine:

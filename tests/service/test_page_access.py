@@ -7,7 +7,7 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import Reply
 from scheduler.kube.errors import Forbidden, Unreachable
 from scheduler.kube.token_review import AuthenticatedUser
-from scheduler.observe.api.requests import ApiError
+from scheduler.observe.api.requests import StatusError
 from scheduler.observe.server.access import (
     ALLOWED,
     UNAUTHENTICATED,
@@ -279,7 +279,7 @@ async def test_names_cannot_be_shown_while_the_api_server_is_unavailable(judge, 
     decision = await judge(caller(authorization="Bearer good"))
     reviews.problem = Unreachable("no answer")
 
-    with pytest.raises(ApiError, match="cannot be checked now"):
+    with pytest.raises(StatusError, match="cannot be checked now"):
         await decision.names.visible(["a"])
     assert problems == ["no answer"]
 

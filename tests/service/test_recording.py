@@ -15,7 +15,7 @@ from scheduler.model.decisions import Placed
 from scheduler.model.effects import Bind, Effect, Evict, Nominate
 from scheduler.model.events import EffectDone, NodeObserved, PodGone, PodObserved, PolicyObserved
 from scheduler.model.policies import PreemptionPolicy
-from scheduler.observe.api.requests import EVERY_NAME, NO_NAME, ApiError, ApiRequest, NameAccess
+from scheduler.observe.api.requests import EVERY_NAME, NO_NAME, ApiRequest, NameAccess, StatusError
 from scheduler.observe.recorder.reading import SegmentStart, recording
 from scheduler.observe.recorder.recorder import Gap, Recorder, RecorderSettings
 from scheduler.observe.recorder.segments import SegmentFolder
@@ -228,7 +228,7 @@ def asked(last: str, names: NameAccess = EVERY_NAME) -> ApiRequest:
 async def test_the_recording_is_for_users_that_may_get_all_pods(live):
     await run(live, 0)
 
-    with pytest.raises(ApiError, match="the permission to get pods in all namespaces is missing"):
+    with pytest.raises(StatusError, match="permission to get pods in all namespaces is missing"):
         await live.recording.page(asked("1m", NO_NAME))
 
 

@@ -18,8 +18,8 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model.events import NodeObserved, PodObserved, PolicyObserved
 from scheduler.model.policies import Budget
-from scheduler.observe.api.requests import EVERY_NAME, ApiError
-from scheduler.observe.pages.routes import Document, Routes
+from scheduler.observe.api.requests import EVERY_NAME, StatusError
+from scheduler.observe.pages.routes import Routes, ZPage
 from scheduler.observe.server import access, what_if_route
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from scheduler.observe.server.listen import Listen
@@ -34,7 +34,7 @@ from tests.support.builders import node, pod
 from tests.support.policies import policy
 
 SETTINGS = load.defaults()
-NOTHING = Document("Statusz", "it", "", {})
+NOTHING = ZPage("Statusz", "it", "", {})
 JSON = {"Content-Type": "application/json"}
 YAML = {"Content-Type": "application/yaml"}
 NOW = 1_767_226_600.0
@@ -208,7 +208,7 @@ async def test_names_are_those_that_the_caller_may_see(world):
 async def test_while_rights_cannot_be_reviewed_there_is_no_answer(world):
     class Names:
         async def visible(self, _namespaces):
-            raise ApiError(503, "ServiceUnavailable", "cannot be checked now")
+            raise StatusError(503, "ServiceUnavailable", "cannot be checked now")
 
     async def authorize(_caller):
         return AccessDecision(AccessVerdict.ALLOWED, names=Names())

@@ -27,7 +27,7 @@ from scheduler.model.rest.cluster import (
     LabelsDocument,
     LabelView,
     NodesDocument,
-    NodeView,
+    NodeUsage,
     PendingPodsDocument,
     PendingPodView,
     ReasonCount,
@@ -199,7 +199,7 @@ class StandIn:
             world.revision, self._labelled(part, keys), continue_=token, remaining=remaining
         )
 
-    def _labelled(self, views: Sequence[NodeView], keys: Sequence[str]) -> tuple[NodeView, ...]:
+    def _labelled(self, views: Sequence[NodeUsage], keys: Sequence[str]) -> tuple[NodeUsage, ...]:
         labels = self.world.labels
         return tuple(
             msgspec.structs.replace(

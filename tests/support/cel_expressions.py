@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from scheduler.cel import Device, Version
+from scheduler.cel import CelDevice, Version
 from scheduler.cel.device import Attribute
 from scheduler.cel.language.types import Type, parse_types
 from scheduler.cel.library import formats
@@ -108,7 +108,7 @@ class Expressions:
     def pick(self, options: Sequence[_T]) -> _T:
         return options[int(self._random.integers(len(options)))]
 
-    def cases(self, count: int) -> list[tuple[Device, str]]:
+    def cases(self, count: int) -> list[tuple[CelDevice, str]]:
         """Return devices and selectors; devices have lists mostly where these can be read."""
         lists = 0.4 if self._knows_lists else 0.02
         return [(self.device(lists=lists), self.selector()) for _ in range(count)]
@@ -381,7 +381,7 @@ class Expressions:
             return bound.setdefault(of, self.pick(GROUND)) if of.variable else self.pick(GROUND)
         return Type(of.name, tuple(self._ground(each, bound) for each in of.parameters))
 
-    def device(self, *, lists: float = 0.05) -> Device:
+    def device(self, *, lists: float = 0.05) -> CelDevice:
         """Return a device with all of the attributes, one or the other of them left out.
 
         Args:
@@ -403,7 +403,7 @@ class Expressions:
             attributes[name] = values
             self._lists = (name,)
         capacity = {"memory": self.pick(("40Gi", "10Gi", "500m")), f"{OTHER}/slots": "7"}
-        return Device(DRIVER, attributes, capacity, self.chance(0.5))
+        return CelDevice(DRIVER, attributes, capacity, self.chance(0.5))
 
 
 def _quoted(text: str) -> str:

@@ -11,15 +11,15 @@ from scheduler.model.api.device_claims import (
     Allocation,
     CapacityRequests,
     CelSelector,
-    Constraint,
     Consumer,
+    DeviceConstraint,
+    DeviceRequest,
     DeviceRequests,
     DeviceResult,
+    DeviceSelector,
     DeviceToleration,
     ExactRequest,
-    Request,
     Results,
-    Selector,
     SubRequest,
 )
 from scheduler.model.api.devices import (
@@ -57,8 +57,8 @@ def device_class(name: str = "gpu", *selectors: str, resource: str | None = None
     return DeviceClass(ObjectMeta(name=name), DeviceClassSpec(resource, _selectors(selectors)))
 
 
-def _selectors(expressions: tuple[str, ...]) -> list[Selector]:
-    return [Selector(CelSelector(expression)) for expression in expressions]
+def _selectors(expressions: tuple[str, ...]) -> list[DeviceSelector]:
+    return [DeviceSelector(CelSelector(expression)) for expression in expressions]
 
 
 def value(given: Any) -> AttributeValue:
@@ -108,14 +108,14 @@ def counters(node: str, of: str = "set", *, count: int = 2, **amounts: str) -> R
     return gpus(node, name=f"{node}-counters", count=count, shared_counters=[shared])
 
 
-def wants(name: str = "r", of: str = "gpu", *selectors: str, **more: Any) -> Request:
+def wants(name: str = "r", of: str = "gpu", *selectors: str, **more: Any) -> DeviceRequest:
     """Return a request for an exact number of devices, unless `mode` says otherwise."""
-    return Request(name, _request(ExactRequest, of, selectors, more))
+    return DeviceRequest(name, _request(ExactRequest, of, selectors, more))
 
 
-def one_of(name: str, *choices: SubRequest) -> Request:
+def one_of(name: str, *choices: SubRequest) -> DeviceRequest:
     """Return a request with choices."""
-    return Request(name, first_available=list(choices))
+    return DeviceRequest(name, first_available=list(choices))
 
 
 def choice(name: str, of: str = "gpu", *selectors: str, **more: Any) -> SubRequest:
@@ -142,18 +142,21 @@ def tolerating(key: str = "", operator: str = "Exists") -> list[DeviceToleration
     return [DeviceToleration(key, operator)]
 
 
-def same(attribute: str, *requests: str) -> Constraint:
+def same(attribute: str, *requests: str) -> DeviceConstraint:
     """Return a constraint: devices agree in an attribute."""
-    return Constraint(list(requests), match_attribute=attribute)
+    return DeviceConstraint(list(requests), match_attribute=attribute)
 
 
-def different(attribute: str, *requests: str) -> Constraint:
+def different(attribute: str, *requests: str) -> DeviceConstraint:
     """Return a constraint: devices differ in an attribute."""
-    return Constraint(list(requests), distinct_attribute=attribute)
+    return DeviceConstraint(list(requests), distinct_attribute=attribute)
 
 
 def claim(
-    name: str, *requests: Request, constraints: list[Constraint] | None = None, **status: Any
+    name: str,
+    *requests: DeviceRequest,
+    constraints: list[DeviceConstraint] | None = None,
+    **status: Any,
 ) -> ResourceClaim:
     """Return a claim of the namespace `default`; keywords are fields of its status."""
     spec = ResourceClaimSpec(DeviceRequests(list(requests), constraints or []))

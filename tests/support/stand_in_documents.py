@@ -16,7 +16,7 @@ from scheduler.model import times
 from scheduler.model.comparisons import ComparedCandidate, Comparison
 from scheduler.model.rest.cluster import (
     NodeDocument,
-    NodeView,
+    NodeUsage,
     PendingPodView,
     PriorityUse,
     ResourceUse,
@@ -27,7 +27,7 @@ from scheduler.model.rest.explanations import (
     NodeVerdict,
     PodExplanation,
     PossiblePreemption,
-    Verdict,
+    RejectionGroup,
 )
 from scheduler.model.rest.preemptions import (
     CandidateView,
@@ -170,9 +170,10 @@ class World:
         first, second = total // 3, total // 5
         rest, refused = total - first - second, min(2, first)
         verdicts = (
-            Verdict("NodeResourcesFit", "Insufficient cpu", first, True, self._examples(0)),
-            Verdict("NodeResourcesFit", "Insufficient memory", second, True, self._examples(3)),
-            Verdict("TaintToleration", "node(s) had untolerated taint(s)", rest, False,
+            RejectionGroup("NodeResourcesFit", "Insufficient cpu", first, True, self._examples(0)),
+            RejectionGroup("NodeResourcesFit", "Insufficient memory", second, True,
+                    self._examples(3)),
+            RejectionGroup("TaintToleration", "node(s) had untolerated taint(s)", rest, False,
                     self._examples(6)),
         )  # fmt: skip
         helped = pending.pod.priority > 1_000
@@ -202,7 +203,7 @@ class World:
         same = [name for name in PossiblePreemption.__struct_fields__ if name != "hidden_victims"]
         return PossiblePreemption(**{name: getattr(view, name) for name in same})
 
-    def _helps(self, verdicts: tuple[Verdict, ...]) -> Iterator[str]:
+    def _helps(self, verdicts: tuple[RejectionGroup, ...]) -> Iterator[str]:
         """Yield sentences as `scheduler.observe.api.helps` makes them."""
         for verdict, missing in zip(verdicts, ("50m cpu", "128Mi memory"), strict=False):
             if verdict.nodes > 1:
@@ -225,7 +226,7 @@ class World:
         objections = (VETO,) if resolvable else ()
         return NodeVerdict(name, reason, plugin, objections=objections)
 
-    def _nodes(self) -> Iterator[tuple[str, NodeView]]:
+    def _nodes(self) -> Iterator[tuple[str, NodeUsage]]:
         for i, counts in enumerate(self._counts(self.shape.nodes)):
             yield _node_name(i), self._node(i, counts)
 
@@ -236,7 +237,7 @@ class World:
         drawn: list[list[int]] = self._random.poisson(shares, size=(nodes, len(shares))).tolist()
         return drawn
 
-    def _node(self, i: int, counts: list[int]) -> NodeView:
+    def _node(self, i: int, counts: list[int]) -> NodeUsage:
         cpu, memory, pods = 64_000, 256 * GIB, max(1, sum(counts))
         share = min(1.0, 0.6 + 0.4 * ((i * 37) % 100) / 100)
         uses = tuple(
@@ -261,7 +262,7 @@ class World:
         }
         if POOLS[i % len(POOLS)] == "gpu":
             resources["nvidia.com/gpu"] = ResourceUse(8, i % 9)
-        return NodeView(name, cordoned, resources=resources, priorities=uses + nominated)
+        return NodeUsage(name, cordoned, resources=resources, priorities=uses + nominated)
 
     def _pending(self, i: int) -> PendingPodView:
         phase = PHASES[i % len(PHASES)]

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import structlog
 import uvloop
 
-from scheduler.observe.pages.routes import Document, Routes
+from scheduler.observe.pages.routes import Routes, ZPage
 from scheduler.observe.server import access
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web
@@ -46,7 +46,7 @@ def take(query: Mapping[str, str]) -> str:
 
 async def main() -> None:
     logging.basicConfig(level=logging.WARNING)
-    nothing = Document("Statusz", "it", "", {})
+    nothing = ZPage("Statusz", "it", "", {})
     pages = Routes(
         metrics=lambda accept: (b"", "text/plain"),
         configz=dict,

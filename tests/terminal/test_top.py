@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scheduler.model.rest.cluster import (
-    NodeView,
+    NodeUsage,
     PendingPodView,
     PriorityUse,
     ReasonCount,
@@ -43,8 +43,8 @@ def pending(namespace: str, name: str, message: str = "") -> PendingPodView:
     return PendingPodView(pod, "preemptive-scheduler", "unschedulable", NOW, message=message)
 
 
-def node(name: str, *uses: PriorityUse, cpu: int = 3_500) -> NodeView:
-    return NodeView(name, resources={"cpu": ResourceUse(4_000, cpu)}, priorities=uses)
+def node(name: str, *uses: PriorityUse, cpu: int = 3_500) -> NodeUsage:
+    return NodeUsage(name, resources={"cpu": ResourceUse(4_000, cpu)}, priorities=uses)
 
 
 def preemption(name: str, outcome: str = "") -> PreemptionView:
@@ -150,7 +150,7 @@ def test_nodes_are_in_natural_order():
 
 
 def test_a_node_without_capacity_is_empty():
-    text = "\n".join(shown(TopPicture(TopSnapshot(SUMMARY, [NodeView("node-1")]))))
+    text = "\n".join(shown(TopPicture(TopSnapshot(SUMMARY, [NodeUsage("node-1")]))))
 
     assert "cpu ░░░░░░   0 %" in text
 

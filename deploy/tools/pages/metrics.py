@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from scheduler.observe.metrics.absent import ABSENT
-from scheduler.observe.metrics.catalogue import CATALOGUE, Kind, Origin, Row
+from scheduler.observe.metrics.catalogue import CATALOGUE, MetricType, Origin, Row
 
 __all__ = ["page"]
 
@@ -69,7 +69,7 @@ def _section(title: str, origin: Origin) -> str:
 def _line(row: Row) -> str:
     labels = _quoted(row.labels) or "none"
     kind = row.kind.value
-    if row.kind is Kind.HISTOGRAM:
+    if row.kind is MetricType.HISTOGRAM:
         kind += f", {len(row.buckets)} buckets {row.buckets[0]:g} to {row.buckets[-1]:g}"
     meaning = " ".join(filter(None, (row.help, row.note)))
     return f"| `{row.name}` | {kind} | {labels} | {row.stability} | {meaning} |"

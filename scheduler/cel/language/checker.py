@@ -11,14 +11,14 @@ from typing import Final
 from scheduler.cel.errors import CompileError
 from scheduler.cel.language.source import Source
 from scheduler.cel.language.syntax import (
-    Bind,
+    BoundVariable,
     Call,
+    Expr,
     Fold,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     children,
 )
@@ -57,7 +57,7 @@ _SORTABLE: Final = frozenset(
 )  # fmt: skip
 
 
-def check(root: Node, source: Source, reference: Reference) -> None:
+def check(root: Expr, source: Source, reference: Reference) -> None:
     """Set the types of all nodes below a node.
 
     Raises:
@@ -68,13 +68,13 @@ def check(root: Node, source: Source, reference: Reference) -> None:
     checker.finish(root)
 
 
-def qualified_name(node: Node) -> str | None:
+def qualified_name(node: Expr) -> str | None:
     """Return "a.b.c" for a chain of plain selections from a name."""
     name = _written(node)
     return None if name is None else name.removeprefix(".")
 
 
-def _written(node: Node) -> str | None:
+def _written(node: Expr) -> str | None:
     """Return a chain of plain selections from a name as it is written, with a leading dot."""
     parts = []
     while isinstance(node, Select) and not node.test and not node.optional:
@@ -95,7 +95,7 @@ class _Checker:
         self._types = Unifier()
         self._scopes: list[dict[str, Type]] = []
 
-    def finish(self, root: Node) -> None:
+    def finish(self, root: Expr) -> None:
         """Replace the variables in the types of all nodes."""
         pending = [root]
         while pending:
@@ -103,7 +103,7 @@ class _Checker:
             node.type = self._types.substitute(node.type, final=True)
             pending.extend(children(node))
 
-    def visit(self, node: Node) -> Type:  # noqa: C901 - one case for each kind of node
+    def visit(self, node: Expr) -> Type:  # noqa: C901 - one case for each kind of node
         """Set the type of a node and of those below it."""
         match node:
             case Literal():
@@ -120,7 +120,7 @@ class _Checker:
                 node.type = self._map(node)
             case Fold():
                 node.type = self._fold(node)
-            case Bind():
+            case BoundVariable():
                 node.type = self._bind(node)
             case _:
                 raise AssertionError(node)
@@ -129,12 +129,12 @@ class _Checker:
     def _now(self, one: Type) -> Type:
         return self._types.substitute(one)
 
-    def _mismatch(self, node: Node, expected: Type, found: Type) -> CompileError:
+    def _mismatch(self, node: Expr, expected: Type, found: Type) -> CompileError:
         expected, found = (self._types.substitute(each, final=True) for each in (expected, found))
         message = f"expected type '{shown(expected)}' but found '{shown(found)}'"
         return self._source.error(node.position, message)
 
-    def _unknown(self, node: Node, name: str) -> CompileError:
+    def _unknown(self, node: Expr, name: str) -> CompileError:
         message = f"undeclared reference to '{name}' (in container '')"
         return self._source.error(node.position, message)
 
@@ -257,7 +257,7 @@ class _Checker:
             return DYN
         return most_general(before, current)
 
-    def _unwrapped(self, node: Node) -> Type:
+    def _unwrapped(self, node: Expr) -> Type:
         """Return what the optional value of an element or entry holds."""
         of = self._now(node.type)
         if of.name == "optional_type":
@@ -296,7 +296,7 @@ class _Checker:
         yield
         self._scopes.pop()
 
-    def _variables(self, target: Node, count: int) -> tuple[Type, ...]:
+    def _variables(self, target: Expr, count: int) -> tuple[Type, ...]:
         """Return the types of the variables that iterate over something."""
         of = self._now(self.visit(target))
         if of.name == "list":
@@ -313,7 +313,7 @@ class _Checker:
         self._types.assignable((DYN, of))
         return (DYN,) * count
 
-    def _predicate(self, node: Node) -> None:
+    def _predicate(self, node: Expr) -> None:
         if not self._types.assignable((self.visit(node), BOOL)):
             raise self._mismatch(node, BOOL, node.type)
 
@@ -335,7 +335,7 @@ class _Checker:
             raise self._mismatch(node.body, result, body)
         return self._now(result)
 
-    def _bind(self, node: Bind) -> Type:
+    def _bind(self, node: BoundVariable) -> Type:
         if node.kind == "sortBy":
             return self._sort_by(node)
         value = self.visit(node.value)
@@ -353,7 +353,7 @@ class _Checker:
             raise self._mismatch(node.body, nothing, body)
         return self._now(result)
 
-    def _held(self, node: Bind) -> Type:
+    def _held(self, node: BoundVariable) -> Type:
         """Return what the optional that is mapped holds."""
         held = self._types.variable()
         if not self._types.assignable((node.value.type, optional_of(held))):
@@ -362,7 +362,7 @@ class _Checker:
             raise self._source.error(node.position, message)
         return self._now(held)
 
-    def _sort_by(self, node: Bind) -> Type:
+    def _sort_by(self, node: BoundVariable) -> Type:
         if isinstance(node.value, Literal | MapLiteral):
             message = (
                 "sortBy can only be applied to a list, identifier, comprehension, "

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from scheduler.cel.language.source import Source
-from scheduler.cel.language.syntax import Bind, Call, Fold, Ident, Node, Select
+from scheduler.cel.language.syntax import BoundVariable, Call, Expr, Fold, Ident, Select
 
 __all__ = ["MACROS", "expand"]
 
-_Macro: TypeAlias = Callable[[Call, Source], Node | None]
+_Macro: TypeAlias = Callable[[Call, Source], Expr | None]
 
 #: Names that the accumulator of a comprehension has had.
 _ACCUMULATORS: Final = ("__result__", "@result")
 
 
-def expand(call: Call, source: Source) -> Node | None:
+def expand(call: Call, source: Source) -> Expr | None:
     """Return what a call stands for; None if it is not a macro.
 
     Raises:
@@ -29,14 +29,14 @@ def expand(call: Call, source: Source) -> Node | None:
     return None if macro is None else macro(call, source)
 
 
-def _has(call: Call, source: Source) -> Node:
+def _has(call: Call, source: Source) -> Expr:
     (argument,) = call.arguments
     if not isinstance(argument, Select) or argument.optional:
         raise source.error(argument.position, "invalid argument to has() macro")
     return Select(argument.operand, argument.field, test=True, position=call.position)
 
 
-def _variable(argument: Node, source: Source, message: str) -> str:
+def _variable(argument: Expr, source: Source, message: str) -> str:
     if not isinstance(argument, Ident):
         raise source.error(argument.position, message)
     if argument.name in _ACCUMULATORS:
@@ -56,7 +56,7 @@ def _names(call: Call, source: Source, count: int, message: str) -> tuple[str, .
 def _fold(kind: str, variables: int, message: str = "argument must be a simple name") -> _Macro:
     """Return the macro for `target.kind(variables, body)`, with a condition before the body."""
 
-    def macro(call: Call, source: Source) -> Node:
+    def macro(call: Call, source: Source) -> Expr:
         names = _names(call, source, variables, message)
         rest = call.arguments[variables:]
         condition = rest[0] if len(rest) == 2 else None
@@ -66,39 +66,39 @@ def _fold(kind: str, variables: int, message: str = "argument must be a simple n
     return macro
 
 
-def _filter(call: Call, source: Source) -> Node:
+def _filter(call: Call, source: Source) -> Expr:
     names = _names(call, source, 1, "argument is not an identifier")
     body = Ident(names[0], position=call.arguments[0].position)
     assert call.target is not None
     return Fold("map", call.target, names, call.arguments[1], body, position=call.position)
 
 
-def _bind(call: Call, source: Source) -> Node | None:
+def _bind(call: Call, source: Source) -> Expr | None:
     if not isinstance(call.target, Ident) or call.target.name != "cel":
         return None
     name, value, body = call.arguments
     if not isinstance(name, Ident):
         text = "cel.bind() variable names must be simple identifiers"
         raise source.error(name.position, text)
-    return Bind("bind", name.name, value, body, position=call.position)
+    return BoundVariable("bind", name.name, value, body, position=call.position)
 
 
 def _optional_map(kind: str) -> _Macro:
-    def macro(call: Call, source: Source) -> Node:
+    def macro(call: Call, source: Source) -> Expr:
         name, body = call.arguments
         if not isinstance(name, Ident):
             text = f"{kind}() variable name must be a simple identifier"
             raise source.error(name.position, text)
         assert call.target is not None
-        return Bind(kind, name.name, call.target, body, position=call.position)
+        return BoundVariable(kind, name.name, call.target, body, position=call.position)
 
     return macro
 
 
-def _sort_by(call: Call, source: Source) -> Node:
+def _sort_by(call: Call, source: Source) -> Expr:
     name = _names(call, source, 1, "argument is not an identifier")[0]
     assert call.target is not None
-    return Bind("sortBy", name, call.target, call.arguments[1], position=call.position)
+    return BoundVariable("sortBy", name, call.target, call.arguments[1], position=call.position)
 
 
 _IDENTIFIER: Final = "argument is not an identifier"

@@ -23,12 +23,12 @@ from scheduler.cel.language.macros import expand
 from scheduler.cel.language.source import NOWHERE, Source
 from scheduler.cel.language.syntax import (
     Call,
-    Entry,
+    Expr,
     Ident,
     ListLiteral,
     Literal,
+    MapEntry,
     MapLiteral,
-    Node,
     Select,
     children,
 )
@@ -85,7 +85,7 @@ _LITERALS: Final[dict[str, Callable[[str], Any]]] = {
 _Rule: TypeAlias = Generator["_Rule", Any, Any]
 
 
-def parse(source: Source, *, quotes_fields: bool) -> Node:
+def parse(source: Source, *, quotes_fields: bool) -> Expr:
     """Return the syntax tree of an expression.
 
     Args:
@@ -100,7 +100,7 @@ def parse(source: Source, *, quotes_fields: bool) -> Node:
         message = f"expression size exceeds limit: size: {size}, limit {LONGEST}"
         raise source.error(NOWHERE, message)
     parser = _Parser(source, quotes_fields=quotes_fields)
-    root: Node = _run(parser.whole())
+    root: Expr = _run(parser.whole())
     return root
 
 
@@ -170,7 +170,7 @@ class _Parser:
     def _leave(self, rule: str) -> None:
         self._nesting[rule] -= 1
 
-    def _made(self, node: Node, counted: int = 0) -> Node:
+    def _made(self, node: Expr, counted: int = 0) -> Expr:
         """Set height and depth of a node that was made of complete ones."""
         for child in children(node):
             node.height = max(node.height, child.height)
@@ -273,7 +273,7 @@ class _Parser:
             else:
                 return result
 
-    def _dot(self, operand: Node, dot: Token) -> _Rule:
+    def _dot(self, operand: Expr, dot: Token) -> _Rule:
         optional = self._taken("?")
         if self._next.kind == "quoted":
             field = self._quoted_field()
@@ -295,7 +295,7 @@ class _Parser:
 
     def _arguments(self) -> _Rule:
         """Read the arguments of a call and the closing parenthesis."""
-        found: list[Node] = []
+        found: list[Expr] = []
         if self._taken(")"):
             return tuple(found)
         while True:
@@ -305,8 +305,8 @@ class _Parser:
             self._expect(",")
 
     def _called(
-        self, name: str, target: Node | None, arguments: tuple[Node, ...], position: int
-    ) -> Node:
+        self, name: str, target: Expr | None, arguments: tuple[Expr, ...], position: int
+    ) -> Expr:
         call = Call(name, target, arguments, position=position)
         counted = 0 if target is None else 1
         return self._made(expand(call, self._source) or call, counted)
@@ -330,7 +330,7 @@ class _Parser:
             return result
         raise self._unexpected("expression")
 
-    def _literal(self) -> Node:
+    def _literal(self) -> Expr:
         sign = self._take().text if self._next.kind == "-" else ""
         token = self._take()
         try:
@@ -356,7 +356,7 @@ class _Parser:
         return Ident(name, position=token.position)
 
     def _list(self, opening: Token) -> _Rule:
-        elements: list[Node] = []
+        elements: list[Expr] = []
         optional = set()
         while not self._taken("]"):
             if self._taken("?"):
@@ -369,13 +369,13 @@ class _Parser:
         return self._made(node)
 
     def _map(self, opening: Token) -> _Rule:
-        entries: list[Entry] = []
+        entries: list[MapEntry] = []
         while not self._taken("}"):
             optional = self._taken("?")
             key = yield self._expression()
             self._expect(":")
             value = yield self._expression()
-            entries.append(Entry(key, value, optional))
+            entries.append(MapEntry(key, value, optional))
             if not self._taken(","):
                 self._expect("}")
                 break

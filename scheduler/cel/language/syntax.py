@@ -12,22 +12,22 @@ from scheduler.cel.library.overloads import Overload
 from scheduler.cel.values import Value
 
 __all__ = [
-    "Bind",
+    "BoundVariable",
     "Call",
-    "Entry",
+    "Expr",
     "Fold",
     "Ident",
     "ListLiteral",
     "Literal",
+    "MapEntry",
     "MapLiteral",
-    "Node",
     "Select",
     "children",
 ]
 
 
 @dataclass(eq=False, kw_only=True)
-class Node:
+class Expr:
     """A node of the tree.
 
     Attributes:
@@ -44,27 +44,27 @@ class Node:
 
 
 @dataclass(eq=False)
-class Literal(Node):
+class Literal(Expr):
     """A constant."""
 
     value: Value
 
 
 @dataclass(eq=False)
-class Ident(Node):
+class Ident(Expr):
     """A name; with a leading dot where it was written so."""
 
     name: str
 
 
 @dataclass(eq=False)
-class Select(Node):
+class Select(Expr):
     """`operand.field`; as the argument of `has` only whether it is there; `.?` is optional.
 
     `named` is the qualified name that it is, as far as it is one, set by the checker.
     """
 
-    operand: Node
+    operand: Expr
     field: str
     test: bool = False
     optional: bool = False
@@ -72,7 +72,7 @@ class Select(Node):
 
 
 @dataclass(eq=False)
-class Call(Node):
+class Call(Expr):
     """A function or operator; the target of a method is None for a function.
 
     `overloads` are those that the values may fit, set by the checker: the only one that fits the
@@ -80,37 +80,37 @@ class Call(Node):
     """
 
     function: str
-    target: Node | None
-    arguments: tuple[Node, ...]
+    target: Expr | None
+    arguments: tuple[Expr, ...]
     overloads: tuple[Overload, ...] = ()
 
 
 @dataclass(eq=False)
-class ListLiteral(Node):
+class ListLiteral(Expr):
     """`[a, ?b]`; `optional` has the indices of elements with a question mark."""
 
-    elements: tuple[Node, ...]
+    elements: tuple[Expr, ...]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(eq=False)
-class Entry:
+class MapEntry:
     """An entry of a map; with a question mark the value is optional."""
 
-    key: Node
-    value: Node
+    key: Expr
+    value: Expr
     optional: bool
 
 
 @dataclass(eq=False)
-class MapLiteral(Node):
+class MapLiteral(Expr):
     """`{a: b}`."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
 
 
 @dataclass(eq=False)
-class Fold(Node):
+class Fold(Expr):
     """A comprehension over a list or map.
 
     Attributes:
@@ -123,14 +123,14 @@ class Fold(Node):
     """
 
     kind: str
-    target: Node
+    target: Expr
     names: tuple[str, ...]
-    condition: Node | None
-    body: Node
+    condition: Expr | None
+    body: Expr
 
 
 @dataclass(eq=False)
-class Bind(Node):
+class BoundVariable(Expr):
     """A variable in a body.
 
     Attributes:
@@ -144,12 +144,12 @@ class Bind(Node):
 
     kind: str
     name: str
-    value: Node
-    body: Node
+    value: Expr
+    body: Expr
     any_key: bool = False
 
 
-def children(node: Node) -> Iterator[Node]:  # noqa: C901 - one case for each kind of node
+def children(node: Expr) -> Iterator[Expr]:  # noqa: C901 - one case for each kind of node
     """Yield the nodes directly below a node."""
     match node:
         case Select():
@@ -169,7 +169,7 @@ def children(node: Node) -> Iterator[Node]:  # noqa: C901 - one case for each ki
             if node.condition is not None:
                 yield node.condition
             yield node.body
-        case Bind():
+        case BoundVariable():
             yield node.value
             yield node.body
         case _:

@@ -3,14 +3,14 @@
 Source: cel-go v0.26.0 cel/validator.go, ext/formatting.go; apiserver v0.36.3 environment/base.go.
 """
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.language.source import Source
 from scheduler.cel.language.syntax import (
     Call,
+    Expr,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     children,
 )
 from scheduler.cel.language.types import DYN, Type, shown
@@ -22,7 +22,7 @@ from scheduler.cel.values import Value
 __all__ = ["validate"]
 
 
-def validate(root: Node, source: Source) -> None:
+def validate(root: Expr, source: Source) -> None:
     """Check a typed tree.
 
     Raises:
@@ -48,7 +48,7 @@ def _check_homogeneous(node: ListLiteral | MapLiteral, source: Source) -> None:
     _check_equal([(entry.value, entry.optional) for entry in node.entries], source)
 
 
-def _check_equal(elements: list[tuple[Node, bool]], source: Source) -> None:
+def _check_equal(elements: list[tuple[Expr, bool]], source: Source) -> None:
     """Check that elements have the same type; the flag says that an element is optional."""
     first: Type | None = None
     for node, optional in elements:
@@ -83,7 +83,7 @@ def _is_valid(function: str, value: Value) -> bool:
             timestamp_of_seconds(value)
         elif function == "matches":
             compile_pattern(value)
-    except (Failure, RegexError):
+    except (CelFailure, RegexError):
         return False
     return True
 
@@ -95,7 +95,7 @@ def _check_format(node: Call, source: Source) -> None:
     elements = arguments.elements
     try:
         _, found = clauses(node.target.value, len(elements))
-    except Failure as error:
+    except CelFailure as error:
         raise source.error(node.position, str(error)) from None
     for (clause, _), element in zip(found, elements, strict=False):
         _check_clause(clause, element, source)
@@ -107,7 +107,7 @@ def _check_format(node: Call, source: Source) -> None:
         raise source.error(node.position, message)
 
 
-def _check_clause(clause: str, node: Node, source: Source) -> None:
+def _check_clause(clause: str, node: Expr, source: Source) -> None:
     name = node.type.name
     if name != "dyn" and not type_fits(clause, name):
         raise source.error(node.position, unfit(clause, name))

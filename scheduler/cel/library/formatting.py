@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
-from scheduler.cel.errors import Cancelled, Failure
+from scheduler.cel.errors import Cancelled, CelFailure
 from scheduler.cel.library.overloads import LONGEST_RESULT
 from scheduler.cel.library.times import duration_text, timestamp_text
 from scheduler.cel.values import (
@@ -81,9 +81,9 @@ def clauses(text: str, available: int) -> tuple[list[str], list[tuple[str, int]]
             at = percent + 2
             continue
         if len(found) >= available:
-            raise Failure(f"index {len(found)} out of range")
+            raise CelFailure(f"index {len(found)} out of range")
         if percent + 1 >= len(text):
-            raise Failure("unexpected end of string")
+            raise CelFailure("unexpected end of string")
         clause, precision, at = _clause(text, percent + 1)
         found.append((clause, precision))
         around.append("")
@@ -94,17 +94,17 @@ def _clause(text: str, at: int) -> tuple[str, int, int]:
     assert match is not None
     problem = "could not parse formatting clause: "
     if match[2] is None:
-        raise Failure(
+        raise CelFailure(
             f"{problem}error while parsing precision: could not find end of precision specifier"
         )
     precision = _PRECISION
     if match[1] is not None:
         if not match[1]:
             inner = "error while parsing precision: error while converting precision to integer"
-            raise Failure(f'{problem}{inner}: strconv.Atoi: parsing "": invalid syntax')
+            raise CelFailure(f'{problem}{inner}: strconv.Atoi: parsing "": invalid syntax')
         precision = min(int(match[1][:9]), LONGEST_RESULT)
     if match[2] not in "sdfebxXo":
-        raise Failure(f'{problem}unrecognized formatting clause "{match[2]}"')
+        raise CelFailure(f'{problem}unrecognized formatting clause "{match[2]}"')
     return match[2], precision, match.end()
 
 
@@ -124,7 +124,7 @@ def _formatted(clause: str, precision: int, value: Value) -> str:
     name = type_name(value)
     special = clause in "fe" and name == "string"
     if not type_fits(clause, name) or (special and value not in _SPECIAL):
-        raise Failure(unfit(clause, name))
+        raise CelFailure(unfit(clause, name))
     if clause in "fe":
         return _float_text(clause, precision, value)
     if clause in "xX":
@@ -184,7 +184,7 @@ def _bytes_text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         shown = 'could not convert argument "invalid UTF-8 in bytes, cannot convert to string"'
-        raise Failure(f"error during formatting: {shown} to string") from None
+        raise CelFailure(f"error during formatting: {shown} to string") from None
 
 
 def _list_text(elements: list[Value]) -> str:
@@ -214,7 +214,7 @@ def _element(value: Value) -> str:  # noqa: PLR0911 - one case for each type
         return f"type({value.name})"
     name = type_name(value)
     if not type_fits("s", name):
-        raise Failure(f"error during formatting: no formatting function for {name}")
+        raise CelFailure(f"error during formatting: no formatting function for {name}")
     return _text(value)
 
 

@@ -8,7 +8,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from scheduler.cel.errors import Cancelled, Crash, Failure, no_such_overload
+from scheduler.cel.errors import Cancelled, CelFailure, Crash, no_such_overload
 from scheduler.cel.library.overloads import (
     LONGEST_RESULT,
     Cost,
@@ -51,7 +51,7 @@ _LONGEST_ATTRIBUTE: Final = 48
 def _same(left: Value, right: Value) -> bool:
     try:
         return equal(left, right)
-    except Failure:
+    except CelFailure:
         return False
 
 
@@ -59,7 +59,7 @@ def _sign(left: Value, right: Value) -> int:
     """Compare two elements; those that have no order count as equal."""
     try:
         return compare(left, right)
-    except Failure:
+    except CelFailure:
         return 0
 
 
@@ -70,12 +70,12 @@ def _check_comparisons(count: int) -> None:
 
 def _slice(elements: list[Value], start: int, end: int) -> list[Value]:
     if start < 0 or end < 0:
-        raise Failure(f"cannot slice({start}, {end}), negative indexes not supported")
+        raise CelFailure(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
         message = "start index must be less than or equal to end index"
-        raise Failure(f"cannot slice({start}, {end}), {message}")
+        raise CelFailure(f"cannot slice({start}, {end}), {message}")
     if len(elements) < end:
-        raise Failure(f"cannot slice({start}, {end}), list is length {len(elements)}")
+        raise CelFailure(f"cannot slice({start}, {end}), list is length {len(elements)}")
     return elements[start:end]
 
 
@@ -83,10 +83,10 @@ def _flatten(elements: list[Value], level: int | None = None) -> list[Value]:
     depth = 1 if level is None else level
     if type(elements) is not list:
         shown = "" if level is None else type_name(level)
-        raise Failure(f"no such overload: {type_name(elements)}.flatten({shown})")
+        raise CelFailure(f"no such overload: {type_name(elements)}.flatten({shown})")
     _check_int(depth)
     if depth < 0:
-        raise Failure("level must be non-negative")
+        raise CelFailure("level must be non-negative")
     while depth > 0 and any(type(each) is list for each in elements):
         longer: list[Value] = []
         for each in elements:
@@ -118,10 +118,10 @@ def _range(count: int) -> list[Value]:
 
 def _limited_range(count: int) -> list[Value]:
     if count < 0:
-        raise Failure(f"lists.range: size must be non-negative, got {count}")
+        raise CelFailure(f"lists.range: size must be non-negative, got {count}")
     if count > LONGEST_RESULT:
         message = f"size {count} exceeds maximum allowed ({LONGEST_RESULT})"
-        raise Failure(f"lists.range: {message}")
+        raise CelFailure(f"lists.range: {message}")
     return _range(count)
 
 
@@ -130,9 +130,9 @@ def sort_by_keys(elements: list[Value], keys: list[Value]) -> list[Value]:
     if not elements:
         return elements
     if type(keys[0]) not in _ORDERED:
-        raise Failure("list elements must be comparable")
+        raise CelFailure("list elements must be comparable")
     if len(elements) > 1 and any(type_name(key) != type_name(keys[0]) for key in keys):
-        raise Failure("list elements must have the same type")
+        raise CelFailure("list elements must have the same type")
     _check_comparisons(len(keys) ** 2)
     by_key = cmp_to_key(_sign)
     return [elements[at] for at in sorted(range(len(elements)), key=lambda at: by_key(keys[at]))]
@@ -141,7 +141,7 @@ def sort_by_keys(elements: list[Value], keys: list[Value]) -> list[Value]:
 def _sort(elements: list[Value]) -> list[Value]:
     if type(elements) is not list:
         receiver = isinstance(elements, str | Duration | Timestamp)
-        raise Failure("no such overload" if receiver else "no such overload: sort")
+        raise CelFailure("no such overload" if receiver else "no such overload: sort")
     return sort_by_keys(elements, elements)
 
 
@@ -181,7 +181,7 @@ def _extreme(name: str, sign: int) -> Implementation:
 
     def implementation(elements: list[Value]) -> Value:
         if not elements:
-            raise Failure(f"{name} called on empty list")
+            raise CelFailure(f"{name} called on empty list")
         found = _comparable(elements)
         best = next(found)
         for each in found:
@@ -224,7 +224,7 @@ def _limited_includes(target: Value, element: Value) -> bool:
     for at, each in enumerate(target):
         if at >= _LONGEST_ATTRIBUTE:
             message = "'includes' function cannot be applied to lists longer than"
-            raise Failure(f"{message} {_LONGEST_ATTRIBUTE} values")
+            raise CelFailure(f"{message} {_LONGEST_ATTRIBUTE} values")
         if _same(each, element):
             return True
     return False

@@ -7,7 +7,7 @@ import math
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from scheduler.cel.errors import Failure, no_such_overload
+from scheduler.cel.errors import CelFailure, no_such_overload
 from scheduler.cel.library.overloads import Cost, function, method, size_of, traversal
 from scheduler.cel.values import Opaque, Value, go_quote
 
@@ -196,12 +196,12 @@ def _ip(text: str) -> Ip:
     try:
         address = parse_address(text)
     except ZoneError:
-        raise Failure(f"IP address {go_quote(text)} with zone value is not allowed") from None
+        raise CelFailure(f"IP address {go_quote(text)} with zone value is not allowed") from None
     except AddressError as error:
         shown = f"IP Address {go_quote(text)} parse error during conversion from string"
-        raise Failure(f"{shown}: {error}") from None
+        raise CelFailure(f"{shown}: {error}") from None
     if _is_mapped(address):
-        raise Failure(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
+        raise CelFailure(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return address
 
 
@@ -210,10 +210,10 @@ def _cidr(text: str) -> Cidr:
     try:
         network = _parse_network(text)
     except AddressError as error:
-        raise Failure(f"{prefix}{prefix}{error}") from None
+        raise CelFailure(f"{prefix}{prefix}{error}") from None
     if _is_mapped(network.address):
         shown = f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed"
-        raise Failure(f"{prefix}{shown}")
+        raise CelFailure(f"{prefix}{shown}")
     return network
 
 
@@ -241,7 +241,7 @@ def _parse_network(text: str) -> Cidr:
 def _is_ip(text: str) -> bool:
     try:
         _ip(text)
-    except Failure:
+    except CelFailure:
         return False
     return True
 
@@ -249,7 +249,7 @@ def _is_ip(text: str) -> bool:
 def _is_cidr(text: str) -> bool:
     try:
         _cidr(text)
-    except Failure:
+    except CelFailure:
         return False
     return True
 
@@ -271,7 +271,7 @@ def _contains_ip_text(network: Cidr, text: str) -> bool:
     """Return whether an address is in a network; upstream does not tell why a text is none."""
     try:
         address = _ip(text)
-    except Failure:
+    except CelFailure:
         raise no_such_overload() from None
     return _contains_ip(network, address)
 

@@ -5,7 +5,7 @@ Source: cel-go v0.26.0 cel/library.go, OptionalTypes; common/types/optional.go.
 
 from typing import Final
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.library.overloads import function, method
 from scheduler.cel.values import NONE, Duration, Optional, Timestamp, Value, show
 
@@ -18,8 +18,8 @@ _FIRST_MOMENT: Final = -62135596800 * 10**9
 def value_of(optional: Optional) -> Value:
     """Return what an optional holds."""
     if optional is NONE:
-        raise Failure("optional.none() dereference")
-    if isinstance(optional.value, Failure):
+        raise CelFailure("optional.none() dereference")
+    if isinstance(optional.value, CelFailure):
         raise optional.value
     return optional.value
 
@@ -43,7 +43,7 @@ def _is_zero(value: Value) -> bool:
 def _unwrap(elements: list[Value]) -> list[Value]:
     for each in elements:
         if not isinstance(each, Optional):
-            raise Failure(f"value {show(each)} is not optional")
+            raise CelFailure(f"value {show(each)} is not optional")
     return [each.value for each in elements if each is not NONE]
 
 

@@ -5,7 +5,7 @@ Source: cel-go v0.26.0 common/types/string.go Match; apiserver v0.36.3 cel/libra
 
 from typing import Final
 
-from scheduler.cel.errors import Failure, no_such_overload
+from scheduler.cel.errors import CelFailure, no_such_overload
 from scheduler.cel.library.overloads import Overload, function, method, one, regex_cost
 from scheduler.cel.regex import RegexError, compile_pattern
 from scheduler.cel.values import NONE, Optional, TypeValue, Value
@@ -20,21 +20,21 @@ def _matches(text: Value, pattern: Value) -> bool:
     try:
         return compile_pattern(pattern).matches(text)
     except RegexError as error:
-        raise Failure(str(error)) from None
+        raise CelFailure(str(error)) from None
 
 
 def _find(text: str, pattern: str) -> str:
     try:
         return compile_pattern(pattern).find(text)
     except RegexError as error:
-        raise Failure(f"Illegal regex: {error}") from None
+        raise CelFailure(f"Illegal regex: {error}") from None
 
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[Value]:
     try:
         return list(compile_pattern(pattern).find_all(text, most))
     except RegexError as error:
-        raise Failure(f"Illegal regex: {error}") from None
+        raise CelFailure(f"Illegal regex: {error}") from None
 
 
 def native_text(value: Value) -> Value:

@@ -8,7 +8,7 @@ Source: apimachinery v0.36.3 resource.Quantity, apiserver v0.36.3 cel/library/qu
 
 from typing import Final
 
-from scheduler.cel.errors import Cancelled, Failure
+from scheduler.cel.errors import Cancelled, CelFailure
 from scheduler.cel.library.overloads import function, method, traversal
 from scheduler.cel.values import INT_MAX, INT_MIN, Opaque, Value
 
@@ -93,9 +93,9 @@ def _number(digits: str) -> int:
     return number
 
 
-def _wrong_format() -> Failure:
+def _wrong_format() -> CelFailure:
     pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-    return Failure(f"quantities must match the regular expression '{pattern}'")
+    return CelFailure(f"quantities must match the regular expression '{pattern}'")
 
 
 def _leading_digits(text: str) -> tuple[str, str]:
@@ -120,13 +120,13 @@ def _exponent(suffix: str) -> int:
         return _DECIMAL[suffix]
     digits = suffix[1:].removeprefix("-").removeprefix("+")
     if suffix[0] not in "eE" or not digits or _leading_digits(digits)[1]:
-        raise Failure("unable to parse quantity's suffix")
+        raise CelFailure("unable to parse quantity's suffix")
     significant = digits.lstrip("0") or "0"
     if suffix[1:].startswith(("-+", "+-")) or len(significant) > 10:
-        raise Failure("unable to parse quantity's suffix")
+        raise CelFailure("unable to parse quantity's suffix")
     number = -int(significant) if suffix[1] == "-" else int(significant)
     if not -(2**31) <= number < 2**31:
-        raise Failure("unable to parse quantity's suffix")
+        raise CelFailure("unable to parse quantity's suffix")
     return number
 
 
@@ -202,7 +202,7 @@ def _as_integer(value: Quantity) -> int | None:
 def _integer(value: Quantity) -> int:
     number = _as_integer(value)
     if number is None:
-        raise Failure("cannot convert value to integer")
+        raise CelFailure("cannot convert value to integer")
     return number
 
 
@@ -251,7 +251,7 @@ def _subtract(left: Quantity, right: Quantity) -> Quantity:
 def _is_quantity(text: Value) -> bool:
     try:
         parse_quantity(text)
-    except Failure:
+    except CelFailure:
         return False
     return True
 

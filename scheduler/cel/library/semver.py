@@ -6,7 +6,7 @@ Source: blang/semver v4.0.0 Parse and Compare, apiserver v0.36.3 cel/library/sem
 import re
 from typing import Final
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.library.overloads import Implementation, function, method, traversal
 from scheduler.cel.values import INT_MAX, UINT_MAX, Opaque, go_quote
 
@@ -45,10 +45,10 @@ def parse_semver(text: str) -> Semver:
         Failure: it is not one, with the words of upstream.
     """
     if not text:
-        raise Failure("Version string empty")
+        raise CelFailure("Version string empty")
     parts = text.split(".", 2)
     if len(parts) != 3:
-        raise Failure("No Major.Minor.Patch elements found")
+        raise CelFailure("No Major.Minor.Patch elements found")
     rest, plus, build = parts[2].partition("+")
     patch, dash, labels = rest.partition("-")
     numbers = (
@@ -64,39 +64,39 @@ def parse_semver(text: str) -> Semver:
 
 def _number(text: str, name: str, title: str) -> int:
     if _NUMBER.fullmatch(text) is None:
-        raise Failure(f"Invalid character(s) found in {name} number {go_quote(text)}")
+        raise CelFailure(f"Invalid character(s) found in {name} number {go_quote(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise Failure(f"{title} number must not contain leading zeroes {go_quote(text)}")
+        raise CelFailure(f"{title} number must not contain leading zeroes {go_quote(text)}")
     return _uint64(text)
 
 
 def _uint64(text: str) -> int:
     if not text:
-        raise Failure('strconv.ParseUint: parsing "": invalid syntax')
+        raise CelFailure('strconv.ParseUint: parsing "": invalid syntax')
     if len(text) > 20 or int(text) > UINT_MAX:
-        raise Failure(f'strconv.ParseUint: parsing "{text}": value out of range')
+        raise CelFailure(f'strconv.ParseUint: parsing "{text}": value out of range')
     return int(text)
 
 
 def _label(text: str) -> int | str:
     if not text:
-        raise Failure("Prerelease is empty")
+        raise CelFailure("Prerelease is empty")
     if _NUMBER.fullmatch(text) is not None:
         if len(text) > 1 and text[0] == "0":
             message = "Numeric PreRelease version must not contain leading zeroes"
-            raise Failure(f"{message} {go_quote(text)}")
+            raise CelFailure(f"{message} {go_quote(text)}")
         return _uint64(text)
     if _LABEL.fullmatch(text) is None:
-        raise Failure(f"Invalid character(s) found in prerelease {go_quote(text)}")
+        raise CelFailure(f"Invalid character(s) found in prerelease {go_quote(text)}")
     return text
 
 
 def _check_build(build: str) -> None:
     for part in build.split("."):
         if not part:
-            raise Failure("Build meta data is empty")
+            raise CelFailure("Build meta data is empty")
         if _LABEL.fullmatch(part) is None:
-            raise Failure(f"Invalid character(s) found in build meta data {go_quote(part)}")
+            raise CelFailure(f"Invalid character(s) found in build meta data {go_quote(part)}")
 
 
 def _normalized(text: str, normalize: bool = False) -> Semver:
@@ -108,7 +108,7 @@ def _normal_text(text: str) -> str:
     parts = text.removeprefix("v").split(".", 2)
     parts = [_without_zeros(each) for each in parts]
     if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
-        raise Failure("short version cannot contain PreRelease/Build meta data")
+        raise CelFailure("short version cannot contain PreRelease/Build meta data")
     return ".".join(parts + ["0"] * (3 - len(parts)))
 
 
@@ -122,7 +122,7 @@ def _without_zeros(part: str) -> str:
 def _is_semver(text: str, normalize: bool = False) -> bool:
     try:
         _normalized(text, normalize)
-    except Failure:
+    except CelFailure:
         return False
     return True
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from scheduler.cel.errors import Cancelled, Failure, no_such_overload
+from scheduler.cel.errors import Cancelled, CelFailure, no_such_overload
 from scheduler.cel.library.overloads import (
     LONGEST_RESULT,
     Cost,
@@ -64,23 +64,23 @@ _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 
 
-def _undefined(operator: str, left: Value, defined_for: tuple[type, ...]) -> Failure:
+def _undefined(operator: str, left: Value, defined_for: tuple[type, ...]) -> CelFailure:
     """Return the failure of an operator for operands that do not go together."""
     if type(left) in defined_for or type(left) in _RECEIVERS:
         return no_such_overload()
-    return Failure(f"no such overload: {operator}")
+    return CelFailure(f"no such overload: {operator}")
 
 
 def _int(number: int) -> int:
     if INT_MIN <= number <= INT_MAX:
         return number
-    raise Failure("integer overflow")
+    raise CelFailure("integer overflow")
 
 
 def _uint(number: int) -> Uint:
     if 0 <= number <= UINT_MAX:
         return Uint(number)
-    raise Failure("unsigned integer overflow")
+    raise CelFailure("unsigned integer overflow")
 
 
 def _concatenated(left: Any, right: Any) -> Any:
@@ -145,7 +145,7 @@ def _divide(left: Value, right: Value) -> Value:
     if kind is float:
         return _divide_doubles(left, right)
     if right == 0:
-        raise Failure("division by zero")
+        raise CelFailure("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     if kind is Uint:
         return Uint(quotient)
@@ -165,9 +165,9 @@ def _modulo(left: Value, right: Value) -> Value:
     if kind is not type(right) or kind not in (int, Uint):
         raise _undefined("_%_", left, (int, Uint))
     if right == 0:
-        raise Failure("modulus by zero")
+        raise CelFailure("modulus by zero")
     if left == INT_MIN and right == -1:
-        raise Failure("integer overflow")
+        raise CelFailure("integer overflow")
     rest = abs(int(left)) % abs(int(right))
     return Uint(rest) if kind is Uint else (rest if left >= 0 else -rest)
 
@@ -207,7 +207,7 @@ def _not_equal(left: Value, right: Value) -> bool:
     """Values that cannot be compared are not equal: upstream turns that failure into true."""
     try:
         return not equal(left, right)
-    except Failure:
+    except CelFailure:
         return True
 
 
@@ -222,7 +222,7 @@ def _in(element: Value, container: Value) -> bool:
 def _is_same(left: Value, right: Value) -> bool:
     try:
         return equal(left, right)
-    except Failure:
+    except CelFailure:
         return False
 
 
@@ -235,8 +235,8 @@ def _size(value: Value) -> int:
 # Conversions.
 
 
-def _conversion_error(value: Value, to: str) -> Failure:
-    return Failure(f"type conversion error from '{type_name(value)}' to '{to}'")
+def _conversion_error(value: Value, to: str) -> CelFailure:
+    return CelFailure(f"type conversion error from '{type_name(value)}' to '{to}'")
 
 
 def _number(text: str, low: int, high: int, pattern: str = "") -> int | None:
@@ -266,13 +266,13 @@ def _string_to_uint(text: str) -> Uint:
 
 def _double_to_int(number: float) -> int:
     if not math.isfinite(number) or not -(2.0**63) < number < 2.0**63:
-        raise Failure("integer overflow")
+        raise CelFailure("integer overflow")
     return int(number)
 
 
 def _double_to_uint(number: float) -> Uint:
     if not math.isfinite(number) or not 0 <= number < 2.0**64:
-        raise Failure("unsigned integer overflow")
+        raise CelFailure("unsigned integer overflow")
     return Uint(number)
 
 
@@ -306,7 +306,7 @@ def _bytes_to_string(octets: bytes) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError:
-        raise Failure("invalid UTF-8 in bytes, cannot convert to string") from None
+        raise CelFailure("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
 def _not_a_duration(number: int) -> Duration:

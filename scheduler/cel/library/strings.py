@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from scheduler.cel.errors import Cancelled, Failure
+from scheduler.cel.errors import Cancelled, CelFailure
 from scheduler.cel.library.formatting import format_text
 from scheduler.cel.library.overloads import (
     LONGEST_RESULT,
@@ -33,8 +33,8 @@ _QUOTED: Final = {
 }  # fmt: skip
 
 
-def _out_of_range(index: int) -> Failure:
-    return Failure(f"index out of range: {index}")
+def _out_of_range(index: int) -> CelFailure:
+    return CelFailure(f"index out of range: {index}")
 
 
 def _char_at(text: str, index: int) -> str:
@@ -105,7 +105,7 @@ def _split(text: str, separator: str, count: int = -1) -> list[Value]:
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
     if end is not None and start > end:
-        raise Failure(f"invalid substring range. start: {start}, end: {end}")
+        raise CelFailure(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
         raise _out_of_range(start)
     if end is not None and not 0 <= end <= len(text):
@@ -116,7 +116,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 def _join(elements: list[Value], separator: str = "") -> str:
     for each in elements:
         if type(each) is not str:
-            raise Failure(f"join: invalid input: {show(each)}")
+            raise CelFailure(f"join: invalid input: {show(each)}")
     size = sum(map(len, elements)) + len(separator) * max(0, len(elements) - 1)
     if size > LONGEST_RESULT:
         raise Cancelled

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Final
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.library.overloads import method
 from scheduler.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, go_quote
 
@@ -46,14 +46,14 @@ def checked_duration(nanos: int) -> Duration:
     """Return a duration; too long ones are a failure."""
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
-    raise Failure("duration overflow")
+    raise CelFailure("duration overflow")
 
 
 def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     """Return a timestamp; those before year 1 and after 9999 are a failure."""
     if _FIRST <= nanos <= _LAST:
         return Timestamp(nanos, offset)
-    raise Failure("timestamp overflow")
+    raise CelFailure("timestamp overflow")
 
 
 def timestamp_of_seconds(seconds: int) -> Timestamp:
@@ -65,7 +65,7 @@ def parse_duration(text: str) -> Duration:
     """Return the duration of a text such as "1h30m"."""
     nanos = _nanos(text)
     if nanos is None or not INT_MIN <= nanos <= INT_MAX:
-        raise Failure("type conversion error from 'string' to 'google.protobuf.Duration'")
+        raise CelFailure("type conversion error from 'string' to 'google.protobuf.Duration'")
     return Duration(nanos)
 
 
@@ -101,7 +101,7 @@ def duration_text(value: Duration) -> str:
 def parse_timestamp(text: str) -> Timestamp:
     """Return the timestamp of a text in the form of RFC 3339."""
     match = _RFC3339.fullmatch(text)
-    failure = Failure("type conversion error from 'string' to 'google.protobuf.Timestamp'")
+    failure = CelFailure("type conversion error from 'string' to 'google.protobuf.Timestamp'")
     if match is None:
         raise failure
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
@@ -117,7 +117,7 @@ def parse_timestamp(text: str) -> Timestamp:
     except ValueError:
         raise failure from None
     if year == 0:
-        raise Failure("timestamp overflow")
+        raise CelFailure("timestamp overflow")
     fraction = int((match[7] or "0")[:9].ljust(9, "0"))
     seconds = (moment - _EPOCH) // timedelta(seconds=1) - offset
     return checked_timestamp(seconds * _SECOND + fraction, offset)
@@ -142,10 +142,10 @@ def _zone(name: str) -> tzinfo:
         return _named_zone(name)
     for part in (hours, minutes):
         if _NUMBER.fullmatch(part) is None:
-            raise Failure(f"strconv.Atoi: parsing {go_quote(part)}: invalid syntax")
+            raise CelFailure(f"strconv.Atoi: parsing {go_quote(part)}: invalid syntax")
     offset = int(hours) * 60 + (-int(minutes) if name.startswith("-") else int(minutes))
     if abs(offset) >= 24 * 60:
-        raise Failure(f"unknown time zone {name}")
+        raise CelFailure(f"unknown time zone {name}")
     return timezone(timedelta(minutes=offset))
 
 
@@ -153,8 +153,8 @@ def _named_zone(name: str) -> tzinfo:
     if name in ("", "UTC"):
         return UTC
     if ".." in name or name.startswith(("/", "\\")):
-        raise Failure("time: invalid location name")
-    raise Failure(f"unknown time zone {name}")
+        raise CelFailure("time: invalid location name")
+    raise CelFailure(f"unknown time zone {name}")
 
 
 def _moment(value: Timestamp, zone: str) -> datetime:
@@ -162,7 +162,7 @@ def _moment(value: Timestamp, zone: str) -> datetime:
     try:
         return (_EPOCH + timedelta(seconds=value.nanos // _SECOND)).astimezone(place)
     except OverflowError:
-        raise Failure("timestamp overflow") from None
+        raise CelFailure("timestamp overflow") from None
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:

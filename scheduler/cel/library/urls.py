@@ -7,7 +7,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.library.net import AddressError, parse_address
 from scheduler.cel.library.overloads import function, method, traversal
 from scheduler.cel.values import Opaque, Value, go_quote
@@ -172,7 +172,7 @@ def _url(text: str) -> Url:
     try:
         return Url(text)
     except UrlError as error:
-        raise Failure(f"URL parse error during conversion from string: {error}") from None
+        raise CelFailure(f"URL parse error during conversion from string: {error}") from None
 
 
 def _is_url(text: str) -> bool:

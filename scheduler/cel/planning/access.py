@@ -6,7 +6,7 @@ Source: cel-go v0.26.0 interpreter/attributes.go.
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.planning.budget import COST, DEVICE, Environment, charge
 from scheduler.cel.planning.calls import Step
 from scheduler.cel.values import (
@@ -59,7 +59,7 @@ def attribute_step(kind: str, domain: str, name: str) -> Step:
         entries = environment[DEVICE][kind].get(domain, EMPTY)
         found = entries.get(name, _MISSING)
         if found is _MISSING:
-            raise Failure(f"no such key: {name}")
+            raise CelFailure(f"no such key: {name}")
         return found
 
     return step
@@ -129,17 +129,17 @@ def _required(value: Value, key: Value) -> Value:
         at = _position(key)
         if 0 <= at < len(value):
             return value[at]
-        raise Failure(f"index out of bounds: {show(key)}")
+        raise CelFailure(f"index out of bounds: {show(key)}")
     found = find(value, key, _MISSING) if isinstance(value, dict) else _MISSING
     if found is _MISSING:
-        raise Failure(f"no such key: {show(key)}")
+        raise CelFailure(f"no such key: {show(key)}")
     return found
 
 
 def check_index(key: Value) -> None:
     """Check that a value can be an index."""
     if not isinstance(key, str | int | float):
-        raise Failure(f"invalid qualifier type: {go_type(key)}")
+        raise CelFailure(f"invalid qualifier type: {go_type(key)}")
 
 
 def _present(value: Value, key: Value) -> Optional:
@@ -156,13 +156,13 @@ def _present(value: Value, key: Value) -> Optional:
 def _position(key: Value) -> int:
     if type(key) in (int, Uint):
         if key > INT_MAX:
-            raise Failure(f"unsupported index value {show(key)} in list")
+            raise CelFailure(f"unsupported index value {show(key)} in list")
         return int(key)
     if type(key) is float:
         if key.is_integer() and INT_MIN <= key <= INT_MAX:
             return int(key)
-        raise Failure(f"unsupported index value {show(key)} in list")
-    raise Failure(f"unsupported index type '{type_name(key)}' in list")
+        raise CelFailure(f"unsupported index value {show(key)} in list")
+    raise CelFailure(f"unsupported index type '{type_name(key)}' in list")
 
 
 def has_step(path: Path, field: str) -> Step:

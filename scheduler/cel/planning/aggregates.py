@@ -3,7 +3,7 @@
 Source: cel-go v0.26.0 interpreter/interpretable.go evalList, evalMap.
 """
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.planning.budget import Environment
 from scheduler.cel.planning.calls import Step
 from scheduler.cel.values import NONE, Optional, Value, show, to_key
@@ -21,7 +21,7 @@ def list_step(elements: list[Step], optional: frozenset[int]) -> Step:
             if index in optional:
                 if type(value) is not Optional:
                     message = "cannot initialize optional list element from non-optional value"
-                    raise Failure(f"{message} {show(value)}")
+                    raise CelFailure(f"{message} {show(value)}")
                 if value is NONE:
                     continue
                 value = value.value
@@ -44,7 +44,7 @@ def map_step(entries: list[tuple[Step, Step, bool]]) -> Step:
                     message = (
                         f"cannot initialize optional entry '{show(key)}' from non-optional value"
                     )
-                    raise Failure(f"{message} {show(value)}")
+                    raise CelFailure(f"{message} {show(value)}")
                 if value is NONE:
                     found.pop(to_key(key), None)
                     continue

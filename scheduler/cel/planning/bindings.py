@@ -7,7 +7,7 @@ interpreter/attributes.go applyQualifiers.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import CelFailure
 from scheduler.cel.library.lists import sort_by_keys
 from scheduler.cel.library.optionals import value_of
 from scheduler.cel.library.overloads import Cost
@@ -50,7 +50,7 @@ def taken_apart(value: Value) -> Value:
             held = held.value
         value = Optional(held)
     if isinstance(held, Opaque) and held.name != "kubernetes.NamedFormat":
-        return Optional(Failure("unsupported conversion to ref.Val"))
+        return Optional(CelFailure("unsupported conversion to ref.Val"))
     return value
 
 
@@ -88,7 +88,7 @@ def _outcome(value: Step, environment: Environment) -> tuple[bool, Value]:
     """Return whether a value could be computed, and the value or the failure."""
     try:
         return True, value(environment)
-    except Failure as error:
+    except CelFailure as error:
         return False, error
 
 
@@ -128,7 +128,7 @@ def mapped_step(value: Step, body: Step, slot: int, *, wrap: bool, resolve: Reso
         finally:
             environment[COST] += 1
         if type(optional) is not Optional:
-            raise Failure(f"no such overload: hasValue({type_name(optional)})")
+            raise CelFailure(f"no such overload: hasValue({type_name(optional)})")
         if optional is NONE:
             environment[COST] += 1
             return NONE
@@ -156,13 +156,13 @@ def sorted_step(value: Step, keys: Step, held: int, cost: Cost) -> Step:
         try:
             elements = environment[held] = value(environment)
             found = keys(environment)
-        except Failure as failure:
+        except CelFailure as failure:
             charge(environment, cost((failure,), failure))
             raise
         charge(environment, cost((found,), elements))
         if type(elements) is not list:
             shown = f"@sortByAssociatedKeys({type_name(elements)}, list)"
-            raise Failure(f"no such overload: {shown}")
+            raise CelFailure(f"no such overload: {shown}")
         charge_size(environment, elements)
         return sort_by_keys(elements, found)
 

@@ -12,13 +12,13 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.cel.errors import Cancelled
 from scheduler.cel.language.syntax import (
-    Bind,
+    BoundVariable,
     Call,
+    Expr,
     Fold,
     Ident,
     ListLiteral,
     Literal,
-    Node,
     Select,
     children,
 )
@@ -125,7 +125,7 @@ def charge_size(environment: Environment, value: Value) -> None:
                 pending.extend(each for each in one.values() if isinstance(each, list | dict))
 
 
-def ceiling(root: Node, length: int) -> int | None:
+def ceiling(root: Expr, length: int) -> int | None:
     """Return what an evaluation costs at most where that cannot reach the limits, else `None`.
 
     Such a cost need not be counted. Whether the limits can be reached is told by an upper bound of
@@ -146,7 +146,7 @@ def ceiling(root: Node, length: int) -> int | None:
     return 1 + nodes // _NODES_PER_UNIT + work
 
 
-def _total(root: Node) -> tuple[int, int] | None:
+def _total(root: Expr) -> tuple[int, int] | None:
     """Return how many nodes are evaluated at most, and what calls take; None if it is unknown."""
     total, of_calls = 0, 0
     longest = _longest_text(root)
@@ -166,9 +166,9 @@ def _total(root: Node) -> tuple[int, int] | None:
             bodies = (node.condition, node.body)
             pending.extend((each, times * (size + 4)) for each in bodies if each is not None)
             continue
-        if isinstance(node, Bind) and node.kind == "sortBy":
+        if isinstance(node, BoundVariable) and node.kind == "sortBy":
             return None
-        if isinstance(node, Bind) and node.kind != "bind":
+        if isinstance(node, BoundVariable) and node.kind != "bind":
             # Upstream evaluates the optional twice.
             total += times * 4
             pending.append((node.value, times))
@@ -178,7 +178,7 @@ def _total(root: Node) -> tuple[int, int] | None:
     return total, of_calls
 
 
-def _longest_text(root: Node) -> int:
+def _longest_text(root: Expr) -> int:
     """Return how long a text can be in an expression that makes none: one of its own or a value."""
     longest = _MAX_TEXT
     pending = [root]
@@ -205,7 +205,7 @@ def _call_work(node: Call, longest: int) -> int | None:
     return of_text(longest) + (_MAX_VALUES // 2 if of_list and not _is_map(last) else 0)
 
 
-def _is_map(node: Node | None) -> bool:
+def _is_map(node: Expr | None) -> bool:
     return node is not None and node.type.name == "map"
 
 

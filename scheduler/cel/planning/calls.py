@@ -9,8 +9,8 @@ Source: cel-go v0.26.0 interpreter/planner.go planCall, common/decls FunctionDec
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from scheduler.cel.errors import Failure, no_such_overload
-from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
+from scheduler.cel.errors import CelFailure, no_such_overload
+from scheduler.cel.language.syntax import Call, Expr, Ident, Literal, Select
 from scheduler.cel.language.types import Type, is_dyn
 from scheduler.cel.library.overloads import Cost, Implementation, Overload, one
 from scheduler.cel.library.patterns import native_text
@@ -79,7 +79,7 @@ def _parsed(implementation: Implementation, values: list[Value]) -> Step:
     """Return the closure that gives the result of parsing a literal, which is computed once."""
     try:
         result = implementation(*values)
-    except Failure:
+    except CelFailure:
         # It fails each time: one failure that is raised many times would collect tracebacks.
         return lambda _: implementation(*values)
     return lambda _: result
@@ -120,7 +120,7 @@ def _tracked(call: _Call, arguments: list[Step], *, together: bool) -> Step:
                     charge_size(environment, each)
             result = _outcome(implementation, values)
         charge(environment, cost(values, result))
-        if isinstance(result, Failure):
+        if isinstance(result, CelFailure):
             raise result
         if sized and isinstance(result, str | bytes | list | dict):
             charge_size(environment, result)
@@ -131,17 +131,17 @@ def _tracked(call: _Call, arguments: list[Step], *, together: bool) -> Step:
 
 def _evaluated(
     environment: Environment, arguments: list[Step], *, together: bool
-) -> tuple[tuple[Value, ...], Failure | None]:
+) -> tuple[tuple[Value, ...], CelFailure | None]:
     """Return the arguments of a call, with failures among them, and the first failure.
 
     If they are not evaluated together, those behind a failure are missing; the call is free then.
     """
     values: list[Value] = []
-    failure: Failure | None = None
+    failure: CelFailure | None = None
     for each in arguments:
         try:
             values.append(each(environment))
-        except Failure as error:
+        except CelFailure as error:
             values.append(error)
             failure = failure or error
             if not together:
@@ -152,7 +152,7 @@ def _evaluated(
 def _outcome(implementation: Implementation, values: tuple[Value, ...]) -> Value:
     try:
         return implementation(*values)
-    except Failure as error:
+    except CelFailure as error:
         return error
 
 
@@ -175,7 +175,7 @@ def _is_known(node: Call) -> bool:
     return all(_is_sure(each) for each in (*targets, *node.arguments))
 
 
-def _is_sure(node: Node) -> bool:
+def _is_sure(node: Expr) -> bool:
     """Return whether the value of a node is sure to have its static type.
 
     `orValue` and `?:` can give something else where an operand is known only at run time.
@@ -190,7 +190,7 @@ def _is_sure(node: Node) -> bool:
     return isinstance(node, Select) and node.type.name == "string" and _is_path(node)
 
 
-def _is_path(node: Node) -> bool:
+def _is_path(node: Expr) -> bool:
     """Return whether a node selects from the device by constants."""
     while isinstance(node, Select | Call):
         if isinstance(node, Select):
@@ -231,7 +231,7 @@ def _guarded(node: Call) -> Implementation:
         overload = _fitting(candidates, values)
         if overload is None:
             types = ", ".join(map(type_name, values))
-            raise Failure(f"no such overload: {name}({types})")
+            raise CelFailure(f"no such overload: {name}({types})")
         return overload.implementation(*values)
 
     return implementation

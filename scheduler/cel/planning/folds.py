@@ -10,7 +10,7 @@ ext/comprehensions.go.
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from scheduler.cel.errors import Failure, no_such_overload
+from scheduler.cel.errors import CelFailure, no_such_overload
 from scheduler.cel.planning.budget import Environment, charge, charge_size, charge_work
 from scheduler.cel.planning.calls import Constant, Step
 from scheduler.cel.values import Value, from_key, go_type, show, to_key, type_name
@@ -58,7 +58,7 @@ class _Fold:
         if self.tracked:
             charge(environment, cost)
 
-    def made(self, environment: Environment, failure: Failure | None, result: Value) -> Value:
+    def made(self, environment: Environment, failure: CelFailure | None, result: Value) -> Value:
         """Return the result, a list or map, unless there was a failure."""
         self.spend(environment, _NAME_COST)
         if failure is not None:
@@ -113,7 +113,7 @@ def _elements(over: Value) -> Sequence[Value]:
         return over
     if isinstance(over, dict):
         return [from_key(key) for key in over]
-    raise Failure(f"got '{go_type(over)}', expected iterable type")
+    raise CelFailure(f"got '{go_type(over)}', expected iterable type")
 
 
 def _pairs(over: Value) -> Sequence[Value]:
@@ -121,7 +121,7 @@ def _pairs(over: Value) -> Sequence[Value]:
         return list(enumerate(over))
     if isinstance(over, dict):
         return [(from_key(key), value) for key, value in over.items()]
-    raise Failure(f"unsupported comprehension range type: {go_type(over)}")
+    raise CelFailure(f"unsupported comprehension range type: {go_type(over)}")
 
 
 def _quantified(absorbing: bool) -> _Loop:
@@ -129,13 +129,13 @@ def _quantified(absorbing: bool) -> _Loop:
     before = _CONDITION_COSTS[absorbing]
 
     def loop(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
-        failure: Failure | None = None
+        failure: CelFailure | None = None
         for at, element in enumerate(elements, 1):
             fold.assign(environment, element)
             fold.spend(environment, before + _NAME_COST)
             try:
                 answer = fold.body(environment)
-            except Failure as error:
+            except CelFailure as error:
                 failure = failure or error
                 continue
             if answer is absorbing:
@@ -157,7 +157,7 @@ def _exists_one(environment: Environment, fold: _Fold, elements: Sequence[Value]
         fold.assign(environment, element)
         try:
             answer = _bool(fold.body(environment))
-        except Failure as error:
+        except CelFailure as error:
             failure = error
             continue
         if answer:
@@ -171,20 +171,20 @@ def _exists_one(environment: Environment, fold: _Fold, elements: Sequence[Value]
 
 def _map(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
     found: list[Value] = []
-    failure: Failure | None = None
+    failure: CelFailure | None = None
     cost = _NAME_COST + _CALL_COST + (0 if isinstance(fold.body, Constant) else _LIST_COST)
     for element in elements:
         fold.assign(environment, element)
         try:
             if not fold.wanted(environment):
                 continue
-        except Failure as error:
+        except CelFailure as error:
             failure = error
             continue
         fold.spend(environment, cost)
         try:
             found.append(fold.body(environment))
-        except Failure as error:
+        except CelFailure as error:
             failure = failure or error
     return fold.made(environment, failure, found)
 
@@ -192,19 +192,19 @@ def _map(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Va
 def _insert(into: dict[Value, Value], key: Value, value: Value) -> None:
     stored = to_key(key)
     if stored in into:
-        raise Failure(f"insert failed: key {show(key)} already exists")
+        raise CelFailure(f"insert failed: key {show(key)} already exists")
     into[stored] = value
 
 
 def _transform_map(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
     found: dict[Value, Value] = {}
-    failure: Failure | None = None
+    failure: CelFailure | None = None
     for element in elements:
         fold.assign(environment, element)
         try:
             if not fold.wanted(environment):
                 continue
-        except Failure as error:
+        except CelFailure as error:
             failure = error
             continue
         fold.spend(environment, _NAME_COST)
@@ -214,27 +214,27 @@ def _transform_map(environment: Environment, fold: _Fold, elements: Sequence[Val
         fold.spend(environment, _NAME_COST + _CALL_COST)
         try:
             _insert(found, environment[fold.slots[0]], fold.body(environment))
-        except Failure as error:
+        except CelFailure as error:
             failure = error
     return fold.made(environment, failure, found)
 
 
 def _insert_all(into: dict[Value, Value], entries: Value) -> None:
     if not isinstance(entries, dict):
-        raise Failure(f"no such overload: cel.@mapInsert(map, {type_name(entries)})")
+        raise CelFailure(f"no such overload: cel.@mapInsert(map, {type_name(entries)})")
     for key, value in entries.items():
         _insert(into, from_key(key), value)
 
 
 def _transform_entries(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
     found: dict[Value, Value] = {}
-    failure: Failure | None = None
+    failure: CelFailure | None = None
     for element in elements:
         fold.assign(environment, element)
         try:
             if not fold.wanted(environment):
                 continue
-        except Failure as error:
+        except CelFailure as error:
             failure = error
             continue
         fold.spend(environment, _NAME_COST + _CALL_COST)
@@ -242,7 +242,7 @@ def _transform_entries(environment: Environment, fold: _Fold, elements: Sequence
             entries = fold.body(environment)
             if failure is None:
                 _insert_all(found, entries)
-        except Failure as error:
+        except CelFailure as error:
             failure = failure or error
     return fold.made(environment, failure, found)
 

@@ -8,16 +8,16 @@ Source: cel-go v0.26.0 interpreter/planner.go, interpretable.go, decorators.go.
 
 from typing import Any, Final
 
-from scheduler.cel.errors import Failure, no_such_overload
+from scheduler.cel.errors import CelFailure, no_such_overload
 from scheduler.cel.language.syntax import (
-    Bind,
+    BoundVariable,
     Call,
+    Expr,
     Fold,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     children,
 )
@@ -105,7 +105,7 @@ class Plan:
         return made
 
 
-def plan(root: Node, reference: Reference, *, tracked: bool) -> Plan:
+def plan(root: Expr, reference: Reference, *, tracked: bool) -> Plan:
     """Return the compiled form of an expression.
 
     Args:
@@ -130,7 +130,7 @@ class _Planner:
         self._scope: dict[str, list[Step]] = {}
         self.variables = 0
 
-    def step(self, node: Node) -> Step:  # noqa: C901, PLR0911 - one case for each kind of node
+    def step(self, node: Expr) -> Step:  # noqa: C901, PLR0911 - one case for each kind of node
         """Return the closure of a node."""
         match node:
             case Literal():
@@ -147,7 +147,7 @@ class _Planner:
                 return self._map(node)
             case Fold():
                 return self._fold(node)
-            case Bind():
+            case BoundVariable():
                 return self._bind(node)
             case _:
                 raise AssertionError(node)
@@ -178,7 +178,7 @@ class _Planner:
         base, path = self._path(node)
         return self._with_base_cost(base, path.step)
 
-    def _path(self, node: Node) -> tuple[Node, Path]:
+    def _path(self, node: Expr) -> tuple[Expr, Path]:
         """Return a chain of lookups, and the node that it begins with."""
         keys: list[tuple[Step, bool]] = []
         while _is_path(node) and not isinstance(node, Ident) and self._attribute(node) is None:
@@ -195,7 +195,7 @@ class _Planner:
         cost = 1 if self._tracked else 0
         return node, Path(self.step(node), tuple(reversed(keys)), self._apart, cost)
 
-    def _attribute(self, node: Node) -> Step | None:
+    def _attribute(self, node: Expr) -> Step | None:
         """Return the closure for a constant path to an attribute or capacity of the device."""
         path: list[str] = []
         while len(path) < 3:
@@ -210,7 +210,7 @@ class _Planner:
             return None
         return attribute_step(path[2], path[1], path[0])
 
-    def _with_base_cost(self, base: Node, step: Step) -> Step:
+    def _with_base_cost(self, base: Expr, step: Step) -> Step:
         """Return a closure that counts what looking into something costs beside the keys.
 
         A name is charged for itself; a call is charged like one.
@@ -218,7 +218,7 @@ class _Planner:
         free = _is_path(base) or _is_conditional(base)
         return charged(step, 0 if free else 1, tracked=self._tracked)
 
-    def _unobserved(self, node: Node) -> Step:
+    def _unobserved(self, node: Expr) -> Step:
         """Return the closure of a branch or key; upstream does not charge for the name in it."""
         named = _is_path(node) and not _is_conditional(_root(node))
         step = self.step(node)
@@ -364,7 +364,7 @@ class _Planner:
         self.variables += 1
         return FIRST_VARIABLE + self.variables - 1
 
-    def _with(self, names: dict[str, Step], node: Node) -> Step:
+    def _with(self, names: dict[str, Step], node: Expr) -> Step:
         """Return the closure of a node in which some names are visible."""
         for name, step in names.items():
             self._scope.setdefault(name, []).append(step)
@@ -384,7 +384,7 @@ class _Planner:
         worked = work if self._tracked else None
         return fold_step(node.kind, target, slots, condition, body, work=worked)
 
-    def _bind(self, node: Bind) -> Step:
+    def _bind(self, node: BoundVariable) -> Step:
         value = self.step(node.value)
         slot = self._slot()
         if node.kind == "sortBy":
@@ -397,7 +397,7 @@ class _Planner:
         wrap = node.kind == "optMap"
         return mapped_step(value, body, slot, wrap=wrap, resolve=self._resolve)
 
-    def _sort_by(self, node: Bind, value: Step, slot: int) -> Step:
+    def _sort_by(self, node: BoundVariable, value: Step, slot: int) -> Step:
         held = self._slot()
         body = self._with({node.name: reader(slot, self._resolve)}, node.body)
         target = reader(held, as_it_is)
@@ -405,7 +405,7 @@ class _Planner:
         return sorted_step(value, keys, held, one if node.any_key else pairs_cost)
 
 
-def _is_path(node: Node) -> bool:
+def _is_path(node: Expr) -> bool:
     """Return whether a node is a name or selects from something, and is no type and no test."""
     if isinstance(node, Select):
         return not (node.test or node.named)
@@ -414,18 +414,18 @@ def _is_path(node: Node) -> bool:
     return isinstance(node, Call) and node.function in _INDEX
 
 
-def _root(node: Node) -> Node:
+def _root(node: Expr) -> Expr:
     """Return what a path begins with."""
     while _is_path(node) and not isinstance(node, Ident):
         node = node.operand if isinstance(node, Select) else next(children(node))
     return node
 
 
-def _is_conditional(node: Node) -> bool:
+def _is_conditional(node: Expr) -> bool:
     return isinstance(node, Call) and node.function == "_?_:_"
 
 
-def _selected(node: Node) -> tuple[Node | None, str | None]:
+def _selected(node: Expr) -> tuple[Expr | None, str | None]:
     """Return what a node selects from and the constant name that it selects."""
     if isinstance(node, Select) and not node.test and not node.optional:
         return node.operand, node.field
@@ -442,11 +442,11 @@ def _named_type(name: str) -> Constant:
     A variable whose value is known to be a type is taken for the name of one, as upstream does.
     """
     if name not in TYPES:
-        raise Failure(f"reference to undefined type: {name}")
+        raise CelFailure(f"reference to undefined type: {name}")
     return Constant(TypeValue(name))
 
 
-def _check_type_variable(node: Bind) -> None:
+def _check_type_variable(node: BoundVariable) -> None:
     """Check the variable of a binding, whose value upstream refers to by name."""
     of = node.value.type
     held = of.parameters[0] if of.name == "optional_type" and node.kind != "bind" else of
@@ -460,7 +460,7 @@ def _check_pattern(argument: Step) -> None:
         try:
             compile_pattern(argument.value)
         except RegexError as error:
-            raise Failure(str(error)) from None
+            raise CelFailure(str(error)) from None
 
 
 def _logical(terms: list[Step], absorbing: bool) -> Step:
@@ -468,11 +468,11 @@ def _logical(terms: list[Step], absorbing: bool) -> Step:
     other = not absorbing
 
     def step(environment: Environment) -> bool:
-        failure: Failure | None = None
+        failure: CelFailure | None = None
         for term in terms:
             try:
                 value = term(environment)
-            except Failure as error:
+            except CelFailure as error:
                 failure = failure or error
                 continue
             if value is absorbing:

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler.cel.language.syntax import (
-    Bind,
+    BoundVariable,
     Call,
+    Expr,
     Fold,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     children,
 )
 
-__all__ = ["Entry", "Reads", "reads"]
+__all__ = ["DeviceField", "DeviceReads", "reads"]
 
 _MAPS: Final = ("attributes", "capacity")
 _INDEX: Final = ("_[_]", "_[?_]")
@@ -30,7 +30,7 @@ _Path: TypeAlias = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class DeviceField:
     """An attribute or capacity.
 
     Attributes:
@@ -45,7 +45,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class DeviceReads:
     """What is read.
 
     Attributes:
@@ -56,14 +56,14 @@ class Reads:
 
     driver: bool
     shared: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[DeviceField, ...]
 
 
 class _EverythingError(Exception):
     """The expression can read anything."""
 
 
-def reads(root: Node) -> Reads | None:
+def reads(root: Expr) -> DeviceReads | None:
     """Return what an expression reads at most; None if it can be anything.
 
     Args:
@@ -74,7 +74,8 @@ def reads(root: Node) -> Reads | None:
         reader.visit(root)
     except _EverythingError:
         return None
-    return Reads("driver" in reader.fields, _SHARED in reader.fields, tuple(sorted(reader.entries)))
+    fields, entries = reader.fields, tuple(sorted(reader.entries))
+    return DeviceReads("driver" in fields, _SHARED in fields, entries)
 
 
 _SHARED: Final = "allowMultipleAllocations"
@@ -83,14 +84,14 @@ _SHARED: Final = "allowMultipleAllocations"
 class _Reader:
     def __init__(self) -> None:
         self.fields: set[str] = set()
-        self.entries: set[Entry] = set()
+        self.entries: set[DeviceField] = set()
         #: What variables stand for: a map of the device, or None for another value.
         self._scope: dict[str, list[_Path | None]] = {}
 
-    def visit(self, node: Node) -> None:
+    def visit(self, node: Expr) -> None:
         """Collect what a node reads."""
         match node:
-            case Bind():
+            case BoundVariable():
                 self._bind(node)
             case Fold():
                 self.visit(node.target)
@@ -108,7 +109,7 @@ class _Reader:
             case _:
                 raise _EverythingError
 
-    def _bind(self, node: Bind) -> None:
+    def _bind(self, node: BoundVariable) -> None:
         path = None
         if node.kind == "bind" and _is_step(node.value) and not _has_optional(node.value):
             path = self._path(node.value)
@@ -119,7 +120,7 @@ class _Reader:
             self.visit(node.value)
         self._within((node.name,), path, [node.body])
 
-    def _within(self, names: Sequence[str], path: _Path | None, bodies: list[Node]) -> None:
+    def _within(self, names: Sequence[str], path: _Path | None, bodies: list[Expr]) -> None:
         for name in names:
             self._scope.setdefault(name, []).append(path)
         for body in bodies:
@@ -140,7 +141,7 @@ class _Reader:
             self._record(path)
         self.visit(element)
 
-    def _path(self, node: Node) -> _Path | None:
+    def _path(self, node: Expr) -> _Path | None:
         """Return the keys of a chain of lookups in the device; None if it looks elsewhere."""
         keys: list[str | None] = []
         while _is_step(node) and not isinstance(node, Ident):
@@ -169,17 +170,17 @@ class _Reader:
             return
         if len(path) < 3 or path[0] not in _MAPS or path[1] is None or path[2] is None:
             raise _EverythingError
-        self.entries.add(Entry(path[0], path[1], path[2]))
+        self.entries.add(DeviceField(path[0], path[1], path[2]))
 
 
-def _is_step(node: Node) -> bool:
+def _is_step(node: Expr) -> bool:
     """Return whether a node is a name or looks up a key."""
     if isinstance(node, Select):
         return not node.named
     return isinstance(node, Ident) or (isinstance(node, Call) and node.function in _INDEX)
 
 
-def _has_optional(node: Node) -> bool:
+def _has_optional(node: Expr) -> bool:
     """Return whether one of the lookups of a chain is optional, or only tests."""
     while _is_step(node) and not isinstance(node, Ident):
         if isinstance(node, Select):

@@ -8,7 +8,7 @@ is an upper bound of the time, also for the worst case of a call.
 from collections.abc import Callable
 from typing import Final
 
-from scheduler.cel.language.syntax import Fold, Node, children
+from scheduler.cel.language.syntax import Expr, Fold, children
 from scheduler.cel.library.patterns import native_text
 from scheduler.cel.library.quantity import Quantity
 from scheduler.cel.regex import LARGEST, RegexError, compile_pattern
@@ -33,7 +33,7 @@ _PARSING: Final = frozenset(
 _PARSING_WORK: Final = 6
 
 
-def weight(root: Node) -> int:
+def weight(root: Expr) -> int:
     """Return how many nodes are evaluated at most, without the bodies of comprehensions."""
     total, pending = 0, [root]
     while pending:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from scheduler.kube.client.rate_limiter import RateLimiter
-from scheduler.kube.client.transport import Reply, Stream, StreamingTransport
+from scheduler.kube.client.transport import Reply, ReplyStream, StreamingTransport
 from scheduler.kube.errors import Unreachable, refusal
 from scheduler.kube.http.connection import BUFFER_BYTES
 from scheduler.kube.instrumentation import Instrumentation
@@ -139,7 +139,7 @@ class Client:
             return error
 
     @contextlib.asynccontextmanager
-    async def stream(self, request: Request, silence_seconds: float) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, silence_seconds: float) -> AsyncIterator[ReplyStream]:
         """Open a stream, such as a watch; it is closed after that many seconds without a byte.
 
         Raises:

@@ -13,7 +13,7 @@ from scheduler.kube.errors import Unreachable
 from scheduler.kube.http.http1 import Http1, Reply
 from scheduler.kube.http.server_time import ServerTime
 
-__all__ = ["HttpTransport", "Reply", "Stream", "StreamingTransport", "Transport"]
+__all__ = ["HttpTransport", "Reply", "ReplyStream", "StreamingTransport", "Transport"]
 
 
 class Transport(Protocol):
@@ -48,7 +48,7 @@ class Transport(Protocol):
         """
 
 
-class Stream(Protocol):
+class ReplyStream(Protocol):
     """An answer that has no end."""
 
     status: int
@@ -67,7 +67,7 @@ class StreamingTransport(Transport, Protocol):
 
     def stream(
         self, path: str, silence_seconds: float
-    ) -> contextlib.AbstractAsyncContextManager[Stream]:
+    ) -> contextlib.AbstractAsyncContextManager[ReplyStream]:
         """Open a stream; it is closed after `silence_seconds` without a byte."""
 
 
@@ -176,7 +176,7 @@ class HttpTransport:
         return await self._http.send(method, path, headers, body)
 
     @contextlib.asynccontextmanager
-    async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
+    async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[ReplyStream]:
         """Open a stream; it is closed after `silence_seconds` without a byte.
 
         Raises:

@@ -23,8 +23,8 @@ from scheduler.kube.policies.registry import (
     PATH,
     RESOURCE,
     Json,
-    Listed,
     ParsedPolicy,
+    PolicyList,
     PolicyRegistry,
     parse_policy,
     version,
@@ -184,7 +184,7 @@ class PolicyInformer:
         self.synced.set()
         return True
 
-    async def _take_over(self, listed: Listed, asked_at: int) -> None:
+    async def _take_over(self, listed: PolicyList, asked_at: int) -> None:
         if listed.version < asked_at:
             # kopf's watch would send nothing until the server has counted up to where it began.
             versions = f"from {asked_at} to {listed.version}"
@@ -210,7 +210,7 @@ class PolicyInformer:
         self._publish(self._registry.clear())
         return True
 
-    async def _list(self) -> Listed | None:
+    async def _list(self) -> PolicyList | None:
         """Return all policies, `None` where the CRD is missing.
 
         Raises:
@@ -230,7 +230,7 @@ class PolicyInformer:
             raise Unreachable(f"cannot {request}: {error}") from error
         at = version(page.metadata)
         check_list(page.kind, f"{KIND}List", str(at or ""))
-        return Listed(at, tuple(parse_policy(item) for item in page.items or ()))
+        return PolicyList(at, tuple(parse_policy(item) for item in page.items or ()))
 
     def _open(self) -> None:
         # It imports aiohttp, for which the first requests must not wait.

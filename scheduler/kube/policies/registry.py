@@ -30,8 +30,8 @@ __all__ = [
     "VERSION",
     "Due",
     "Json",
-    "Listed",
     "ParsedPolicy",
+    "PolicyList",
     "PolicyRegistry",
     "parse_policy",
     "version",
@@ -81,7 +81,7 @@ class ParsedPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class PolicyList:
     """A list of all objects."""
 
     version: int
@@ -220,7 +220,7 @@ class PolicyRegistry:
         del self._entries[name]
         return self._changes()
 
-    def take_list(self, listed: Listed, asked_at: int) -> list[Event]:
+    def take_list(self, listed: PolicyList, asked_at: int) -> list[Event]:
         """Record all policies at once.
 
         Args:

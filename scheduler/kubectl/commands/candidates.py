@@ -6,7 +6,7 @@ from typing import TypeAlias
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
 from scheduler.model.rest.common import TIME
-from scheduler.model.rest.explanations import PossiblePreemption, Verdict
+from scheduler.model.rest.explanations import PossiblePreemption, RejectionGroup
 from scheduler.model.rest.preemptions import PolicyVeto, PreemptionView, Replacement, VictimView
 from scheduler.model.rest.what_if import SimulatedPod
 
@@ -16,7 +16,7 @@ __all__ = ["compared", "fate", "meaning", "verdicts", "vetoes", "victims"]
 Compared: TypeAlias = PreemptionView | PossiblePreemption | SimulatedPod
 
 
-def verdicts(out: Output, found: Sequence[Verdict], *, wide: bool) -> None:
+def verdicts(out: Output, found: Sequence[RejectionGroup], *, wide: bool) -> None:
     """Print what groups of nodes say."""
     head = ["NODES", "EVICTION HELPS", "PLUGIN", "REASON"]
     rows = [

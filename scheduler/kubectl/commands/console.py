@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler.kube.http.http1 import Incoming, Reply
 from scheduler.kubectl import priority_classes
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import ApiIndex
 from scheduler.web_console.server import BackendError, ConsoleServer, page_files
@@ -53,7 +53,7 @@ class PluginBackend:
                 return await self._client.send(method, path, headers, body)
             body, problem = await self._with_classes(body)
             return _with_warning(await self._client.send(method, path, headers, body), problem)
-        except PluginError as error:
+        except CommandError as error:
             raise BackendError(_in_one(error)) from error
 
     async def _with_classes(self, body: bytes) -> tuple[bytes, str]:
@@ -77,7 +77,7 @@ class PluginBackend:
         """Begin to read an answer."""
         try:
             return await self._client.open(path, headers)
-        except PluginError as error:
+        except CommandError as error:
             raise BackendError(_in_one(error)) from error
 
 
@@ -90,7 +90,7 @@ def _with_warning(reply: Reply, problem: str) -> Reply:
     return reply._replace(body=msgspec.json.encode(answer))
 
 
-def _in_one(error: PluginError) -> str:
+def _in_one(error: CommandError) -> str:
     return f"{error}\n{error.advice}" if error.advice else str(error)
 
 
@@ -98,7 +98,7 @@ async def run(session: Session) -> int:
     """Serve until Ctrl-C; return the exit code."""
     files = page_files()
     if "/index.html" not in files:
-        raise PluginError(
+        raise CommandError(
             "the page of the console is missing in this installation",
             "install the wheel of a release, or from a clone: pipx install .",
         )
@@ -111,7 +111,7 @@ async def run(session: Session) -> int:
                 await _interrupted()
     except OSError as error:
         port = session.arguments.port
-        raise PluginError(f"port {port}: {error.strerror}", "choose another --port") from error
+        raise CommandError(f"port {port}: {error.strerror}", "choose another --port") from error
     return 0
 
 

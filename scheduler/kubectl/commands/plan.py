@@ -10,7 +10,7 @@ import yaml
 
 from scheduler.kubectl import priority_classes, text
 from scheduler.kubectl.commands import candidates, plan_diff
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.model.messages import without_preamble
@@ -29,9 +29,9 @@ async def run(session: Session) -> int:
     arguments = session.arguments
     found = list(read(arguments.files))
     if arguments.files and not found:
-        raise PluginError(f"{', '.join(arguments.files)}: nothing to plan, there are no objects")
+        raise CommandError(f"{', '.join(arguments.files)}: nothing to plan, there are no objects")
     if not found and not arguments.drain:
-        raise PluginError("nothing to plan", "name files with -f FILE, or nodes with --drain NODE")
+        raise CommandError("nothing to plan", "name files with -f FILE, or nodes with --drain NODE")
     places = [place for place, _ in found]
     objects, problem = await priority_classes.added(session, [each for _, each in found])
     request = WhatIfRequest(
@@ -44,8 +44,8 @@ async def run(session: Session) -> int:
     )
     try:
         answer = await session.client.plan(request, WhatIfAnswer)
-    except PluginError as error:
-        raise PluginError(_placed(str(error), places), error.advice, error.status) from error
+    except CommandError as error:
+        raise CommandError(_placed(str(error), places), error.advice, error.status) from error
     said = (_placed(each, places) for each in answer.document.warnings)
     warnings = [*([problem] if problem else ()), *said]
     if session.printed(answer):
@@ -88,7 +88,7 @@ def read(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
             if document is None:
                 continue
             if not isinstance(document, dict) or "kind" not in document:
-                raise PluginError(
+                raise CommandError(
                     f"{place}: not an object of Kubernetes",
                     "each one needs apiVersion, kind and metadata",
                 )
@@ -106,9 +106,9 @@ def _documents(name: str) -> list[Any]:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         return list(yaml.load_all(content, loader))
     except OSError as error:
-        raise PluginError(f"{name}: {error.strerror}") from error
+        raise CommandError(f"{name}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise PluginError(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
+        raise CommandError(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
 
 
 def show(out: Output, answer: WhatIfAnswer, warnings: Sequence[str], *, wide: bool) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.kubectl import text
 from scheduler.kubectl.commands import candidates
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.common import PodView
@@ -36,7 +36,7 @@ async def run(session: Session) -> int:
     asked = [_asked(session, each) for each in found.items]
     shown = list(itertools.compress(found.items, asked))
     if arguments.name and not shown:
-        raise PluginError(
+        raise CommandError(
             f"there is no preemption of {arguments.name}",
             "kubectl preemptive preemptions -o wide shows the names and IDs",
         )

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from scheduler.kube.errors import Unreachable
 from scheduler.kubectl import text
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 
 __all__ = ["run"]
@@ -28,9 +28,9 @@ async def run(session: Session) -> int:
                 file.write(part)
                 size += len(part)
     except Unreachable as error:
-        raise PluginError(f"the recording ended early: {error}", "try again") from error
+        raise CommandError(f"the recording ended early: {error}", "try again") from error
     except OSError as error:
-        raise PluginError(f"{name}: {error.strerror or error}") from error
+        raise CommandError(f"{name}: {error.strerror or error}") from error
     finally:
         incoming.close()
     if name != "-":

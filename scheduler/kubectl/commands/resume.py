@@ -9,7 +9,7 @@ from scheduler.kube.policies.registry import PATH, RESOURCE
 from scheduler.kubectl import text
 from scheduler.kubectl.api_server import ApiServer
 from scheduler.kubectl.commands.stop import NAME, QUERY, api_server, is_stop, rule
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 from scheduler.model.policies import PreemptionPolicy
 
@@ -30,7 +30,7 @@ async def run(session: Session) -> int:
     finally:
         await api.close()
     if others:
-        raise PluginError(
+        raise CommandError(
             f"preemption is still stopped, by PreemptionPolicy {text.clean(', '.join(others))}",
             "resume ends only what `kubectl preemptive stop` has begun; set spec.stop to false"
             " there, or delete it",
@@ -56,7 +56,7 @@ async def _end(api: ApiServer) -> tuple[str, list[str]]:
             done = await _remove(api, stops[NAME])
         except ApiError:
             continue  # it has changed, or is gone
-    raise PluginError(f"preemption is stopped: PreemptionPolicy {NAME} changes again and again",
+    raise CommandError(f"preemption is stopped: PreemptionPolicy {NAME} changes again and again",
                       "find out who writes it: kubectl get preemptionpolicy emergency-stop -o yaml"
                       " --show-managed-fields")  # fmt: skip
 

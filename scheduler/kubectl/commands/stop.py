@@ -13,7 +13,7 @@ from scheduler.kube.errors import ApiError, Forbidden
 from scheduler.kube.policies.registry import GROUP, PATH, RESOURCE, STOPPED, VERSION
 from scheduler.kubectl import text
 from scheduler.kubectl.api_server import ApiServer
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 
 __all__ = ["NAME", "QUERY", "api_server", "is_stop", "rule", "run"]
@@ -36,7 +36,7 @@ async def run(session: Session) -> int:
                 stopped = await _confirmed(api, written)
         except TimeoutError:
             problem, advice = _unconfirmed(arguments.timeout, arguments.scheduler_namespace)
-            raise PluginError(problem, advice) from None
+            raise CommandError(problem, advice) from None
     finally:
         await api.close()
     out.line(f"All preemption is stopped since {text.clean(str(stopped))}.", "green")
@@ -55,7 +55,7 @@ def api_server(session: Session) -> ApiServer:
         PluginError: There is none, or the user has given the address of a scheduler.
     """
     if session.arguments.server:
-        raise PluginError(
+        raise CommandError(
             f"{session.arguments.command} writes to the API server of the kubeconfig",
             "leave out --server and PREEMPTIVE_SCHEDULER_SERVER",
         )
@@ -87,16 +87,16 @@ async def _write(api: ApiServer, reason: str) -> Any:
         return await api.write(*patch)
     except ApiError as error:
         if error.status != 404:
-            raise PluginError(str(error), "try again") from error
+            raise CommandError(str(error), "try again") from error
     try:
         return await api.write("create", f"{PATH}{QUERY}", made, what, rules)
     except ApiError as error:
         if error.status == 404:
-            raise PluginError(*_NO_DEFINITION) from error
+            raise CommandError(*_NO_DEFINITION) from error
     try:
         return await api.write(*patch)  # another client has created it meanwhile
     except ApiError as error:
-        raise PluginError(str(error), "try again") from error
+        raise CommandError(str(error), "try again") from error
 
 
 async def _confirmed(api: ApiServer, written: Any) -> object:
@@ -106,10 +106,10 @@ async def _confirmed(api: ApiServer, written: Any) -> object:
         try:
             found = await api.get(f"{PATH}/{NAME}", f'{RESOURCE} "{NAME}"', rule("get"))
         except ApiError as error:
-            raise PluginError(
+            raise CommandError(
                 "preemption is not stopped: the policy was deleted meanwhile", "run it again"
             ) from error
-        except PluginError as error:
+        except CommandError as error:
             if isinstance(error.__cause__, Forbidden):
                 raise
             found = {}  # the API server does not answer now

@@ -13,9 +13,9 @@ from typing import Any, Final
 from rich.console import Console
 
 from scheduler.kubectl.client import PAUSE_SECONDS
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
-from scheduler.model.rest.cluster import NodesDocument, NodeView, PendingPodsDocument, Summary
+from scheduler.model.rest.cluster import NodesDocument, NodeUsage, PendingPodsDocument, Summary
 from scheduler.model.rest.preemptions import PreemptionsDocument
 from scheduler.terminal.top import TopPicture, TopSnapshot, live
 
@@ -36,8 +36,8 @@ SILENCE_SECONDS: Final = 4.0
 class _Nodes:
     """The nodes, as a watch keeps them."""
 
-    by_name: dict[str, NodeView] = field(default_factory=dict)
-    problem: PluginError | None = None
+    by_name: dict[str, NodeUsage] = field(default_factory=dict)
+    problem: CommandError | None = None
 
     async def follow(self, session: Session) -> None:
         """Keep them up to date; try again as long as the view is open."""
@@ -46,7 +46,7 @@ class _Nodes:
                 async for update in session.client.follow("/nodes", NodesDocument):
                     self.take(update.document, whole=update.whole)
                     self.problem = None
-            except PluginError as error:
+            except CommandError as error:
                 self.problem = error
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -151,7 +151,7 @@ async def _refreshed(session: Session, nodes: _Nodes, old: TopSnapshot) -> TopSn
     """Return the next snapshot; after an error the old one with the problem."""
     try:
         return await _read(session, nodes)
-    except PluginError as error:
+    except CommandError as error:
         return replace(old, problem=str(error))
 
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from scheduler.kubectl import text, unqueued_pods
 from scheduler.kubectl.commands import candidates
-from scheduler.kubectl.errors import PluginError
+from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session, name_of_pod
 from scheduler.model import times
@@ -28,7 +28,7 @@ async def run(session: Session) -> int:
         answer = await session.client.get(
             path, PodExplanation, nodes=1 if session.arguments.nodes else None
         )
-    except PluginError as error:
+    except CommandError as error:
         if error.status != NOT_FOUND:
             raise
         raise await _not_found(session, namespace, name) from error
@@ -37,18 +37,18 @@ async def run(session: Session) -> int:
     return 0
 
 
-async def _not_found(session: Session, namespace: str, name: str) -> PluginError:
+async def _not_found(session: Session, namespace: str, name: str) -> CommandError:
     """Return the error for a pod that is not in the queue."""
     problem = f"pod {namespace}/{name} is not in the queue"
     waiting = await session.client.get("/pods", PendingPodsDocument, limit=SEARCHED)
     places = [each.pod.namespace for each in waiting.document.items if each.pod.name == name]
     if places:
         advice = f"a pod of that name waits in namespace {places[0]}: add -n {places[0]}"
-        return PluginError(problem, advice, NOT_FOUND)
+        return CommandError(problem, advice, NOT_FOUND)
     reason = await unqueued_pods.reason(session, namespace, name)
     if reason:
-        return PluginError(f"{problem}: {reason}", "", NOT_FOUND)
-    return PluginError(
+        return CommandError(f"{problem}: {reason}", "", NOT_FOUND)
+    return CommandError(
         problem,
         "possible reasons: it is already running, it does not exist, it belongs to another"
         " scheduler (spec.schedulerName), or you have no permission to get it:\n"

@@ -20,16 +20,16 @@ __all__ = [
     "CapacityRequests",
     "CelSelector",
     "ConfigOfClaim",
-    "Constraint",
     "Consumer",
+    "DeviceConstraint",
+    "DeviceRequest",
     "DeviceRequests",
     "DeviceResult",
+    "DeviceSelector",
     "DeviceToleration",
     "ExactRequest",
     "OpaqueConfig",
-    "Request",
     "Results",
-    "Selector",
     "SubRequest",
 ]
 
@@ -48,7 +48,7 @@ class CelSelector(Value, frozen=True):
     expression: str = ""
 
 
-class Selector(Value, frozen=True):
+class DeviceSelector(Value, frozen=True):
     """A selector of devices; kinds other than CEL are not known yet."""
 
     cel: CelSelector | None = None
@@ -81,7 +81,7 @@ class ExactRequest(Value, frozen=True):
     """A request for devices of one class."""
 
     device_class_name: str = ""
-    selectors: list[Selector] = []
+    selectors: list[DeviceSelector] = []
     allocation_mode: str = ""
     count: Int64 = 0
     admin_access: bool | None = None
@@ -97,7 +97,7 @@ class SubRequest(ExactRequest, frozen=True):
     name: str = ""
 
 
-class Request(Value, frozen=True):
+class DeviceRequest(Value, frozen=True):
     """A request of a claim: exactly one of both is set."""
 
     name: str = ""
@@ -105,7 +105,7 @@ class Request(Value, frozen=True):
     first_available: list[SubRequest] = []
 
 
-class Constraint(Value, frozen=True):
+class DeviceConstraint(Value, frozen=True):
     """What the devices of some requests must have in common, or in what they must differ."""
 
     #: Names of requests, or `request/subrequest`; empty for all.
@@ -124,12 +124,14 @@ class ConfigOfClaim(Value, frozen=True):
 class DeviceRequests(Value, frozen=True):
     """What a claim asks for. The API server writes an empty list of requests as null."""
 
-    nullable_requests: list[Request] | None = msgspec.field(name="requests", default_factory=list)
-    constraints: list[Constraint] = []
+    nullable_requests: list[DeviceRequest] | None = msgspec.field(
+        name="requests", default_factory=list
+    )
+    constraints: list[DeviceConstraint] = []
     config: list[ConfigOfClaim] = []
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[DeviceRequest]:
         """The requests in their order."""
         return self.nullable_requests or []
 

@@ -20,16 +20,16 @@ from scheduler.model.api.device_claims import (
     CapacityRequests,
     CelSelector,
     ConfigOfClaim,
-    Constraint,
     Consumer,
+    DeviceConstraint,
+    DeviceRequest,
     DeviceRequests,
     DeviceResult,
+    DeviceSelector,
     DeviceToleration,
     ExactRequest,
     OpaqueConfig,
-    Request,
     Results,
-    Selector,
     SubRequest,
 )
 from scheduler.model.api.objects import Condition, NodeSelector
@@ -53,7 +53,6 @@ __all__ = [
     "ClaimStatus",
     "ConfigOfClaim",
     "ConfigOfClass",
-    "Constraint",
     "Consumer",
     "Counter",
     "CounterConsumption",
@@ -61,16 +60,18 @@ __all__ = [
     "Device",
     "DeviceClass",
     "DeviceClassSpec",
+    "DeviceConstraint",
     "DeviceObject",
+    "DeviceRequest",
     "DeviceRequests",
     "DeviceResult",
     "DeviceSelection",
+    "DeviceSelector",
     "DeviceTaint",
     "DeviceTaintRule",
     "DeviceToleration",
     "ExactRequest",
     "OpaqueConfig",
-    "Request",
     "RequestPolicy",
     "ResourceClaim",
     "ResourceClaimSpec",
@@ -78,7 +79,6 @@ __all__ = [
     "ResourceSlice",
     "ResourceSliceSpec",
     "Results",
-    "Selector",
     "SubRequest",
     "TaintRuleSpec",
     "amounts",
@@ -103,7 +103,7 @@ class DeviceClassSpec(Value, frozen=True):
 
     #: An additional resource name by which pods request devices.
     extended_resource_name: str | None = None
-    selectors: list[Selector] = []
+    selectors: list[DeviceSelector] = []
     config: list[ConfigOfClass] = []
 
 

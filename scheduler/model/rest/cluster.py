@@ -11,7 +11,7 @@ __all__ = [
     "LabelView",
     "LabelsDocument",
     "NodeDocument",
-    "NodeView",
+    "NodeUsage",
     "NodesDocument",
     "PendingPodView",
     "PendingPodsDocument",
@@ -90,7 +90,7 @@ class PriorityUse(Document, frozen=True):
     nominated: bool = False
 
 
-class NodeView(Document, frozen=True):
+class NodeUsage(Document, frozen=True):
     """A node and how it is used, without names of pods."""
 
     name: str
@@ -106,7 +106,7 @@ class NodesDocument(Document, frozen=True):
     """`GET /api/v1/nodes?labels=&limit=&continue=`. Supports `watch=1&revision=N`."""
 
     revision: int
-    items: tuple[NodeView, ...] = ()
+    items: tuple[NodeUsage, ...] = ()
     #: In a watch: the names of deleted nodes.
     removed: tuple[str, ...] = ()
     continue_: str = msgspec.field(default="", name="continue")
@@ -116,7 +116,7 @@ class NodesDocument(Document, frozen=True):
 class NodeDocument(Document, frozen=True):
     """`GET /api/v1/nodes/{name}`: one node with its pods."""
 
-    node: NodeView
+    node: NodeUsage
     labels: Mapping[str, str] = {}
     taints: tuple[str, ...] = ()
     pods: tuple[PodView, ...] = ()

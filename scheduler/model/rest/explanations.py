@@ -6,10 +6,10 @@ from scheduler.model.rest.cluster import PendingPodView
 from scheduler.model.rest.common import CriterionView, Document
 from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, VictimView
 
-__all__ = ["AttemptView", "NodeVerdict", "PodExplanation", "PossiblePreemption", "Verdict"]
+__all__ = ["AttemptView", "NodeVerdict", "PodExplanation", "PossiblePreemption", "RejectionGroup"]
 
 
-class Verdict(Document, frozen=True):
+class RejectionGroup(Document, frozen=True):
     """A reason for which nodes reject a pod."""
 
     plugin: str
@@ -75,7 +75,7 @@ class PodExplanation(Document, frozen=True):
     message: str
     #: The node that it fits on now; empty where there is none.
     node: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[RejectionGroup, ...] = ()
     preemption: PossiblePreemption | None = None
     #: Why no preemption helps, in the words of kube-scheduler; empty if one does.
     preemption_message: str = ""

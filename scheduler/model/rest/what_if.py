@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.model.rest.common import CriterionView, Document, PodView
-from scheduler.model.rest.explanations import Verdict
+from scheduler.model.rest.explanations import RejectionGroup
 from scheduler.model.rest.preemptions import (
     CandidateView,
     PolicyVeto,
@@ -54,7 +54,7 @@ class SimulatedPod(Document, frozen=True):
     #: After settling: the node where it runs in the end; empty if it is pending.
     final_node: str = ""
     message: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[RejectionGroup, ...] = ()
     victims: tuple[VictimView, ...] = ()
     #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0

@@ -27,7 +27,7 @@ from scheduler.observe.api.helps import helps
 from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import attempt_views, left_pod
 from scheduler.observe.api.queue_views import QueueViews, found
-from scheduler.observe.api.requests import ApiError, ApiRequest
+from scheduler.observe.api.requests import ApiRequest, StatusError
 from scheduler.observe.api.views import comparison_views, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
@@ -63,7 +63,7 @@ class Evaluations:
             ApiError: Too many requests are waiting.
         """
         if self._waiting >= _MAX_WAITING:
-            raise ApiError(429, "TooManyRequests", "too many pods are being explained", 1)
+            raise StatusError(429, "TooManyRequests", "too many pods are being explained", 1)
         self._waiting += 1
         try:
             async with self._lock:
@@ -103,7 +103,7 @@ class Explanations:
         visible = await request.names.visible({namespace})
         if namespace not in visible:
             rule = f'verb "get", resource "pods", namespace "{namespace}"'
-            raise ApiError(403, "Forbidden", f"forbidden: this needs the permission {rule}")
+            raise StatusError(403, "Forbidden", f"forbidden: this needs the permission {rule}")
         try:
             queued = await found(self._machine, namespace, name)
         except LookupError:

@@ -60,7 +60,7 @@ class Findings(NamedTuple):
     #: On how many nodes each veto forbids evictions.
     veto_counts: VetoCounts
 
-    async def verdicts(self) -> tuple[explanations.Verdict, ...]:
+    async def verdicts(self) -> tuple[explanations.RejectionGroup, ...]:
         """Return why nodes reject the pod, by plugin and reason, the most frequent ones first."""
         counts: Counter[tuple[str, str]] = Counter()
         examples: dict[tuple[str, str], list[str]] = {}
@@ -76,11 +76,11 @@ class Findings(NamedTuple):
                     resolvable[key] = resolvable.get(key, False) or verdict.resolvable
             await asyncio.sleep(0)
         found = sorted((-nodes, *key) for key, nodes in counts.items())
-        views: list[explanations.Verdict] = []
+        views: list[explanations.RejectionGroup] = []
         for some in slices(found, _SLICE):
             await asyncio.sleep(0)
             views += [
-                explanations.Verdict(
+                explanations.RejectionGroup(
                     plugin,
                     reason,
                     -nodes,
@@ -91,24 +91,24 @@ class Findings(NamedTuple):
             ]
         return tuple(views)
 
-    async def rejected_by(self, plugin: str, nodes: Mapping[str, Node]) -> list["Rejected"]:
+    async def rejected_by(self, plugin: str, nodes: Mapping[str, Node]) -> list["RejectedNode"]:
         """Return the nodes that a plugin rejects, in the order of their names.
 
         Args:
             plugin: The name of the plugin.
             nodes: The nodes at the moment of the attempt, by name.
         """
-        found: list[Rejected] = []
+        found: list[RejectedNode] = []
         for part in slices(self.names.items(), _SLICE):
             for verdict, names in part:
                 if verdict.plugin == plugin:
-                    found += [Rejected(name, nodes[name], verdict.reasons) for name in names]
+                    found += [RejectedNode(name, nodes[name], verdict.reasons) for name in names]
             await asyncio.sleep(0)
         found.sort(key=_name)
         return found
 
 
-class Rejected(NamedTuple):
+class RejectedNode(NamedTuple):
     """A node that a plugin rejects."""
 
     name: str
@@ -116,7 +116,7 @@ class Rejected(NamedTuple):
     reasons: Sequence[str]
 
 
-def _name(rejected: Rejected) -> str:
+def _name(rejected: RejectedNode) -> str:
     return rejected.name
 
 

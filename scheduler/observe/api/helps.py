@@ -21,7 +21,7 @@ from scheduler.model.api.resources import CPU
 from scheduler.model.api.selectors import Tolerations
 from scheduler.model.messages import count
 from scheduler.model.times import stamp
-from scheduler.observe.api.findings import Findings, Rejected
+from scheduler.observe.api.findings import Findings, RejectedNode
 from scheduler.observe.api.lists import slices
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.resource_axis import NOT_OFFERED
@@ -71,7 +71,7 @@ async def helps(
     return tuple(found)
 
 
-async def _by_resources(pod: Pod, nodes: Sequence[Rejected], cluster: Cluster) -> list[str]:
+async def _by_resources(pod: Pod, nodes: Sequence[RejectedNode], cluster: Cluster) -> list[str]:
     """Return, for each resource that is not enough, where least of it is missing.
 
     Args:
@@ -181,7 +181,7 @@ def _shortfalls(
     return missing | ({"pods": pods} if pods > 0 else {})
 
 
-async def _by_taints(pod: Pod, nodes: Sequence[Rejected]) -> list[str]:
+async def _by_taints(pod: Pod, nodes: Sequence[RejectedNode]) -> list[str]:
     """Return the taints that keep the pod off most nodes."""
     tolerated = Tolerations(pod.spec.tolerations)
     # Many nodes have equal taints.

@@ -16,7 +16,7 @@ from scheduler.model.rest.cluster import (
     LabelsDocument,
     LabelView,
     NodeDocument,
-    NodeView,
+    NodeUsage,
     PriorityUse,
     ResourceUse,
 )
@@ -60,7 +60,7 @@ class NodeViews:
         """Return the names of all nodes, sorted."""
         return sorted(node.metadata.name for node in self._cluster.columns.nodes if node)
 
-    def of(self, names: Sequence[str], labels: Sequence[str] = ()) -> list[NodeView]:
+    def of(self, names: Sequence[str], labels: Sequence[str] = ()) -> list[NodeUsage]:
         """Return the views of some nodes; those that are gone are left out.
 
         Some 20 µs for a node with 30 pods.
@@ -76,7 +76,7 @@ class NodeViews:
         for row, node in found:
             known = node.metadata.labels
             views.append(
-                NodeView(
+                NodeUsage(
                     name=node.metadata.name,
                     unschedulable=node.spec.unschedulable,
                     labels={key: known[key] for key in labels if key in known},

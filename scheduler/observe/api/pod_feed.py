@@ -22,7 +22,7 @@ from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.rest.cluster import PendingPodsDocument
 from scheduler.model.times import Seconds
 from scheduler.observe.api.lists import PAUSE_SECONDS, slices
-from scheduler.observe.api.queue_views import PodSelection, QueueViews
+from scheduler.observe.api.queue_views import QueueSelection, QueueViews
 from scheduler.observe.api.requests import NameAccess
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
@@ -232,7 +232,7 @@ class PodWatch:
         names: Which pods it may know by name.
     """
 
-    def __init__(self, feed: PodFeed, selection: PodSelection, names: NameAccess) -> None:
+    def __init__(self, feed: PodFeed, selection: QueueSelection, names: NameAccess) -> None:
         self._feed = feed
         self._selection = selection
         self._names = names
@@ -312,7 +312,7 @@ class PodWatch:
 
     def _count_hidden(self) -> int:
         """Return how many pods it may not see; with a selection they are not counted."""
-        if self._selection != PodSelection():
+        if self._selection != QueueSelection():
             return 0
         return sum(pods for name, pods in self._feed.namespaces.items() if name not in self._seen)
 

@@ -24,7 +24,7 @@ from scheduler.observe.api.views import owner_view, pending_requests, pending_vi
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
-__all__ = ["PodSelection", "QueueViews", "found", "selection_of", "waiting_since"]
+__all__ = ["QueueSelection", "QueueViews", "found", "selection_of", "waiting_since"]
 
 #: How many reasons are counted by name.
 MAX_REASONS: Final = 50
@@ -55,7 +55,7 @@ class QueueFigures(NamedTuple):
     oldest_seconds: float
 
 
-class PodSelection(NamedTuple):
+class QueueSelection(NamedTuple):
     """Which pods of the queue a reader wants; what is empty selects all."""
 
     phase: str = ""
@@ -66,7 +66,7 @@ class PodSelection(NamedTuple):
     reason: str = ""
 
 
-def selection_of(query: Mapping[str, str]) -> PodSelection:
+def selection_of(query: Mapping[str, str]) -> QueueSelection:
     """Return the selection of a query.
 
     Raises:
@@ -77,7 +77,7 @@ def selection_of(query: Mapping[str, str]) -> PodSelection:
     if phase and phase not in known:
         raise ValueError(f"phase must be one of {', '.join(known)}")
     rest = (query.get(name, "") for name in ("namespace", "owner", "reason"))
-    return PodSelection(phase, *rest)
+    return QueueSelection(phase, *rest)
 
 
 def waiting_since(queued: QueuedPod) -> Seconds:
@@ -134,7 +134,7 @@ class QueueViews:
 
         return lists.document(page, views, rest)
 
-    async def _matching(self, selection: PodSelection) -> AsyncGenerator[QueuedPod]:
+    async def _matching(self, selection: QueueSelection) -> AsyncGenerator[QueuedPod]:
         """Yield the pods of the queue that a selection has."""
         for part in lists.slices(list(self._machine.queue), _SCANNED):
             for queued in part:
@@ -142,7 +142,7 @@ class QueueViews:
                     yield queued
             await asyncio.sleep(0)
 
-    def matches(self, queued: QueuedPod, selection: PodSelection) -> bool:
+    def matches(self, queued: QueuedPod, selection: QueueSelection) -> bool:
         """Return whether a selection has a pod."""
         phase, namespace, owner, reason = selection
         return (

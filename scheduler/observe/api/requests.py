@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 __all__ = [
     "EVERY_NAME",
     "NO_NAME",
-    "ApiError",
     "ApiPage",
     "ApiRequest",
     "NameAccess",
+    "StatusError",
     "Stream",
     "continue_token",
     "continued",
@@ -71,7 +71,7 @@ class ApiRequest:
     names: NameAccess
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """A request that is answered with a `Status`.
 
     Args:

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.model.rest.cluster import Summary
 from scheduler.model.rest.common import Document
 from scheduler.model.rest.preemptions import PoliciesDocument
-from scheduler.observe.api.requests import ApiError, ApiRequest, Stream
+from scheduler.observe.api.requests import ApiRequest, StatusError, Stream
 
 __all__ = ["Changes", "is_watch", "number_of", "revision_of", "watch", "whole"]
 
@@ -73,7 +73,7 @@ async def _events(since: int, changes: Changes) -> AsyncGenerator[bytes]:
     while loop.time() < end:
         try:
             found = await changes(since)
-        except ApiError:
+        except StatusError:
             return  # the permissions cannot be reviewed now; the client retries
         if found is None:
             yield b"event: resync\ndata:\n\n"

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["CATALOGUE", "Kind", "Origin", "Row", "Stability"]
+__all__ = ["CATALOGUE", "MetricType", "Origin", "Row", "Stability"]
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """The Prometheus type of a metric."""
 
     COUNTER = "counter"
@@ -46,7 +46,7 @@ class Row:
     """One metric."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     stability: Stability
     origin: Origin
     #: What it counts or measures; the HELP text, without the stability.
@@ -68,7 +68,7 @@ def _exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 _ATTEMPT: Final = _exponential(0.001, 2, 15)
-_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_COUNTER, _GAUGE, _HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
 _STABLE, _BETA, _ALPHA = Stability.STABLE, Stability.BETA, Stability.ALPHA
 _KUBE, _OURS = Origin.KUBERNETES, Origin.OURS
 

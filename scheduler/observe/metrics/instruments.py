@@ -22,7 +22,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from scheduler.observe.metrics.catalogue import Kind, Row
+from scheduler.observe.metrics.catalogue import MetricType, Row
 
 __all__ = ["Family", "Histogram", "HistogramFamily", "Number", "NumberFamily", "Read"]
 
@@ -132,7 +132,7 @@ class NumberFamily(Family[Number]):
 
     def _exposed(self, children: Mapping[tuple[str, ...], Number]) -> Metric:
         row = self.row
-        kind = CounterMetricFamily if row.kind is Kind.COUNTER else GaugeMetricFamily
+        kind = CounterMetricFamily if row.kind is MetricType.COUNTER else GaugeMetricFamily
         metric = kind(row.name, row.text, labels=row.labels)
         for labels, child in children.items():
             metric.add_metric(labels, child.value)

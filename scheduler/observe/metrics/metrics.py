@@ -30,7 +30,7 @@ from scheduler.model.decisions import (
 from scheduler.model.effects import Ask
 from scheduler.model.events import Answered, EffectDone, EffectFailed
 from scheduler.model.times import Seconds
-from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
+from scheduler.observe.metrics.catalogue import CATALOGUE, MetricType
 from scheduler.observe.metrics.instruments import Histogram, HistogramFamily, NumberFamily, Read
 
 __all__ = ["Metrics"]
@@ -51,7 +51,7 @@ class Metrics:
         self._numbers: dict[str, NumberFamily] = {}
         self._histograms: dict[str, HistogramFamily] = {}
         for row in CATALOGUE:
-            if row.kind is Kind.HISTOGRAM:
+            if row.kind is MetricType.HISTOGRAM:
                 self._histograms[row.name] = HistogramFamily(row, registry)
             else:
                 self._numbers[row.name] = NumberFamily(row, registry)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["JSON", "MEDIA_TYPES", "TEXT", "Choice", "negotiate"]
+__all__ = ["JSON", "MEDIA_TYPES", "TEXT", "PageForm", "negotiate"]
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
@@ -24,7 +24,7 @@ _REFUSED: Final = ("stream", "sv")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PageForm:
     """The form of a page."""
 
     media_type: str
@@ -48,7 +48,7 @@ class _Clause:
         return self.kind in ("*", kind) and self.subtype in ("*", subtype)
 
 
-def negotiate(accept: str, kind: str, group: str, versions: Collection[str]) -> Choice | None:
+def negotiate(accept: str, kind: str, group: str, versions: Collection[str]) -> PageForm | None:
     """Return the preferred form; `None` if none of the accepted forms is available.
 
     Args:
@@ -58,7 +58,7 @@ def negotiate(accept: str, kind: str, group: str, versions: Collection[str]) -> 
         versions: Its available versions.
     """
     if not accept.strip():
-        return Choice(TEXT)
+        return PageForm(TEXT)
     wanted = (kind, group)
     for clause in _clauses(accept):
         for media_type in MEDIA_TYPES:
@@ -72,7 +72,7 @@ def negotiate(accept: str, kind: str, group: str, versions: Collection[str]) -> 
     return None
 
 
-def _choice(clause: _Clause, media_type: str) -> tuple[tuple[str, str], Choice] | None:
+def _choice(clause: _Clause, media_type: str) -> tuple[tuple[str, str], PageForm] | None:
     """Return kind and group that a clause requests, and the form; `None` if it is unsupported."""
     given = clause.parameters
     if any(given.get(name) for name in _REFUSED):
@@ -80,7 +80,7 @@ def _choice(clause: _Clause, media_type: str) -> tuple[tuple[str, str], Choice] 
     if media_type == TEXT and any(name in given for name in _TYPE):
         return None
     kind, group, version = (given.get(name, "") for name in _TYPE)
-    return (kind, group), Choice(media_type, version, given.get("pretty") == "1")
+    return (kind, group), PageForm(media_type, version, given.get("pretty") == "1")
 
 
 def _clauses(accept: str) -> list[_Clause]:

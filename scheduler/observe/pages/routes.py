@@ -8,7 +8,7 @@ from scheduler.observe.api.requests import ApiPage
 from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.what_if import WhatIfPage
 
-__all__ = ["Document", "Page", "Routes"]
+__all__ = ["Page", "Routes", "ZPage"]
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
@@ -19,7 +19,7 @@ Page: TypeAlias = Callable[[Mapping[str, str]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ZPage:
     """A page that is text for people, and an object for programs that request one."""
 
     #: The kind of the object, as `Statusz`.
@@ -40,9 +40,9 @@ class Routes:
     #: Returns the configuration in force, as a value that JSON can encode.
     configz: Callable[[], object]
     #: Returns the flags in force.
-    flagz: Callable[[], Document]
+    flagz: Callable[[], ZPage]
     #: Returns versions, start time and size of the process.
-    statusz: Callable[[], Document]
+    statusz: Callable[[], ZPage]
     healthz: Mapping[str, Check] = field(default_factory=dict)
     livez: Mapping[str, Check] = field(default_factory=dict)
     readyz: Mapping[str, Check] = field(default_factory=dict)

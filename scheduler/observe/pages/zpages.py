@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.observe.pages.negotiation import JSON, MEDIA_TYPES, TEXT, Choice, negotiate
-from scheduler.observe.pages.routes import Document
+from scheduler.observe.pages.negotiation import JSON, MEDIA_TYPES, TEXT, PageForm, negotiate
+from scheduler.observe.pages.routes import ZPage
 from scheduler.observe.pages.statuses import status
 
 __all__ = ["Rendered", "rendered"]
@@ -39,7 +39,7 @@ class Rendered:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def rendered(document: Document, accept: str, agent: str = "", pretty: str = "") -> Rendered:
+def rendered(document: ZPage, accept: str, agent: str = "", pretty: str = "") -> Rendered:
     """Return a document in the requested form.
 
     Args:
@@ -60,7 +60,7 @@ def rendered(document: Document, accept: str, agent: str = "", pretty: str = "")
     )
 
 
-def _encoded(document: Document, choice: Choice, indented: bool) -> bytes:
+def _encoded(document: ZPage, choice: PageForm, indented: bool) -> bytes:
     value: dict[str, Any] = {
         "kind": document.kind,
         "apiVersion": f"{GROUP}/{choice.version}",
@@ -71,7 +71,7 @@ def _encoded(document: Document, choice: Choice, indented: bool) -> bytes:
     return (msgspec.json.format(body, indent=2) if indented else body) + b"\n"
 
 
-def _warnings(document: Document, choice: Choice) -> dict[str, str]:
+def _warnings(document: ZPage, choice: PageForm) -> dict[str, str]:
     if choice.version not in DEPRECATED:
         return {}
     page = document.kind.lower()

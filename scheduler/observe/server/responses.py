@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from scheduler.observe.api.requests import ApiError
+from scheduler.observe.api.requests import StatusError
 from scheduler.observe.pages.health import HealthReport
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.access import AccessDecision, AccessVerdict
@@ -51,7 +51,7 @@ def refused(decision: AccessDecision) -> web.Response:
     )
 
 
-def failed(error: ApiError) -> web.Response:
+def failed(error: StatusError) -> web.Response:
     """Return an error in the format of the API server."""
     return web.Response(
         status=error.code,
@@ -77,11 +77,11 @@ def not_served(refusal: web.HTTPException, method: str, path: str) -> web.Respon
         path: The path of the request.
     """
     if isinstance(refusal, web.HTTPMethodNotAllowed):
-        error = ApiError(405, "MethodNotAllowed", f"{path} does not support {method}")
+        error = StatusError(405, "MethodNotAllowed", f"{path} does not support {method}")
     elif refusal.status == 404:
-        error = ApiError(404, "NotFound", f"there is no page {path}")
+        error = StatusError(404, "NotFound", f"there is no page {path}")
     else:
-        error = ApiError(refusal.status, refusal.reason.replace(" ", ""), refusal.reason)
+        error = StatusError(refusal.status, refusal.reason.replace(" ", ""), refusal.reason)
     response = failed(error)
     if "Allow" in refusal.headers:
         response.headers["Allow"] = refusal.headers["Allow"]

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final
 
-from scheduler.observe.api.requests import ApiError
+from scheduler.observe.api.requests import StatusError
 from scheduler.observe.server.access import AccessDecision, AccessVerdict
 
 __all__ = ["WatchPlace", "WatchPlaces"]
@@ -128,6 +128,6 @@ class WatchPlaces:
             self._places.pop(user, None)
 
 
-def _refusal(why: str) -> ApiError:
+def _refusal(why: str) -> StatusError:
     text = f"{why}; use a list request, or try again later"
-    return ApiError(429, "TooManyRequests", text, _RETRY_AFTER_SECONDS)
+    return StatusError(429, "TooManyRequests", text, _RETRY_AFTER_SECONDS)

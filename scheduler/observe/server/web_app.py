@@ -15,10 +15,10 @@ from typing import Final
 
 from aiohttp import web, web_response
 
-from scheduler.observe.api.requests import ApiError, ApiPage, ApiRequest, Stream
+from scheduler.observe.api.requests import ApiPage, ApiRequest, StatusError, Stream
 from scheduler.observe.api.watches import is_watch
 from scheduler.observe.pages.health import HealthChecks
-from scheduler.observe.pages.routes import Document, Page, Routes
+from scheduler.observe.pages.routes import Page, Routes, ZPage
 from scheduler.observe.pages.zpages import rendered
 from scheduler.observe.server import what_if_route
 from scheduler.observe.server.access import (
@@ -234,7 +234,7 @@ class WebApp:
     async def _configz(self, _request: web.Request) -> web.StreamResponse:
         return shown(await self._page_runner.call(self._pages.configz))
 
-    def _document(self, page: Callable[[], Document]) -> Respond:
+    def _document(self, page: Callable[[], ZPage]) -> Respond:
         async def respond(request: web.Request) -> web.StreamResponse:
             document = await self._page_runner.call(page)
             headers = request.headers
@@ -278,7 +278,7 @@ class WebApp:
                     if isinstance(content, Stream) and content.endless:
                         return await self._watched(request, content, place, access)
                     return await self._answered(request, content)
-            except ApiError as error:
+            except StatusError as error:
                 return failed(error)
 
         return respond
@@ -300,9 +300,9 @@ class WebApp:
             return await self._page_runner.run(lambda: page(asked))
         except LookupError as error:
             text = str(error.args[0]) if error.args else ""
-            raise ApiError(404, "NotFound", text) from error
+            raise StatusError(404, "NotFound", text) from error
         except ValueError as error:
-            raise ApiError(400, "BadRequest", str(error)) from error
+            raise StatusError(400, "BadRequest", str(error)) from error
 
     def _max_watches(self) -> int:
         """Return how many watches may be open: enough connections are left for all others."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.model.api.device_claims import Request
+from scheduler.model.api.device_claims import DeviceRequest
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
@@ -100,7 +100,7 @@ class ClaimAllocator:
 
 
 def _validate_device_classes(
-    claim: ResourceClaim, request: Request, classes: DeviceClasses
+    claim: ResourceClaim, request: DeviceRequest, classes: DeviceClasses
 ) -> None:
     exact = [(request.name, request.exactly)] if request.exactly is not None else []
     subs = [(f"{request.name}/{sub.name}", sub) for sub in request.first_available]

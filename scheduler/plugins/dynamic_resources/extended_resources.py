@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.model.api import quantity, resources
-from scheduler.model.api.devices import EXACT_COUNT, DeviceRequests, ExactRequest, Request
+from scheduler.model.api.devices import EXACT_COUNT, DeviceRequest, DeviceRequests, ExactRequest
 from scheduler.model.api.objects import Container, Pod
 from scheduler.model.effects import RequestMapping
 
@@ -60,14 +60,14 @@ def create_requests_and_mappings(pod: Pod, class_names: Mapping[str, str]) -> Re
         for number, container in enumerate(pod.spec.init_containers)
         if container.restart_policy != "Always"
     }
-    requests: list[Request] = []
+    requests: list[DeviceRequest] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(class_names):
         of_resource, its_mappings = _requests_for_resource(resource, containers, short_lived)
         mappings += its_mappings
         for name, count in of_resource:
             exactly = ExactRequest(class_names[resource], allocation_mode=EXACT_COUNT, count=count)
-            requests.append(Request(name, exactly))
+            requests.append(DeviceRequest(name, exactly))
     requests.sort(key=lambda request: request.name)
     return RequestsAndMappings(DeviceRequests(requests), tuple(mappings))
 

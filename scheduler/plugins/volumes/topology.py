@@ -1,6 +1,6 @@
 """Which nodes can reach a volume or a storage pool, by node labels alone.
 
-`Reach` evaluates one volume on all nodes at once; the functions evaluate one node at a time.
+`VolumeReach` evaluates one volume on all nodes at once; the functions evaluate one node at a time.
 
 Axes: n rows of a view.
 """
@@ -19,7 +19,7 @@ from scheduler.state.storage import csi_translation
 from scheduler.state.storage.csi_counts import CsiNodes
 from scheduler.state.views.node_view import NodeView
 
-__all__ = ["Reach", "allowed", "keys_of", "reaches", "selects"]
+__all__ = ["VolumeReach", "allowed", "keys_of", "reaches", "selects"]
 
 
 def selects(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
@@ -73,7 +73,7 @@ def keys_of(selector: NodeSelector | None) -> set[str]:
     return {expression.key for term in terms for expression in term.match_expressions}
 
 
-class Reach:
+class VolumeReach:
     """The nodes that can reach one volume."""
 
     def __init__(self, volume: PersistentVolume, labels: LabelColumns, csi_nodes: CsiNodes) -> None:

@@ -35,7 +35,7 @@ from scheduler.plugins.volumes.capacity_score import DEFAULT_SHAPE, CapacityScor
 from scheduler.plugins.volumes.claims import claim_name, claims_of, is_owned, not_owner
 from scheduler.plugins.volumes.matching import MatchFailure, VolumeMatcher
 from scheduler.plugins.volumes.reservation import VolumeReservation
-from scheduler.plugins.volumes.topology import Reach
+from scheduler.plugins.volumes.topology import VolumeReach
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int
 from scheduler.state.storage.csi_translation import TranslationError
@@ -217,7 +217,7 @@ class _Bindable(PodIndependentFilter):
                 problems[reachable] = _NO_SUCH
                 break
             try:
-                reach = Reach(volume, nodes.columns.labels, self._volumes.nodes)
+                reach = VolumeReach(volume, nodes.columns.labels, self._volumes.nodes)
             except TranslationError as error:
                 text = f"could not translate pv: {error}"
                 raise PluginError(

@@ -10,8 +10,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from scheduler.cel.device import Attribute, Version, refusal
-from scheduler.cel.device import Device as CelDevice
+from scheduler.cel.device import Attribute, CelDevice, Version, refusal
 from scheduler.model.api.devices import AttributeValue, Device
 from scheduler.model.releases import Reference
 

@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import policies
 from scheduler.kube.policies.registry import (
     MAX_POLICIES,
-    Listed,
+    PolicyList,
     PolicyRegistry,
     parse_policy,
 )
@@ -128,14 +128,14 @@ def test_a_policy_of_the_same_name_inherits_nothing(book):
 
 
 def test_a_list_shows_which_policies_exist_and_which_are_deleted(book):
-    assert book.take_list(Listed(5, (parse_policy(policy(ONE, 1, 2)),)), book.newest) == [
+    assert book.take_list(PolicyList(5, (parse_policy(policy(ONE, 1, 2)),)), book.newest) == [
         PolicyObserved(most(1))
     ]
-    assert book.take_list(Listed(6, ()), book.newest) == [PolicyGone("p")]
+    assert book.take_list(PolicyList(6, ()), book.newest) == [PolicyGone("p")]
 
 
 def test_events_watched_before_a_list_do_not_restore_a_deleted_policy(book):
-    book.take_list(Listed(8, ()), book.newest)
+    book.take_list(PolicyList(8, ()), book.newest)
 
     assert book.take(parse_policy(policy(ONE, 1, 7))) == []
     assert book.take(parse_policy(policy(ONE, 1, 9))) == [PolicyObserved(most(1))]
@@ -287,7 +287,7 @@ def numbered(name: str, created: int, version: int = 1) -> dict[str, Any]:
 
 def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book):
     all_of_them = [parse_policy(numbered(f"p{i}", 59 - i % 60)) for i in range(MAX_POLICIES + 2)]
-    events = book.take_list(Listed(5, tuple(all_of_them)), 0)
+    events = book.take_list(PolicyList(5, tuple(all_of_them)), 0)
 
     assert len(events) == MAX_POLICIES
     assert set(book.refused()) == {"p0", "p60"}
@@ -303,7 +303,7 @@ def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book):
 
 def test_a_policy_above_the_limit_takes_effect_when_another_is_deleted(book):
     many = tuple(parse_policy(numbered(f"p{i:02}", 0)) for i in range(MAX_POLICIES + 1))
-    book.take_list(Listed(5, many), 0)
+    book.take_list(PolicyList(5, many), 0)
 
     events = book.take_gone("p07", "u", 6)
 
@@ -321,7 +321,7 @@ def test_a_list_that_is_older_than_what_was_known_before_it_was_asked_for_counts
     book.wrote("p", "u", {"victims": 0}, 1_000_001)
 
     restored = parse_policy(policy(TWO, 1, 500_000, uid="another"))
-    events = book.take_list(Listed(500_010, (restored,)), book.newest)
+    events = book.take_list(PolicyList(500_010, (restored,)), book.newest)
 
     assert events == [PolicyGone("p"), PolicyObserved(most(2, uid="another"))]
     assert book.take(parse_policy(policy(ONE, 2, 500_020, uid="another"))) == [
@@ -333,7 +333,7 @@ def test_a_list_that_was_overtaken_by_a_change_does_not_count(book):
     asked_at = book.newest
     book.take(parse_policy(policy(ONE, 1, 9)))
 
-    assert book.take_list(Listed(8, ()), asked_at) == []
+    assert book.take_list(PolicyList(8, ()), asked_at) == []
     assert len(book) == 1
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.kube.policies.registry import MAX_POLICIES, Listed, PolicyRegistry, parse_policy
+from scheduler.kube.policies.registry import MAX_POLICIES, PolicyList, PolicyRegistry, parse_policy
 from scheduler.model.events import PolicyObserved
 from scheduler.model.policies import PreemptionPolicy
 from tests.kube.fixtures import NOW
@@ -67,7 +67,7 @@ def test_a_stop_does_not_count_among_the_policies_that_are_limited(book):
     newest = numbered("stop", 59)
     newest["spec"] = STOP
 
-    book.take_list(Listed(5, (*many, parse_policy(newest))), 0)
+    book.take_list(PolicyList(5, (*many, parse_policy(newest))), 0)
 
     assert book.stops
     assert book.refused() == {}

@@ -10,7 +10,7 @@ from scheduler.model.effects import PodRef
 from scheduler.model.events import NamespaceGone
 from scheduler.observe.api import past_attempts
 from scheduler.observe.api.past_attempts import PastAttempts
-from scheduler.observe.api.requests import ApiError
+from scheduler.observe.api.requests import StatusError
 from tests.support.api_documents import Documents, Only
 from tests.support.builders import node, pod
 
@@ -160,7 +160,7 @@ async def test_what_is_remembered_needs_the_right_to_get_the_pod():
     docs.cluster.schedule(pod("p").cpu("2"))
     docs.cluster.delete("p")
 
-    with pytest.raises(ApiError, match="namespace"):
+    with pytest.raises(StatusError, match="namespace"):
         await docs.get("pods/{namespace}/{name}", Only("other"), namespace="default", name="p")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.observe.api import watches
 from scheduler.observe.api.history import History
-from scheduler.observe.api.requests import EVERY_NAME, ApiError, ApiRequest, NameAccess, Stream
+from scheduler.observe.api.requests import EVERY_NAME, ApiRequest, NameAccess, StatusError, Stream
 from tests.support.api_documents import Documents, Only
 from tests.support.builders import node, pod
 
@@ -259,7 +259,7 @@ async def test_a_watch_ends_so_that_rights_are_reviewed_again(monkeypatch):
 async def test_a_watch_ends_where_rights_cannot_be_reviewed():
     class Unavailable:
         async def visible(self, namespaces):
-            raise ApiError(503, "ServiceUnavailable", "not now")
+            raise StatusError(503, "ServiceUnavailable", "not now")
 
     watching = await watch(Documents(node("n1")), "preemptions", Unavailable())
 

@@ -6,7 +6,7 @@ import pytest
 
 from deploy.tools.pages import metrics
 from scheduler.observe.metrics.absent import ABSENT
-from scheduler.observe.metrics.catalogue import CATALOGUE, Kind, Origin, Stability
+from scheduler.observe.metrics.catalogue import CATALOGUE, MetricType, Origin, Stability
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -28,7 +28,7 @@ def test_every_name_is_listed_once():
 @rows
 def test_metric_names_follow_the_prometheus_conventions(row):
     assert re.fullmatch(r"[a-z][a-z0-9_]*", row.name)
-    assert row.name.endswith("_total") == (row.kind is Kind.COUNTER)
+    assert row.name.endswith("_total") == (row.kind is MetricType.COUNTER)
     if row.origin is Origin.OURS:
         assert row.name.startswith("scheduler_")
         assert row.stability is not Stability.STABLE
@@ -36,7 +36,7 @@ def test_metric_names_follow_the_prometheus_conventions(row):
 
 @rows
 def test_buckets_are_those_of_a_histogram_and_ascend(row):
-    assert bool(row.buckets) == (row.kind is Kind.HISTOGRAM)
+    assert bool(row.buckets) == (row.kind is MetricType.HISTOGRAM)
     assert all(low < high for low, high in pairwise(row.buckets))
 
 

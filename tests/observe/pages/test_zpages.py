@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.observe.pages.routes import Document
+from scheduler.observe.pages.routes import ZPage
 from scheduler.observe.pages.zpages import rendered
 
 FIELDS = {"startTime": "2026-01-01T00:00:00Z", "uptimeSeconds": 70_000, "paths": ["/a", "/b"]}
-PAGE = Document("Statusz", "it", "\nit statusz\n", FIELDS)
+PAGE = ZPage("Statusz", "it", "\nit statusz\n", FIELDS)
 TYPE = "g=config.k8s.io;as=Statusz"
 BETA, ALPHA = f"{TYPE};v=v1beta1", f"{TYPE};v=v1alpha1"
 

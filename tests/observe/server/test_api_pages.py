@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.observe.api.requests import ApiError, ApiRequest, Stream
+from scheduler.observe.api.requests import ApiRequest, StatusError, Stream
 from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from scheduler.observe.server.listen import Limits, Listen
@@ -21,7 +21,7 @@ async def document(request: ApiRequest) -> object:
         case "lookup":
             raise LookupError('node "n9" is not known')
         case "api":
-            raise ApiError(429, "TooManyRequests", "later", 7)
+            raise StatusError(429, "TooManyRequests", "later", 7)
     return {"query": dict(request.query), "seen": "a" in await request.names.visible(["a"])}
 
 

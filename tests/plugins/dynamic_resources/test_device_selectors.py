@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from scheduler.cel import Device as CelDevice
-from scheduler.cel import compile_selector
+from scheduler.cel import CelDevice, compile_selector
 from scheduler.model.api.devices import AttributeValue, Device
 from scheduler.model.releases import V1_36, V1_37, Reference
 from scheduler.plugins.dynamic_resources.structured import selectors

@@ -13,10 +13,10 @@ from scheduler.model.api.devices import (
     ALL_DEVICES,
     DeviceClass,
     DeviceRequests,
+    DeviceSelector,
     DeviceTaint,
     DeviceToleration,
     ExactRequest,
-    Selector,
     SubRequest,
 )
 from scheduler.model.api.objects import Quantities
@@ -106,7 +106,7 @@ def compile_claim(
     return CompiledClaim(spec, tuple(requests))
 
 
-def _compiled(selectors: Sequence[Selector], cel_cache: CelCache) -> tuple[CompiledSelector, ...]:
+def _compiled(selectors: list[DeviceSelector], cel_cache: CelCache) -> tuple[CompiledSelector, ...]:
     return tuple(
         cel_cache.get("" if selector.cel is None else selector.cel.expression)
         for selector in selectors

@@ -7,7 +7,7 @@ distinctAttributeConstraint. Differs from v0.36.3, which remembers one value of 
 
 from typing import Final
 
-from scheduler.model.api.devices import AttributeValue, Constraint
+from scheduler.model.api.devices import AttributeValue, DeviceConstraint
 from scheduler.plugins.dynamic_resources.structured.claims import RequestAccessor
 from scheduler.state.devices.slices import DeviceWithId
 
@@ -25,7 +25,7 @@ class AttributeConstraint:
 
     __slots__ = ("_attribute", "_domain", "_name", "_requests", "_values", "distinct")
 
-    def __init__(self, constraint: Constraint) -> None:
+    def __init__(self, constraint: DeviceConstraint) -> None:
         attribute = constraint.match_attribute
         #: Whether the values must differ; otherwise they must be equal.
         self.distinct: Final = attribute is None

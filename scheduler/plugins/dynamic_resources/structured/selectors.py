@@ -17,11 +17,10 @@ from weakref import WeakSet
 
 import msgspec
 
-from scheduler.cel.device import Attribute
-from scheduler.cel.device import Device as CelDevice
+from scheduler.cel.device import Attribute, CelDevice
 from scheduler.cel.errors import CompileError, EvaluationError
-from scheduler.cel.planning.reads import Reads
-from scheduler.cel.selector import Selector, compile_selector
+from scheduler.cel.planning.reads import DeviceReads
+from scheduler.cel.selector import CompilationResult, compile_selector
 from scheduler.model.api.devices import AttributeValue
 from scheduler.model.releases import Reference
 from scheduler.state.devices.device_kinds import DeviceKind, attribute_of
@@ -72,7 +71,7 @@ class Projection:
 
     __slots__ = ("_driver", "_entries", "_shared", "size")
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: DeviceReads) -> None:
         self._driver: Final = reads.driver
         self._shared: Final = reads.shared
         self._entries: Final = tuple(
@@ -189,7 +188,7 @@ class CompiledSelector:
         self._text = text
         self._reference = reference
         self._work = work
-        self._compiled: Selector | None = None
+        self._compiled: CompilationResult | None = None
         #: Whether it has been compiled, so that the projection is known.
         self._was_compiled = False
         self._projection: Projection | None = None
@@ -242,7 +241,7 @@ class CompiledSelector:
         """Forget the compiled form until the next evaluation; results are kept."""
         self._compiled = None
 
-    def _compile(self) -> Selector | None:
+    def _compile(self) -> CompilationResult | None:
         """Return the selector compiled; `None` if it does not compile."""
         if self.compile_error:
             return None

@@ -188,7 +188,7 @@ export class Painter {
 
   /**
    * @param {Box} box
-   * @param {Api.NodeView} node
+   * @param {Api.NodeUsage} node
    */
   track({ x, y, width, height }, node) {
     const { context, colours } = this;
@@ -202,7 +202,7 @@ export class Painter {
   /**
    * Fill a track with segments; `box` gives the rectangle from one part to another.
    *
-   * @param {Api.NodeView} node
+   * @param {Api.NodeUsage} node
    * @param {Place} box
    * @param {Box} track
    */

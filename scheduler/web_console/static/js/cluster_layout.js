@@ -6,9 +6,9 @@
  */
 
 /**
- * @typedef {{name: string, nodes: Api.NodeView[]}} NodeGroup
+ * @typedef {{name: string, nodes: Api.NodeUsage[]}} NodeGroup
  * @typedef {{x: number, y: number, width: number, height: number}} Box in CSS pixels
- * @typedef {Box & {node: Api.NodeView}} Placed
+ * @typedef {Box & {node: Api.NodeUsage}} Placed
  * @typedef {Placed & {row: number, column: number}} Bar
  * @typedef {{group: NodeGroup, y: number}} Header
  * @typedef {"rows" | "grid"} Mode
@@ -108,7 +108,7 @@ function rows(groups, width) {
  * @param {NodeGroup[]} groups
  * @param {number} perRow
  * @param {number} stepY
- * @param {(node: Api.NodeView, column: number, y: number) => Placed} bar
+ * @param {(node: Api.NodeUsage, column: number, y: number) => Placed} bar
  * @param {Mode} mode
  * @returns {Layout}
  */
@@ -169,7 +169,7 @@ export function neighbour(bars, index, key) {
 /**
  * Return how much of a resource a node has, and how much of it is requested.
  *
- * @param {Api.NodeView} node
+ * @param {Api.NodeUsage} node
  * @param {string} resource
  */
 export function use(node, resource) {
@@ -184,7 +184,7 @@ const SIZES = { cpu: (each) => each.cpu, memory: (each) => each.memory, pods: (e
  * Return the segments of a bar as parts of the node: those of pods on it from the highest
  * priority down, then those of nominated pods. `terminating` is a part of the segment.
  *
- * @param {Api.NodeView} node
+ * @param {Api.NodeUsage} node
  * @param {string} resource
  */
 export function segments(node, resource) {
@@ -206,7 +206,7 @@ export function segments(node, resource) {
 }
 
 const byNumber = new Intl.Collator("en", { numeric: true }).compare;
-/** @type {Record<string, (a: Api.NodeView, b: Api.NodeView, resource: string) => number>} */
+/** @type {Record<string, (a: Api.NodeUsage, b: Api.NodeUsage, resource: string) => number>} */
 const ORDERS = {
   name: (a, b) => byNumber(a.name, b.name),
   used: (a, b, resource) => use(b, resource).part - use(a, resource).part || byNumber(a.name, b.name),
@@ -215,11 +215,11 @@ const ORDERS = {
 /**
  * Return the nodes in groups by the value of a label, in order.
  *
- * @param {Iterable<Api.NodeView>} nodes
+ * @param {Iterable<Api.NodeUsage>} nodes
  * @param {{label: string, filter: string, order: string, resource: string}} choice
  */
 export function grouped(nodes, { label, filter, order, resource }) {
-  /** @type {Map<string, Api.NodeView[]>} */
+  /** @type {Map<string, Api.NodeUsage[]>} */
   const groups = new Map();
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   for (const node of nodes) {

@@ -49,7 +49,7 @@ export function mergeById(items, changed) {
   return [...byId.values()].sort((a, b) => (a.decidedAt < b.decidedAt ? 1 : -1));
 }
 
-/** @typedef {{revision: number, nodes: Map<string, Api.NodeView>}} Nodes */
+/** @typedef {{revision: number, nodes: Map<string, Api.NodeUsage>}} Nodes */
 
 /** @type {Map<string, Live<Nodes>>} */
 const byLabel = new Map();

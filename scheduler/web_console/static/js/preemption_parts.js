@@ -158,7 +158,7 @@ const EXAMPLES = 3;
 /**
  * What nodes say, as the number of nodes for each reason.
  *
- * @param {{verdicts?: Api.Verdict[]}} props
+ * @param {{verdicts?: Api.RejectionGroup[]}} props
  */
 export function Verdicts({ verdicts = [] }) {
   if (verdicts.length === 0) return html`<p class="muted">No node rejects it.</p>`;

@@ -97,7 +97,7 @@ function Nodes({ label, labels, query }) {
   </div>`;
 }
 
-/** @param {Map<string, Api.NodeView>} nodes */
+/** @param {Map<string, Api.NodeUsage>} nodes */
 function prioritiesOf(nodes) {
   /** @type {Set<number>} */
   const found = new Set();
@@ -272,7 +272,7 @@ function reveal(scroller, plan, name) {
  * @param {HTMLElement | null} canvas
  * @param {HTMLElement | null} scroller
  * @param {Layout | null} plan
- * @param {Api.NodeView} node
+ * @param {Api.NodeUsage} node
  */
 function tipPlace(canvas, scroller, plan, node) {
   const bar = plan?.bars.find((each) => each.node === node);
@@ -282,7 +282,7 @@ function tipPlace(canvas, scroller, plan, node) {
 }
 
 /**
- * @param {Api.NodeView} node
+ * @param {Api.NodeUsage} node
  * @param {string} resource
  */
 function described(node, resource) {
@@ -294,7 +294,7 @@ function described(node, resource) {
 /**
  * What a bar shows, in figures.
  *
- * @param {{node: Api.NodeView, at: {x: number, y: number}}} props
+ * @param {{node: Api.NodeUsage, at: {x: number, y: number}}} props
  */
 function Tip({ node, at: place }) {
   const right = place.x > innerWidth - 320;

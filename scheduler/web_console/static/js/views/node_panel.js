@@ -9,7 +9,7 @@ import { Failure, Meter, Owner, Pod, Priority } from "../parts.js";
 /** Pods that are shown at first; a node can have hundreds. */
 const FIRST = 60;
 
-/** @param {{name: string, node?: Api.NodeView, onClose: () => void}} props */
+/** @param {{name: string, node?: Api.NodeUsage, onClose: () => void}} props */
 export function NodePanel({ name, node, onClose }) {
   // The view of the node is a new object whenever the node has changed.
   const found = useFetched(
