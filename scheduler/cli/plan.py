@@ -266,14 +266,14 @@ def _device(result: DeviceResult) -> dict[str, Any]:
 
 
 def _explained(trace: NodeTrace) -> dict[str, Any]:
-    """Return the verdict on a node; `objections` only if there are any."""
+    """Return the verdict on a node; `vetoes` only if there are any."""
     explained = {
         "name": trace.name,
         "filter": trace.rejection,
         "scores": trace.scores,
         "total": trace.total,
     }
-    return {**explained, "objections": list(trace.objections)} if trace.objections else explained
+    return {**explained, "vetoes": list(trace.vetoes)} if trace.vetoes else explained
 
 
 def show_attempt(attempt: Attempt, output: str) -> None:

@@ -80,7 +80,7 @@ def _nodes(result: Mapping[str, Any]) -> Table:
     for node in result["nodes"]:
         scores = ", ".join(f"{plugin} {score}" for plugin, score in node["scores"].items())
         rejected = node["filter"]
-        verdict = "\n".join((rejected or "fits", *node.get("objections", ())))
+        verdict = "\n".join((rejected or "fits", *node.get("vetoes", ())))
         table.add_row(
             Text(node["name"]),
             Text(verdict, style="red" if rejected else "green"),

@@ -111,8 +111,8 @@ class NodeTrace(Record, frozen=True):
     rejection: str | None
     #: Weighted, normalised score by plugin; empty if nothing was scored.
     scores: dict[str, int]
-    #: The full reasons for which policies refuse evictions from it for this pod.
-    objections: tuple[str, ...] = ()
+    #: The full texts of the vetoes on evictions from it for this pod.
+    vetoes: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:

@@ -108,9 +108,9 @@ def test_plan_honours_preemption_policies(capsys):
     assert (first["decision"], first["victims"]) == ("Preempting", ["batch/etl-2"])
     assert second["decision"] == "Unschedulable"
     assert "(until 2026-01-01T12:05:00Z)" in second["message"]
-    objections = {node["name"]: node.get("objections", []) for node in second["nodes"]}
-    assert [len(objections[name]) for name in ("n1", "n2", "n3")] == [1, 0, 1]
-    assert "batch/etl-1 (until 2026-01-01T12:05:00Z)" in objections["n1"][0]
+    vetoes = {node["name"]: node.get("vetoes", []) for node in second["nodes"]}
+    assert [len(vetoes[name]) for name in ("n1", "n2", "n3")] == [1, 0, 1]
+    assert "batch/etl-1 (until 2026-01-01T12:05:00Z)" in vetoes["n1"][0]
     # Of one owner only one may go within an hour.
     assert [result["decision"] for result in later] == ["Preempting", "Unschedulable"]
     assert "per owner (until 2026-01-01T13:05:00Z)" in later[1]["message"]

@@ -62,7 +62,7 @@ def is_paused(ours: Attempt, theirs: Attempt) -> bool:
     if ours.decision == "Unschedulable":
         return _PAUSED in ours.message
     there = ours.nodes.get(theirs.node or "")
-    paused = there is not None and any(_PAUSED in text for text in there.objections)
+    paused = there is not None and any(_PAUSED in text for text in there.vetoes)
     return paused and ours.decision == "Preempting" and ours.node != theirs.node
 
 

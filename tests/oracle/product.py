@@ -85,9 +85,7 @@ def _attempt(decided: decisions.Attempt, planner: WhatIfCluster) -> Attempt:
             decision = "Gated"
         case Failed(message):
             decision = "Error"
-    nodes = {
-        each.name: Found(each.rejection, each.scores, each.objections) for each in decided.trace
-    }
+    nodes = {each.name: Found(each.rejection, each.scores, each.vetoes) for each in decided.trace}
     return Attempt(
         pod=decided.pod.key,
         decision=decision,

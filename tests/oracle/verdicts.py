@@ -15,7 +15,7 @@ class Found:
     #: Weighted scores by plugin; those that are 0 may be left out.
     scores: dict[str, int]
     #: Why no pod may be evicted there now; only this scheduler's side knows.
-    objections: tuple[str, ...] = ()
+    vetoes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

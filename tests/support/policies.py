@@ -84,7 +84,7 @@ def refused(decision: Decision) -> str:
 
 
 def shown(cluster: Cluster, name: str = "high") -> dict[str, tuple[str, ...]]:
-    """Return the objections to evicting pods from each node, as the debug page shows them."""
+    """Return the vetoes to evicting pods from each node, as the debug page shows them."""
     queued = cluster.machine.queue.get(cluster.ref(name).uid)
     outcome, _ = cluster.machine.explain(queued, cluster.now)
     return {each.name: tuple(map(str, each.vetoes)) for each in outcome.results if each.vetoes}

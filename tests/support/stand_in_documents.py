@@ -164,7 +164,7 @@ class World:
                 pending=pending,
                 now=at(0),
                 message=pending.message,
-                helps=(f'Remove the scheduling gate "{GATE}".',),
+                suggestions=(f'Remove the scheduling gate "{GATE}".',),
             )
         total = len(self.nodes)
         first, second = total // 3, total // 5
@@ -192,7 +192,7 @@ class World:
             preemption=self.possible(1) if helped else None,
             preemption_message="" if helped else why_not,
             policies=(PolicyVeto(policies.DATABASES.name, "victimMinRuntime", VETO, refused),),
-            helps=tuple(self._helps(verdicts)),
+            suggestions=tuple(self._suggestions(verdicts)),
             history=tuple(_attempts(pending, message)),
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
         )  # fmt: skip
@@ -203,8 +203,8 @@ class World:
         same = [name for name in PossiblePreemption.__struct_fields__ if name != "hidden_victims"]
         return PossiblePreemption(**{name: getattr(view, name) for name in same})
 
-    def _helps(self, verdicts: tuple[RejectionGroup, ...]) -> Iterator[str]:
-        """Yield sentences as `scheduler.observe.api.helps` makes them."""
+    def _suggestions(self, verdicts: tuple[RejectionGroup, ...]) -> Iterator[str]:
+        """Yield sentences as `scheduler.observe.api.suggestions` makes them."""
         for verdict, missing in zip(verdicts, ("50m cpu", "128Mi memory"), strict=False):
             if verdict.nodes > 1:
                 yield (
@@ -223,8 +223,8 @@ class World:
 
     def _verdict(self, name: str) -> NodeVerdict:
         plugin, reason, resolvable = REASONS[int(name[5:]) % len(REASONS)]
-        objections = (VETO,) if resolvable else ()
-        return NodeVerdict(name, reason, plugin, objections=objections)
+        vetoes = (VETO,) if resolvable else ()
+        return NodeVerdict(name, reason, plugin, vetoes=vetoes)
 
     def _nodes(self) -> Iterator[tuple[str, NodeUsage]]:
         for i, counts in enumerate(self._counts(self.shape.nodes)):

@@ -75,10 +75,10 @@ def show(out: Output, found: PodExplanation, *, wide: bool) -> None:
         out.line()
         out.line("Policies forbid:", "bold")
         candidates.vetoes(out, found.policies)
-    if found.helps:
+    if found.suggestions:
         out.line()
         out.line("What would help:", "bold")
-        for each in found.helps:
+        for each in found.suggestions:
             out.paragraph(each, "  - ")
     _history(out, found)
     _nodes(out, found, wide=wide)
@@ -153,7 +153,7 @@ def _nodes(out: Output, found: PodExplanation, *, wide: bool) -> None:
         return
     head = ["NODE", "PLUGIN", "VERDICT"]
     rows = [
-        [each.name, each.plugin or "-", "; ".join((each.rejection or "fits", *each.objections))]
+        [each.name, each.plugin or "-", "; ".join((each.rejection or "fits", *each.vetoes))]
         for each in found.nodes
     ]
     if wide:

@@ -32,7 +32,7 @@ class NodeVerdict(Document, frozen=True):
     scores: Mapping[str, int] = {}
     total: int = 0
     #: Why policies forbid a preemption there.
-    objections: tuple[str, ...] = ()
+    vetoes: tuple[str, ...] = ()
 
 
 class AttemptView(Document, frozen=True):
@@ -81,7 +81,7 @@ class PodExplanation(Document, frozen=True):
     preemption_message: str = ""
     policies: tuple[PolicyVeto, ...] = ()
     #: What would help, one sentence each, as "Node a lacks only 1 cpu, the least of 2 nodes."
-    helps: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
     #: When the pod left the queue; empty while it waits.
     left_at: str = ""
     history: tuple[AttemptView, ...] = ()

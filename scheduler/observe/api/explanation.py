@@ -22,12 +22,12 @@ from scheduler.model.rest.explanations import (
 from scheduler.model.rest.preemptions import PolicyVeto, VictimView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
-from scheduler.observe.api.findings import Findings, collected, nodes_by_name, veto_text
-from scheduler.observe.api.helps import helps
 from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import attempt_views, left_pod
 from scheduler.observe.api.queue_views import QueueViews, found
+from scheduler.observe.api.rejections import Rejections, grouped, nodes_by_name, veto_text
 from scheduler.observe.api.requests import ApiRequest, StatusError
+from scheduler.observe.api.suggestions import suggestions
 from scheduler.observe.api.views import comparison_views, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
@@ -124,16 +124,16 @@ class Explanations:
         others = {victim.metadata.namespace for victim in victims}
         seen = await request.names.visible(others | {namespace})
         cluster = self._machine.cluster
-        findings = await collected(result)
-        help_texts = () if problem else await helps(queued.pod, result, findings, nodes, cluster)
+        groups = await grouped(result)
+        texts = () if problem else await suggestions(queued.pod, result, groups, nodes, cluster)
         candidate = result.candidate
         preemption = None if candidate is None else self._preemption(candidate, node, seen, now)
         document = self._explained(queued, result, problem, now, preemption)
         document = replace(
             document,
-            verdicts=await findings.verdicts(),
-            policies=_policies(findings, result),
-            helps=help_texts,
+            verdicts=await groups.verdicts(),
+            policies=_policies(groups, result),
+            suggestions=texts,
         )
         if request.query.get("nodes", "") != "1":
             return document
@@ -149,7 +149,7 @@ class Explanations:
             now=times.stamp(now),
             message=message,
             node=self._machine.cluster.node_of(queued.uid) or "",
-            helps=tuple(f'Remove the scheduling gate "{gate.name}".' for gate in gates),
+            suggestions=tuple(f'Remove the scheduling gate "{gate.name}".' for gate in gates),
             history=self._attempts(queued.uid),
         )
 
@@ -161,7 +161,7 @@ class Explanations:
         now: Seconds,
         preemption: PossiblePreemption | None,
     ) -> PodExplanation:
-        """Return the document without what is collected from the nodes."""
+        """Return the document without what the nodes show."""
         _, _, why_not = result.message.partition(_PREEMPTION)
         return PodExplanation(
             pending=self._queue.view(queued, now),
@@ -206,11 +206,11 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
     return "" if result.candidate is None else machine.cluster.columns.names[result.candidate.row]
 
 
-def _policies(findings: Findings, result: AttemptResult) -> tuple[PolicyVeto, ...]:
+def _policies(groups: Rejections, result: AttemptResult) -> tuple[PolicyVeto, ...]:
     """Return what forbids preemptions, with the number of nodes; no pod is named."""
     for refusal in result.refusals:
-        findings.veto_counts.add(refusal, nodes=0)
-    return findings.veto_counts.views()
+        groups.veto_counts.add(refusal, nodes=0)
+    return groups.veto_counts.views()
 
 
 def _node(found: NodeResult) -> NodeVerdict:
@@ -221,5 +221,5 @@ def _node(found: NodeResult) -> NodeVerdict:
         plugin="" if verdict is None else verdict.plugin or verdict.shown_as,
         scores=found.scores,
         total=sum(found.scores.values()),
-        objections=tuple(veto_text(veto) for veto in found.vetoes),
+        vetoes=tuple(veto_text(veto) for veto in found.vetoes),
     )

@@ -18,8 +18,8 @@ from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.times import Seconds
-from scheduler.observe.api.findings import collected
 from scheduler.observe.api.queue_views import found
+from scheduler.observe.api.rejections import grouped
 from scheduler.observe.pages import json_stream
 from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.phases import QueuePhase
@@ -177,8 +177,8 @@ async def _with_nodes(
     state: dict[str, Any], result: AttemptResult, problem: str
 ) -> AsyncGenerator[bytes]:
     """Yield the state of a pod with the result of an attempt, and the verdict of each node."""
-    findings = await collected(result)
-    rejections = Counter({str(verdict): len(names) for verdict, names in findings.names.items()})
+    groups = await grouped(result)
+    rejections = Counter({str(verdict): len(names) for verdict, names in groups.names.items()})
     state |= {
         "node": result.node,
         "message": problem or result.message,
@@ -191,13 +191,13 @@ async def _with_nodes(
 
 def _node_found(found: NodeResult) -> bytes:
     """Return the result about one node as JSON."""
-    objections = tuple(map(str, found.vetoes))
+    vetoes = tuple(map(str, found.vetoes))
     return msgspec.json.encode(
         {
             "name": found.name,
             "filter": None if found.verdict is None else str(found.verdict),
             "scores": found.scores,
             "total": sum(found.scores.values()),
-            **({"objections": objections} if objections else {}),
+            **({"vetoes": vetoes} if vetoes else {}),
         }
     )

@@ -348,7 +348,7 @@ async def test_a_pod_is_explained():
         },
     ]  # fmt: skip
     assert found["preemptionMessage"].startswith("0/3 nodes are available")
-    assert found["helps"] == [
+    assert found["suggestions"] == [
         "Node full lacks only 1 cpu.",
         "Add a toleration for the taint gpu=yes:NoSchedule: it is the only untolerated taint on"
         " 1 node.",
@@ -425,4 +425,4 @@ async def test_a_gated_pod_says_which_gate():
     found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
 
     assert found["pending"]["phase"] == "gated"
-    assert found["helps"] == ['Remove the scheduling gate "example.com/wait".']
+    assert found["suggestions"] == ['Remove the scheduling gate "example.com/wait".']

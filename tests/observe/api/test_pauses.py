@@ -61,7 +61,7 @@ async def test_taints_that_are_all_different_are_compared_in_slices(monkeypatch)
     async with counting(turns):
         found = await explained(docs)
 
-    assert len(found["helps"]) == 3
+    assert len(found["suggestions"]) == 3
     assert turns.calls >= NODES
     assert turns.most <= MOST
 
@@ -91,7 +91,7 @@ async def test_an_explanation_is_that_of_the_moment_of_the_attempt(monkeypatch):
     found = await explained(docs)
 
     assert sum(each["nodes"] for each in found["verdicts"]) == NODES
-    assert len(found["helps"]) == 3
+    assert len(found["suggestions"]) == 3
 
 
 async def test_vetoes_that_differ_in_their_ends_are_one():
@@ -108,11 +108,11 @@ async def test_vetoes_that_differ_in_their_ends_are_one():
     assert found["policies"] == [
         {"policy": "p", "rule": "victimMinRuntime", "message": f"{text} {at(4100)})", "count": 3}
     ]
-    assert found["nodes"][2]["objections"] == [f"{text} {at(4300)})"]
+    assert found["nodes"][2]["vetoes"] == [f"{text} {at(4300)})"]
 
 
-@pytest.mark.parametrize(("gone", "helps"), [(2, 1), (3, 0)])
-async def test_no_help_is_derived_from_nodes_that_are_gone_meanwhile(monkeypatch, gone, helps):
+@pytest.mark.parametrize(("gone", "texts"), [(2, 1), (3, 0)])
+async def test_no_help_is_derived_from_nodes_that_are_gone_meanwhile(monkeypatch, gone, texts):
     docs = Documents(*(node(f"n{number}").cpu("4") for number in range(3)))
     docs.cluster.add(pod("p").cpu("9"))
     original, left = NodeResults._result, iter(range(gone))
@@ -123,10 +123,10 @@ async def test_no_help_is_derived_from_nodes_that_are_gone_meanwhile(monkeypatch
         return original(self, row)
 
     monkeypatch.setattr(NodeResults, "_result", deleting)
-    found = (await explained(docs)).get("helps", [])
+    found = (await explained(docs)).get("suggestions", [])
 
     text = (
         "None of the 1 nodes that lack resources is large enough: the pod requests 9 cpu, and the"
         " largest of them has 4."
     )
-    assert found == [text][:helps]
+    assert found == [text][:texts]

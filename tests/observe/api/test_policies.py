@@ -106,7 +106,7 @@ async def test_refusals_are_counted():
     (veto,) = explained["policies"]
     assert (veto["policy"], veto["rule"], veto["count"]) == ("p", "maxVictimsPerPreemption", 1)
     assert veto["message"].startswith('PreemptionPolicy "p" refuses: ')
-    assert explained["nodes"][0]["objections"] == [veto["message"]]
+    assert explained["nodes"][0]["vetoes"] == [veto["message"]]
     assert "low0" not in str(explained["policies"])
 
 

@@ -73,7 +73,7 @@ def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page):
 def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page):
     page.open("waiting/prod/api-0")
 
-    page.sees("Node node-0000 lacks only 50m cpu, the least of 4 nodes.", ".helps")
+    page.sees("Node node-0000 lacks only 50m cpu, the least of 4 nodes.", ".suggestions")
     page.sees("Evicting 2 pods on node-0001 would make space.")
     assert "TaintToleration" in page.text(".verdicts")
     assert page.texts(".candidates .chosen td:first-child") == ["node-0001"]

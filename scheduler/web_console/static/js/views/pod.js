@@ -54,11 +54,11 @@ export function PodPage({ namespace, name }) {
 
 /** @param {{document: Api.PodExplanation, perNode: boolean, onPerNode: () => void}} props */
 function Explanation({ document, perNode, onPerNode }) {
-  const { pending, helps = [], history = [], policies = [], verdicts = [] } = document;
+  const { pending, suggestions = [], history = [], policies = [], verdicts = [] } = document;
   return html`<${Facts} pending=${pending} />
     <p class="message">${document.node ? html`It fits now on <${Node} name=${document.node} />.` : document.message}</p>
-    ${helps.length > 0 &&
-    html`<${Section} title="What would help"><ul class="helps">${helps.map((text) => html`<li>${text}</li>`)}</ul><//>`}
+    ${suggestions.length > 0 &&
+    html`<${Section} title="What would help"><ul class="suggestions">${suggestions.map((text) => html`<li>${text}</li>`)}</ul><//>`}
     <${Section} title="Node results" note=${`evaluated at ${time(document.now, serverNow())}`}
       actions=${!perNode && html`<button type="button" onClick=${onPerNode}>Each node</button>`}>
       <${Verdicts} verdicts=${verdicts} />

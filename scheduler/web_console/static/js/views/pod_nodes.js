@@ -31,7 +31,7 @@ export function PerNode({ nodes }) {
             <td><${Node} name=${node.name} /></td>
             <td class="muted">${node.plugin ?? ""}</td>
             <td>${node.rejection || html`<span class="state tone-good">fits, score ${count(node.total)}</span>`}</td>
-            <td class="muted">${(node.objections ?? []).join("; ") || "–"}</td>
+            <td class="muted">${(node.vetoes ?? []).join("; ") || "–"}</td>
           </tr>`,
         )}
       </tbody>

@@ -21,12 +21,12 @@ from scheduler.model.api.resources import CPU
 from scheduler.model.api.selectors import Tolerations
 from scheduler.model.messages import count
 from scheduler.model.times import stamp
-from scheduler.observe.api.findings import Findings, RejectedNode
 from scheduler.observe.api.lists import slices
+from scheduler.observe.api.rejections import RejectedNode, Rejections
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.resource_axis import NOT_OFFERED
 
-__all__ = ["helps"]
+__all__ = ["suggestions"]
 
 TaintSet: TypeAlias = tuple[tuple[str, str, str], ...]
 
@@ -44,24 +44,24 @@ _RESOURCES: Final = "NodeResourcesFit"
 _UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-async def helps(
-    pod: Pod, result: AttemptResult, findings: Findings, nodes: Mapping[str, Node], cluster: Cluster
+async def suggestions(
+    pod: Pod, result: AttemptResult, groups: Rejections, nodes: Mapping[str, Node], cluster: Cluster
 ) -> tuple[str, ...]:
     """Return what would help a pod, one sentence each; empty where nothing can be derived.
 
     Args:
         pod: The pod, which fits on no node.
         result: The result of an explained attempt.
-        findings: What it found about the nodes.
+        groups: The nodes that reject the pod.
         nodes: All nodes at its moment, by name.
         cluster: The cluster in which it was made.
     """
     if result.node is not None or not result.results:
         return ()
-    found = await _by_resources(pod, await findings.rejected_by(_RESOURCES, nodes), cluster)
-    found += await _by_taints(pod, await findings.rejected_by("TaintToleration", nodes))
+    found = await _by_resources(pod, await groups.rejected_by(_RESOURCES, nodes), cluster)
+    found += await _by_taints(pod, await groups.rejected_by("TaintToleration", nodes))
     found += await _by_labels(pod, nodes.values(), cluster)
-    cordoned = await findings.rejected_by("NodeUnschedulable", nodes)
+    cordoned = await groups.rejected_by("NodeUnschedulable", nodes)
     if cordoned:
         found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].name}.")
     if (until := result.post_filter.until) is not None:

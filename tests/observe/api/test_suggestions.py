@@ -77,14 +77,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("objects", "wanted", "helps"), CASES.values(), ids=CASES)
-async def test_helps_are_true(objects, wanted, helps):
+@pytest.mark.parametrize(("objects", "wanted", "suggestions"), CASES.values(), ids=CASES)
+async def test_helps_are_true(objects, wanted, suggestions):
     docs = Documents(*objects)
     docs.cluster.schedule(wanted)
 
     found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
 
-    assert found.get("helps", []) == helps
+    assert found.get("suggestions", []) == suggestions
 
 
 async def test_resources_of_nominated_pods_count():
@@ -95,7 +95,7 @@ async def test_resources_of_nominated_pods_count():
     found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
 
     assert queued.pod.priority == 1
-    assert found["helps"] == ["Node n1 lacks only 1 cpu."]
+    assert found["suggestions"] == ["Node n1 lacks only 1 cpu."]
 
 
 async def test_nothing_is_said_about_a_pod_that_fits():
@@ -106,4 +106,4 @@ async def test_nothing_is_said_about_a_pod_that_fits():
     found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
 
     assert found["node"] == "n2"
-    assert "helps" not in found
+    assert "suggestions" not in found

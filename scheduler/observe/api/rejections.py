@@ -1,4 +1,4 @@
-"""What an explained attempt found, by verdict, collected in parts with pauses.
+"""The nodes that reject a pod, by verdict, and the vetoes; collected in parts with pauses.
 
 Thousands of nodes can have as many different verdicts, so nothing here looks at all of them at
 once. The results and the nodes are those of the moment of the attempt, whatever changes meanwhile.
@@ -20,7 +20,7 @@ from scheduler.model.times import Seconds, earliest
 from scheduler.observe.api.lists import slices
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Findings", "VetoCounts", "collected", "nodes_by_name", "veto_text"]
+__all__ = ["Rejections", "VetoCounts", "grouped", "nodes_by_name", "veto_text"]
 
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200
@@ -52,8 +52,8 @@ class VetoCounts:
         )
 
 
-class Findings(NamedTuple):
-    """What was found about all nodes."""
+class Rejections(NamedTuple):
+    """The nodes that reject a pod, by verdict, and the vetoes on all nodes."""
 
     #: The names of the nodes with each verdict that rejects the pod, in order.
     names: dict[Verdict, list[str]]
@@ -130,15 +130,15 @@ def nodes_by_name(cluster: Cluster) -> dict[str, Node]:
     }
 
 
-async def collected(result: AttemptResult) -> Findings:
-    """Collect what an attempt found."""
+async def grouped(result: AttemptResult) -> Rejections:
+    """Group the results of an attempt."""
     names: dict[Verdict, list[str]] = {}
     veto_counts = VetoCounts()
     for part in slices(result.results, _SLICE):
         for each in part:
             _collect(each, names, veto_counts)
         await asyncio.sleep(0)
-    return Findings(names, veto_counts)
+    return Rejections(names, veto_counts)
 
 
 def _collect(each: NodeResult, names: dict[Verdict, list[str]], veto_counts: VetoCounts) -> None:
