@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 from scheduler.model.base import Record
 from scheduler.model.comparisons import Comparison
 from scheduler.model.effects import Effect, PodRef
-from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.policy_vetoes import RuleVeto
 
 __all__ = [
     "Attempt",
@@ -189,7 +189,7 @@ class Attempt(Record, frozen=True):
     #: How long the attempt has waited for extenders, in seconds.
     waited: float = 0.0
     #: Refusals of preemption by policies, including those of policies in audit mode.
-    refusals: tuple[PolicyRefusal, ...] = ()
+    refusals: tuple[RuleVeto, ...] = ()
     #: The verdict on each node; from `Detail.NODES` on.
     trace: tuple[NodeTrace, ...] = ()
     #: How the candidates of its preemption compared; from `Detail.COMPARISON` on.

@@ -34,7 +34,7 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 from scheduler.model.policies import PreemptionPolicy
-from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.policy_vetoes import RuleVeto
 from scheduler.model.recording_lines import Decided, Flushed, Line, decided
 from scheduler.model.times import Seconds
 from scheduler.observe.recorder.reading import Entry, Notice, SegmentStart
@@ -55,7 +55,7 @@ class CounterfactualDecision:
     #: The recorded decision at this point; `None` after the histories have diverged.
     then: Decided | None
     #: Policies that refused evictions.
-    refusals: tuple[PolicyRefusal, ...] = ()
+    refusals: tuple[RuleVeto, ...] = ()
 
     @property
     def diverges(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from scheduler.config.policies import PolicyError, read
 from scheduler.model import times
 from scheduler.model.policies import PolicyMode, PreemptionPolicy
-from scheduler.model.policy_refusals import PolicyRefusal, Rule
+from scheduler.model.policy_vetoes import Rule, RuleVeto
 from scheduler.model.rest.preemptions import (
     BoundView,
     BudgetUse,
@@ -54,7 +54,7 @@ TEAM: Final = read(
 def veto(now: float) -> str:
     """Return why a database that has started lately is not evicted."""
     reason = "victims have run for less than 10m"
-    refusal = PolicyRefusal(
+    refusal = RuleVeto(
         DATABASES.name, Rule.MIN_RUNTIME, PolicyMode.ENFORCE, reason, until=now + 120
     )
     return str(refusal)

@@ -52,7 +52,7 @@ from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import AttemptDetails, AttemptPhase, Detail
 from scheduler.model.effects import Verb
-from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.policy_vetoes import RuleVeto
 from scheduler.model.times import Seconds
 from scheduler.queue.phases import PendingReason
 from scheduler.state.cluster import Cluster
@@ -98,7 +98,7 @@ class AttemptResult(Record, frozen=True):
     #: What was found about each node, in name order; only of explained attempts.
     results: Sequence[NodeResult] = ()
     #: What policies refused, and what policies in audit mode would have refused.
-    refusals: tuple[PolicyRefusal, ...] = ()
+    refusals: tuple[RuleVeto, ...] = ()
     #: The kind of reason why it stays pending, where there is neither a node nor a preemption.
     reason: PendingReason = PendingReason.NEVER_FITS
     details: AttemptDetails | None = None
@@ -405,12 +405,12 @@ class SchedulingAlgorithm:
 
     def _refusals(
         self, vetoes: CandidateVetoes, post_filter: PostFilterResult
-    ) -> tuple[PolicyRefusal, ...]:
+    ) -> tuple[RuleVeto, ...]:
         """Return what policies refused, or in audit mode would have refused about the candidate."""
         if post_filter.candidate is None:
-            return vetoes.refusals()
+            return vetoes.rule_vetoes()
         node = self._cluster.columns.names[post_filter.candidate.row]
-        return vetoes.refusals(node, post_filter.candidate.victims)
+        return vetoes.rule_vetoes(node, post_filter.candidate.victims)
 
     def still_needed(
         self,

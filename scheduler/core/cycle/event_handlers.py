@@ -31,7 +31,7 @@ from scheduler.model.events import (
     StorageGone,
     StorageObserved,
 )
-from scheduler.model.policy_refusals import Rule
+from scheduler.model.policy_vetoes import Rule
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.state.cluster import Cluster

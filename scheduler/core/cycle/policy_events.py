@@ -18,7 +18,7 @@ from scheduler.model.events import (
     WorkloadGone,
     WorkloadObserved,
 )
-from scheduler.model.policy_refusals import Rule
+from scheduler.model.policy_vetoes import Rule
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger

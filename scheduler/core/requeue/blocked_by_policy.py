@@ -10,7 +10,7 @@ that leaves the queue is no longer blocked.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from scheduler.model.policy_refusals import Rule
+from scheduler.model.policy_vetoes import Rule
 from scheduler.model.times import Seconds
 from scheduler.queue.deadlines import Deadlines
 from scheduler.queue.scheduling_queue import SchedulingQueue

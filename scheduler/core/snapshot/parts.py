@@ -38,7 +38,7 @@ from scheduler.model.effects import (
     SaveLedger,
 )
 from scheduler.model.policies import BudgetScope, LastVictim, PreemptionPolicy
-from scheduler.model.policy_refusals import Rule
+from scheduler.model.policy_vetoes import Rule
 from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.representatives import Representative, SetRetry

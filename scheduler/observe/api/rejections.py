@@ -13,7 +13,7 @@ from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.framework.verdicts import Verdict
 from scheduler.model.api.objects import Node
-from scheduler.model.policy_refusals import PolicyRefusal, ending
+from scheduler.model.policy_vetoes import RuleVeto, ending
 from scheduler.model.rest import explanations
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import Seconds, earliest
@@ -39,7 +39,7 @@ class VetoCounts:
 
     def add(self, veto: object, nodes: int = 1) -> None:
         """Add a veto on some nodes."""
-        until = veto.until if isinstance(veto, PolicyRefusal) else None
+        until = veto.until if isinstance(veto, RuleVeto) else None
         key = _without_end(veto)
         count, known = self._found.get(key, (0, None))
         self._found[key] = count + nodes, earliest((known, until))
@@ -150,12 +150,12 @@ def _collect(each: NodeResult, names: dict[Verdict, list[str]], veto_counts: Vet
 
 def veto_text(veto: object) -> str:
     """Return why a veto forbids evictions, and until when."""
-    end = ending(veto.until) if isinstance(veto, PolicyRefusal) else ""
+    end = ending(veto.until) if isinstance(veto, RuleVeto) else ""
     return f"{_without_end(veto)[2]}{end}"
 
 
 def _without_end(veto: object) -> tuple[str, str, str]:
     """Return policy, rule and text; failed preemptions of the past are no policy's."""
-    if isinstance(veto, PolicyRefusal):
+    if isinstance(veto, RuleVeto):
         return veto.policy, veto.rule.value, veto.text
     return "", "failedPreemptions", str(getattr(veto, "text", ""))

@@ -10,7 +10,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Nominate
 from scheduler.model.policies import Budget, DisruptionBudgets, ForeignVictims
-from scheduler.model.policy_refusals import EVICT_ONLY
+from scheduler.model.policy_vetoes import EVICT_ONLY
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import PdbBuilder, PodBuilder, node, pdb
 from tests.support.cluster import Cluster

@@ -16,7 +16,7 @@ from scheduler.model.decisions import (
 from scheduler.model.effects import Bind, Evict, Nominate, PodRef, RecordEvent
 from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
 from scheduler.model.policies import PolicyMode
-from scheduler.model.policy_refusals import PolicyRefusal, Rule
+from scheduler.model.policy_vetoes import Rule, RuleVeto
 from scheduler.observe.logs.attempt_log import AttemptLog
 
 POD = PodRef("shop", "web", "uid-1")
@@ -54,7 +54,7 @@ def attempt(decision: Decision) -> Attempt:
 PLACED = attempt(Placed("n1"))
 PREEMPTING = attempt(Preempting("n1", (VICTIM,), 1, "0/10 nodes are available"))
 REFUSALS = tuple(
-    PolicyRefusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
+    RuleVeto("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
     for mode in (PolicyMode.ENFORCE, PolicyMode.AUDIT)
 )
 PLANNED = {

@@ -1,4 +1,4 @@
-"""A policy as it applies to one preemptor, and the refusals of its rules."""
+"""A policy as it applies to one preemptor, and the vetoes of its rules."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,7 @@ from scheduler.model.policies import (
     PreemptionPolicy,
     VictimsFrom,
 )
-from scheduler.model.policy_refusals import PolicyRefusal, Rule
+from scheduler.model.policy_vetoes import Rule, RuleVeto
 from scheduler.model.times import Seconds
 
 __all__ = ["AppliedPolicy"]
@@ -55,24 +55,24 @@ class AppliedPolicy:
         """Whether it refuses, instead of only counting what it would refuse."""
         return self.policy.mode is PolicyMode.ENFORCE or self.policy.stop is not None
 
-    def _refusal(self, rule: Rule, reason: str) -> PolicyRefusal:
-        return PolicyRefusal(self.policy.name, rule, self.policy.mode, reason)
+    def _veto(self, rule: Rule, reason: str) -> RuleVeto:
+        return RuleVeto(self.policy.name, rule, self.policy.mode, reason)
 
-    def stopped(self) -> PolicyRefusal:
-        """Return the refusal of any preemption, by a policy that stops all of it."""
+    def stopped(self) -> RuleVeto:
+        """Return the veto on any preemption, by a policy that stops all of it."""
         why = f": {self.policy.stop}" if self.policy.stop else ""
-        return PolicyRefusal(
+        return RuleVeto(
             self.policy.name, Rule.STOP, PolicyMode.ENFORCE, f"all preemption is stopped{why}"
         )
 
-    def too_many(self, most: int) -> PolicyRefusal:
-        """Return the refusal of a candidate with too many victims."""
-        return self._refusal(Rule.MAX_VICTIMS, f"{_most(most, 'victim')} per preemption")
+    def too_many(self, most: int) -> RuleVeto:
+        """Return the veto on a candidate with too many victims."""
+        return self._veto(Rule.MAX_VICTIMS, f"{_most(most, 'victim')} per preemption")
 
-    def overspent(self, budget: Budget) -> PolicyRefusal:
-        """Return the refusal of a candidate whose victims exceed a budget of the policy."""
+    def overspent(self, budget: Budget) -> RuleVeto:
+        """Return the veto on a candidate whose victims exceed a budget of the policy."""
         within = f"{_long(budget.window)}{_WITHIN[budget.scope]}"
-        return self._refusal(Rule.BUDGETS, f"{_most(budget.max_victims, 'victim')} within {within}")
+        return self._veto(Rule.BUDGETS, f"{_most(budget.max_victims, 'victim')} within {within}")
 
     @property
     def spares(self) -> bool:
@@ -84,37 +84,37 @@ class AppliedPolicy:
             or policy.victims_from is not VictimsFrom.ANY
         )
 
-    def preemptor_delay(self) -> PolicyRefusal:
-        """Return the refusal of a preemptor that has not waited long enough."""
+    def preemptor_delay(self) -> RuleVeto:
+        """Return the veto on a preemptor that has not waited long enough."""
         reason = f"preemptors must have waited for at least {_long(self.policy.preemptor_delay)}"
-        return self._refusal(Rule.DELAY, reason)
+        return self._veto(Rule.DELAY, reason)
 
-    def too_often(self, limit: PreemptionLimit) -> PolicyRefusal:
-        """Return the refusal of a preemptor whose owner's pods have preempted too often."""
+    def too_often(self, limit: PreemptionLimit) -> RuleVeto:
+        """Return the veto on a preemptor whose owner's pods have preempted too often."""
         most = _most(limit.max_preemptions, "preemption")
-        return self._refusal(Rule.MAX_PREEMPTIONS, f"{most} within {_long(limit.window)} per owner")
+        return self._veto(Rule.MAX_PREEMPTIONS, f"{most} within {_long(limit.window)} per owner")
 
-    def young(self) -> PolicyRefusal:
-        """Return the refusal to evict pods that have not run long enough."""
+    def young(self) -> RuleVeto:
+        """Return the veto on evictions of pods that have not run long enough."""
         least = _long(self.policy.victim_min_runtime)
-        return self._refusal(Rule.MIN_RUNTIME, f"victims have run for less than {least}")
+        return self._veto(Rule.MIN_RUNTIME, f"victims have run for less than {least}")
 
-    def foreign(self) -> PolicyRefusal:
-        """Return the refusal to evict pods of other schedulers."""
+    def foreign(self) -> RuleVeto:
+        """Return the veto on evictions of pods of other schedulers."""
         reason = "victims belong to other schedulers"
         if self.policy.foreign_victims is ForeignVictims.NON_LOOPING:
             reason += ", and a recent preemption between the same owners was wasted"
-        return self._refusal(Rule.FOREIGN, reason)
+        return self._veto(Rule.FOREIGN, reason)
 
-    def unrelated(self) -> PolicyRefusal:
-        """Return the refusal to evict pods that are not related to the preemptor."""
+    def unrelated(self) -> RuleVeto:
+        """Return the veto on evictions of pods that are not related to the preemptor."""
         whole = self.policy.victims_from is VictimsFrom.SAME_NAMESPACE
         reason = "victims are in other namespaces" if whole else "victims have other owners"
-        return self._refusal(Rule.VICTIMS_FROM, reason)
+        return self._veto(Rule.VICTIMS_FROM, reason)
 
-    def pdb_shortfall(self) -> PolicyRefusal:
-        """Return the refusal of a candidate whose eviction would violate disruption budgets."""
-        return self._refusal(Rule.DISRUPTION_BUDGETS, "disruption budgets do not allow it")
+    def pdb_shortfall(self) -> RuleVeto:
+        """Return the veto on a candidate whose eviction would violate disruption budgets."""
+        return self._veto(Rule.DISRUPTION_BUDGETS, "disruption budgets do not allow it")
 
 
 def _most(number: int, word: str) -> str:

@@ -21,7 +21,7 @@ from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_table import RuleVetoes, Veto
 from scheduler.core.preemption.policy.victim_matrix import VictimMatrix, distinct
 from scheduler.model.policies import Budget, BudgetScope
-from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.policy_vetoes import RuleVeto
 from scheduler.state.columns.arrays import Bool, Float, Int
 from scheduler.state.preemption.preemption_backoff import PairPause
 from scheduler.state.preemption.wasted_evictions import WasteView
@@ -55,24 +55,24 @@ def victim_vetoes(
     rules: PolicyRules, applied: AppliedPolicy, matrix: VictimMatrix
 ) -> Iterator[RuleVetoes]:
     """Yield the vetoes of the rules of a policy that spare single pods."""
-    for refusal, spared, ends in rules.spared_by_rule(applied, matrix.slots):
+    for veto, spared, ends in rules.spared_by_rule(applied, matrix.slots):
         columns, until = matrix.columns[spared], None
         which = np.zeros(len(matrix), dtype=np.int64)
         which[columns] = 1
         if ends is not None:
             until = np.full(len(matrix), np.inf)
             np.minimum.at(until, columns, ends[spared])
-        details = partial(_named, refusal, spared, until, matrix)
-        yield RuleVetoes([refusal], which, until, details)
+        details = partial(_named, veto, spared, until, matrix)
+        yield RuleVetoes([veto], which, until, details)
 
 
 def _named(
-    refusal: PolicyRefusal, spared: Bool, until: Float | None, matrix: VictimMatrix, column: int
+    veto: RuleVeto, spared: Bool, until: Float | None, matrix: VictimMatrix, column: int
 ) -> Iterator[Veto]:
     """Yield the veto against a candidate with the names of the pods that are spared."""
     names = ", ".join(pod.key for pod in matrix.pods(matrix.of(column, spared)))
     end = np.inf if until is None else float(until[column])
-    yield replace(refusal, detail=names, until=None if np.isinf(end) else end)
+    yield replace(veto, detail=names, until=None if np.isinf(end) else end)
 
 
 class _Limits:
@@ -107,15 +107,15 @@ class _Limits:
     def _too_many(
         self, applied: AppliedPolicy, most: int, counted: Bool, whose: str | None
     ) -> RuleVetoes:
-        matrix, refusal = self._matrix, applied.too_many(most)
+        matrix, veto = self._matrix, applied.too_many(most)
         if (most, whose) not in self._above:
             sizes = np.bincount(matrix.columns[counted], minlength=len(matrix))
             self._above[most, whose] = (sizes > most).astype(np.int64)
 
         def details(column: int) -> Iterator[Veto]:
-            yield replace(refusal, detail=f"{matrix.of(column, counted).shape[0]} victims")
+            yield replace(veto, detail=f"{matrix.of(column, counted).shape[0]} victims")
 
-        return RuleVetoes([refusal], self._above[most, whose], None, details)
+        return RuleVetoes([veto], self._above[most, whose], None, details)
 
     def _overspent(
         self, applied: AppliedPolicy, budget: Budget, counted: Bool, column: int
@@ -144,10 +144,10 @@ class _Limits:
                 pdbs.update(shortfall.keys)
                 which[columns] = 1
                 np.minimum.at(ends, columns, until)
-        refusal = replace(applied.pdb_shortfall(), pdbs=frozenset(pdbs))
-        return RuleVetoes([refusal], which, ends, partial(self._short, refusal, counted))
+        veto = replace(applied.pdb_shortfall(), pdbs=frozenset(pdbs))
+        return RuleVetoes([veto], which, ends, partial(self._short, veto, counted))
 
-    def _short(self, refusal: PolicyRefusal, counted: Bool, column: int) -> Iterator[Veto]:
+    def _short(self, veto: RuleVeto, counted: Bool, column: int) -> Iterator[Veto]:
         """Yield the vetoes against a candidate: for each pod under several PDBs, then by PDB."""
         found = []
         for keys, victims, ends in self._shortfalls:
@@ -160,7 +160,7 @@ class _Limits:
         for _, _, keys, pods, end in sorted(found, key=lambda each: each[:3]):
             text = self._rules.inputs.in_flight.shortage(keys, pods)
             until = None if np.isinf(end) else end
-            yield replace(refusal, detail=text, until=until, pdbs=frozenset(keys))
+            yield replace(veto, detail=text, until=until, pdbs=frozenset(keys))
 
 
 # Preemption history -------------------------------------------------------------------------------

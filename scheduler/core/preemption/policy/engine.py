@@ -21,7 +21,7 @@ from scheduler.model.policies import (
     PolicyFigures,
     PreemptionPolicy,
 )
-from scheduler.model.policy_refusals import EVICT_ONLY, PolicyRefusal, Rule
+from scheduler.model.policy_vetoes import EVICT_ONLY, Rule, RuleVeto
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
@@ -164,12 +164,12 @@ class PolicyEngine:
         matrix = VictimMatrix.of_victims([victims], [node], self._owner_codes)
         found = policy_vetoes(rules, rules.enforced, matrix, are_spared=False)
         return all(
-            isinstance(veto, PolicyRefusal) and veto.rule in ignored
+            isinstance(veto, RuleVeto) and veto.rule in ignored
             for rule in found
             for veto in rule.at(0)
         )
 
-    def count_refusals(self, refusals: Sequence[PolicyRefusal]) -> None:
+    def count_refusals(self, refusals: Sequence[RuleVeto]) -> None:
         """Count the refusals of an attempt."""
         for refusal in refusals:
             policy, rule = refusal.policy, refusal.rule.value

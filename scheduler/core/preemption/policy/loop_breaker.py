@@ -14,7 +14,7 @@ from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner, shown_to
 from scheduler.model.messages import count
-from scheduler.model.policy_refusals import ending
+from scheduler.model.policy_vetoes import ending
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger

@@ -4,7 +4,7 @@
                     pods: the attempt does not preempt
     per victim      victimMinRuntime, foreignVictims, victimsFrom: the pod is spared, like one of
                     higher priority
-    per candidate   maxVictimsPerPreemption, budgets, podDisruptionBudgets: the node is refused,
+    per candidate   maxVictimsPerPreemption, budgets, podDisruptionBudgets: the node is vetoed,
                     by `candidate_vetoes`
 
 `PolicyRules` has the policies that bind one preemptor at one moment. Pods that terminate anyway
@@ -31,7 +31,7 @@ from scheduler.model.policies import (
     ForeignVictims,
     VictimsFrom,
 )
-from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.policy_vetoes import RuleVeto
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Float, Int
@@ -52,7 +52,7 @@ class RuleInputs:
 
     @property
     def state(self) -> tuple[float, ...]:
-        """What refusals depend on, beside pods, nodes and time."""
+        """What vetoes depend on, beside pods, nodes and time."""
         cluster = self.cluster
         return (
             cluster.policies.version,
@@ -98,7 +98,7 @@ class PolicyRules:
 
     @property
     def state(self) -> tuple[float, ...]:
-        """What the refusals of candidates depend on, beside pods, nodes and time."""
+        """What the vetoes on candidates depend on, beside pods, nodes and time."""
         return self.inputs.state
 
     def _spared_state(self) -> tuple[object, ...] | None:
@@ -116,12 +116,12 @@ class PolicyRules:
             state += (controller(self._pod),)
         return state
 
-    def preemptor_refusals(self) -> tuple[PolicyRefusal, ...]:
+    def preemptor_vetoes(self) -> tuple[RuleVeto, ...]:
         """Return why the pod must not preempt at all now; empty when it may."""
         return self.stopped() or tuple(self.check_preemptor(self.enforced))
 
-    def stopped(self) -> tuple[PolicyRefusal, ...]:
-        """Return the refusals by policies that stop all preemption."""
+    def stopped(self) -> tuple[RuleVeto, ...]:
+        """Return the vetoes of policies that stop all preemption."""
         stopping = (applied for applied in self.enforced if applied.policy.stop is not None)
         return tuple(applied.stopped() for applied in stopping)
 
@@ -148,7 +148,7 @@ class PolicyRules:
 
     def spared_by_rule(
         self, applied: AppliedPolicy, slots: Int
-    ) -> Iterator[tuple[PolicyRefusal, Bool, Float | None]]:
+    ) -> Iterator[tuple[RuleVeto, Bool, Float | None]]:
         """Yield the rules of a policy that spare single pods.
 
         Args:
@@ -156,7 +156,7 @@ class PolicyRules:
             slots: Pods; -1 pads.
 
         Yields:
-            The refusal; which pods the rule spares; and until when, infinity for pods that it does
+            The veto; which pods the rule spares; and until when, infinity for pods that it does
             not spare or that time does not change, `None` where time changes none. The arrays have
             the shape of `slots`.
         """
@@ -180,8 +180,8 @@ class PolicyRules:
 
     # Per preemptor --------------------------------------------------------------------------------
 
-    def check_preemptor(self, policies: Iterable[AppliedPolicy]) -> Iterator[PolicyRefusal]:
-        """Yield why policies refuse any preemption by the pod now."""
+    def check_preemptor(self, policies: Iterable[AppliedPolicy]) -> Iterator[RuleVeto]:
+        """Yield the vetoes of policies on any preemption by the pod now."""
         for applied in policies:
             policy, now = applied.policy, self.now
             mature = self._since + policy.preemptor_delay
@@ -200,8 +200,8 @@ class PolicyRules:
 
     def overspent(
         self, applied: AppliedPolicy, budget: Budget, key: str, count: int
-    ) -> Iterator[PolicyRefusal]:
-        """Yield the refusal of further victims that share a budget, if they exceed it.
+    ) -> Iterator[RuleVeto]:
+        """Yield the veto on further victims that share a budget, if they exceed it.
 
         Args:
             applied: The policy.

@@ -14,14 +14,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.loop_breaker import LoopVeto
-from scheduler.model.policy_refusals import PolicyRefusal
+from scheduler.model.policy_vetoes import RuleVeto
 from scheduler.model.times import Seconds, earliest
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows
 
 __all__ = ["RuleVetoes", "Veto", "VetoTable"]
 
 #: By a policy, or by the history of failed preemptions and wasted evictions.
-Veto: TypeAlias = PolicyRefusal | LoopVeto
+Veto: TypeAlias = RuleVeto | LoopVeto
 
 
 class RuleVetoes(NamedTuple):
@@ -43,7 +43,7 @@ class RuleVetoes(NamedTuple):
         if number:
             veto = self.vetoes[number - 1]
             end = np.inf if self.ends is None else float(self.ends[column])
-            if isinstance(veto, PolicyRefusal) and not np.isinf(end):
+            if isinstance(veto, RuleVeto) and not np.isinf(end):
                 veto = replace(veto, until=end)
             yield veto
 

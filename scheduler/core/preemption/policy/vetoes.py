@@ -26,7 +26,7 @@ from scheduler.core.preemption.policy.veto_table import RuleVetoes, Veto, VetoTa
 from scheduler.core.preemption.policy.victim_matrix import OwnerCodes, VictimMatrix
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Detail
-from scheduler.model.policy_refusals import PolicyRefusal, ending
+from scheduler.model.policy_vetoes import RuleVeto, ending
 from scheduler.model.times import Seconds, earliest
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.preemption.ledger import Ledger
@@ -100,8 +100,8 @@ class VetoTally:
         self._ends: dict[str, Seconds] = {}
         #: When the first of the reasons ends; `None` where time ends none.
         self.until: Seconds | None = None
-        #: The refusals by policies, one for each rule.
-        self.refusals: Final[dict[tuple[str, str], PolicyRefusal]] = {}
+        #: The vetoes of policies, one for each rule.
+        self.by_rule: Final[dict[tuple[str, str], RuleVeto]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
@@ -119,20 +119,20 @@ class VetoTally:
         self._nodes.update(table.nodes())
 
     def _record(self, veto: Veto, until: Seconds | None) -> None:
-        """Record when a veto ends, and the refusal if it is one."""
+        """Record when a veto ends, and the veto itself if a policy made it."""
         self.until = earliest((self.until, until))
         timed = veto.timed if isinstance(veto, LoopVeto) else True
         if until is not None and timed:
             self._ends[veto.text] = min(until, self._ends.get(veto.text, until))
-        if isinstance(veto, PolicyRefusal):
-            self._record_refusal(veto)
+        if isinstance(veto, RuleVeto):
+            self._record_by_rule(veto)
 
-    def _record_refusal(self, refusal: PolicyRefusal) -> None:
-        """Keep one refusal for each rule, with all disruption budgets that are in the way."""
-        rule = (refusal.policy, refusal.rule)
-        known = self.refusals.setdefault(rule, refusal)
-        if not refusal.pdbs <= known.pdbs:
-            self.refusals[rule] = replace(known, pdbs=known.pdbs | refusal.pdbs)
+    def _record_by_rule(self, veto: RuleVeto) -> None:
+        """Keep one veto for each rule, with all disruption budgets that are in the way."""
+        rule = (veto.policy, veto.rule)
+        known = self.by_rule.setdefault(rule, veto)
+        if not veto.pdbs <= known.pdbs:
+            self.by_rule[rule] = replace(known, pdbs=known.pdbs | veto.pdbs)
 
     def reasons(self) -> list[tuple[str, int]]:
         """Return the reasons, with when they end, and the number of nodes; in text order."""
@@ -195,8 +195,8 @@ class CandidateVetoes:
         """
         self.tally = VetoTally()
         self._explanations.clear()
-        refusals = () if self.rules is None else self.rules.preemptor_refusals()
-        self.tally.add_preemptor((*refusals, *self._history.against_preemptor()))
+        of_rules = () if self.rules is None else self.rules.preemptor_vetoes()
+        self.tally.add_preemptor((*of_rules, *self._history.against_preemptor()))
 
     @property
     def state(self) -> object:
@@ -204,22 +204,22 @@ class CandidateVetoes:
         of_rules = None if self.rules is None else self.rules.state
         return (of_rules, self._ledger.version, self._history.state)
 
-    def refusals(self, node: str = "", victims: Sequence[Pod] = ()) -> tuple[PolicyRefusal, ...]:
-        """Return the refusals by policies, one for each rule.
+    def rule_vetoes(self, node: str = "", victims: Sequence[Pod] = ()) -> tuple[RuleVeto, ...]:
+        """Return the vetoes of policies, one for each rule.
 
         Args:
             node: The node from which pods are evicted after all; empty if there is none.
-            victims: The pods to evict; the refusals by policies that only audit are added then.
+            victims: The pods to evict; the vetoes of policies that only audit are added then.
         """
-        refusals = tuple(self.tally.refusals.values())
+        of_nodes = tuple(self.tally.by_rule.values())
         if not victims or self.rules is None:
-            return refusals
+            return of_nodes
         audited = self.rules.audited
         matrix = VictimMatrix.of_victims([victims], [node], self._owner_codes)
         found = policy_vetoes(self.rules, audited, matrix, are_spared=False)
         vetoes = (veto for rule in found for veto in rule.detailed_at(0))
-        of_victims = (veto for veto in vetoes if isinstance(veto, PolicyRefusal))
-        return (*refusals, *self.rules.check_preemptor(audited), *of_victims)
+        of_victims = (veto for veto in vetoes if isinstance(veto, RuleVeto))
+        return (*of_nodes, *self.rules.check_preemptor(audited), *of_victims)
 
     def table(self, run: DryRunResult) -> VetoTable:
         """Return the vetoes against all candidates of a dry run."""

@@ -6,14 +6,14 @@ from scheduler.core.preemption.policy.loop_breaker import HANGS
 from scheduler.core.preemption.policy.veto_table import RuleVetoes, VetoTable
 from scheduler.core.preemption.policy.vetoes import VetoCache, VetoTally
 from scheduler.model.policies import PolicyMode
-from scheduler.model.policy_refusals import PolicyRefusal, Rule
+from scheduler.model.policy_vetoes import Rule, RuleVeto
 
 ROWS = np.array([3, 5, 7, 9])
 NEVER = np.inf
 
 
 def refusal(policy="p", until=None):
-    return PolicyRefusal(policy, Rule.BUDGETS, PolicyMode.ENFORCE, "too many", until=until)
+    return RuleVeto(policy, Rule.BUDGETS, PolicyMode.ENFORCE, "too many", until=until)
 
 
 def rule(which, *vetoes, ends=None):

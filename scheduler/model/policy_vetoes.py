@@ -1,4 +1,4 @@
-"""Refusals of preemption by policies, as values."""
+"""Vetoes of policies on preemptions, as values."""
 
 from enum import StrEnum
 from typing import Final
@@ -8,9 +8,9 @@ from scheduler.model.base import Record
 from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 
-__all__ = ["EVICT_ONLY", "PolicyRefusal", "Rule", "ending"]
+__all__ = ["EVICT_ONLY", "Rule", "RuleVeto", "ending"]
 
-#: The name of the policy in refusals by the flag `--evict-only`, which evicts pods only within
+#: The name of the policy in vetoes by the flag `--evict-only`, which evicts pods only within
 #: their disruption budgets. No policy can have this name: names of objects are in lower case.
 EVICT_ONLY: Final = "evictOnly"
 
@@ -29,16 +29,16 @@ class Rule(StrEnum):
     STOP = "stop"
 
 
-class PolicyRefusal(Record, frozen=True):
-    """The refusal of a preemption by one rule of a policy, which may be in audit mode."""
+class RuleVeto(Record, frozen=True):
+    """The veto of one rule of a policy on a preemption; the policy may be in audit mode."""
 
     #: The name of the policy.
     policy: str
     rule: Rule
     mode: PolicyMode
-    #: The reason; the same for all nodes and pods that the rule refuses.
+    #: The reason; the same for all nodes and pods under the veto.
     reason: str
-    #: The pods that it refuses.
+    #: The pods, the owner or the numbers that it is about.
     detail: str = ""
     #: The earliest time at which it ends; `None` if it does not depend on time.
     until: Seconds | None = None
