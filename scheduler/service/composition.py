@@ -60,14 +60,14 @@ from scheduler.service.telemetry import (
     provide_recording,
 )
 
-__all__ = ["USER_AGENT", "Composition", "Surroundings", "new_sleeper"]
+__all__ = ["USER_AGENT", "Composition", "ProcessResources", "new_sleeper"]
 
 USER_AGENT: Final = "preemptive-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The parts of a process that exist before the scheduler is wired."""
+class ProcessResources:
+    """The resources of a process that exist before the scheduler is wired."""
 
     clock: Clock
     logs: Logs
@@ -84,10 +84,10 @@ class Surroundings:
 class Composition:
     """All parts of one process, wired; `scheduler.service.process` runs them."""
 
-    def __init__(self, options: ProcessOptions, surroundings: Surroundings) -> None:
-        settings, clock, logs = options.settings, surroundings.clock, surroundings.logs
-        self.options, self.release, self.clock = options, surroundings.release, clock
-        self.log, self.flush, self._where = logs.logger, logs.flush, surroundings.where
+    def __init__(self, options: ProcessOptions, shared: ProcessResources) -> None:
+        settings, clock, logs = options.settings, shared.clock, shared.logs
+        self.options, self.release, self.clock = options, shared.release, clock
+        self.log, self.flush, self._where = logs.logger, logs.flush, shared.where
         self._metrics = Metrics(CollectorRegistry())
         self.stopping = asyncio.Event()
         self.machine = Machine(
@@ -98,20 +98,18 @@ class Composition:
         )
         self.history = History(self.machine, clock.now())
         sleeper = self._sleeper = new_sleeper()
-        api_telemetry = self._api_telemetry = ApiTelemetry(
-            self._metrics, logs, surroundings.where.host
-        )
-        client = Client(surroundings.transport, api_telemetry, _limiter(options))
+        api_telemetry = self._api_telemetry = ApiTelemetry(self._metrics, logs, shared.where.host)
+        client = Client(shared.transport, api_telemetry, _limiter(options))
         owner = ReleaseOwner(_state_place(options), options.owner_deployment, clock.elapsed)
         # The lease must not wait behind bindings: its requests are never rate limited, and use a
         # connection of their own.
         self.elector = _elector(
-            options, Client(surroundings.renewals, api_telemetry), clock, sleeper, owner
+            options, Client(shared.renewals, api_telemetry), clock, sleeper, owner
         )
         nodes = RawNodes()
         self.extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
         ledger = self._ledger = LedgerStore(*_ledger_place(options), self.load_ledger, owner)
-        unlimited = self._unlimited = Client(surroundings.transport, api_telemetry)
+        unlimited = self._unlimited = Client(shared.transport, api_telemetry)
         self.writer = Writer(
             client,
             self._outcome,
@@ -132,7 +130,7 @@ class Composition:
             self.writer.submit,
             clock,
             Telemetry(self._metrics, logs),
-            surroundings.recording,
+            shared.recording,
             self.history,
         )
         self.informers: list[Informer[Any]] = [
@@ -143,7 +141,7 @@ class Composition:
             self.loop.observe,
             sleeper,
             PolicySettings(
-                where=surroundings.where,
+                where=shared.where,
                 user_agent=USER_AGENT,
                 may_write=self._may_write,
                 figures=lambda: self.machine.policies.figures(clock.now()),
@@ -153,7 +151,7 @@ class Composition:
         )
         self.comparer = CacheComparer(
             tuple(self.informers),
-            Client(surroundings.metadata, api_telemetry),
+            Client(shared.metadata, api_telemetry),
             api_telemetry.compared,
             api_telemetry.not_compared,
             sleeper,
@@ -178,11 +176,11 @@ class Composition:
             policies=self.policies,
             stopping=self.stopping,
             report=self.log.warning,
-            recording=surroundings.recording,
+            recording=shared.recording,
         )
         provide(self._metrics, self.machine, self.informers, self.policies, self.writer, logs)
         age_gauges.provide(self._metrics, self.machine, clock.now)
-        provide_recording(self._metrics, surroundings.recording)
+        provide_recording(self._metrics, shared.recording)
         provide_leadership(self._metrics, self.elector, settings.leader_election.resource_name)
 
     def served(self, validity: Callable[[], tuple[Seconds, Seconds] | None]) -> None:

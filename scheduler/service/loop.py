@@ -95,7 +95,7 @@ class Loop:
         history: History | None = None,
     ) -> None:
         self._recording = recording
-        self._write_down = None if recording is None else recording.recorder.record
+        self._append_record = None if recording is None else recording.recorder.record
         #: Events that wait while the machine is copied; `None` at other times.
         self._held: list[Event] | None = None
         self._history = history or History(machine, clock.now())
@@ -160,7 +160,7 @@ class Loop:
         now, perf = self._clock.now(), self._clock.perf
         begun = perf()
         for event in events:
-            self._look_at(event, now)
+            self._record_event(event, now)
             reaction = self._machine.observe(event, now)
             self._history.applied(event, now)
             if reaction.problem:
@@ -180,10 +180,10 @@ class Loop:
             self._forget_placed()
         self._news.set()
 
-    def _look_at(self, event: Event, now: Seconds) -> None:
+    def _record_event(self, event: Event, now: Seconds) -> None:
         """Record an event before the machine receives it."""
-        if self._write_down is not None:
-            self._write_down(event, now)
+        if self._append_record is not None:
+            self._append_record(event, now)
         if self._history.awaited:
             self._history.observed(event, now)
 
@@ -255,8 +255,8 @@ class Loop:
     def _flush(self) -> None:
         """Do what is due."""
         now = self._clock.now()
-        if self._write_down is not None:
-            self._write_down(None, now)
+        if self._append_record is not None:
+            self._append_record(None, now)
         self._machine.flush(now)
         for effect in self._machine.flushed_effects():
             self._submit(effect)
@@ -294,8 +294,8 @@ class Loop:
             if attempt is None:
                 self._phases.end(begun)
                 return
-            if self._write_down is not None:
-                self._write_down(attempt, now)
+            if self._append_record is not None:
+                self._append_record(attempt, now)
             decided = self._clock.perf()
             begun -= attempt.waited
             if isinstance(attempt.decision, Placed):
@@ -334,10 +334,10 @@ class Loop:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._follow_clock()
             self._history.tick(self._clock.now())
-            self._tend_recording()
+            self._poll_recorder()
             self._telemetry.loop_lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
 
-    def _tend_recording(self) -> None:
+    def _poll_recorder(self) -> None:
         """Tell the recorder the time, report its gaps, and let `run` begin a segment when idle."""
         if self._recording is not None:
             recorder = self._recording.recorder

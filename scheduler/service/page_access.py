@@ -223,14 +223,14 @@ class PageAuthorizer:
         if self._reviews is None:
             return await loopback(caller)
         try:
-            judgement = await self._reviewed(self._reviews, caller)
+            decision = await self._reviewed(self._reviews, caller)
         except KubeError as error:
             if not self._is_failing:  # reported once, however many callers there are
                 self._report(str(error))
             self._is_failing = True
             return unavailable()
         self._is_failing = False
-        return judgement
+        return decision
 
     async def _reviewed(self, reviews: Reviews, caller: Caller) -> AccessDecision:
         address = peer(caller.peer)

@@ -28,7 +28,7 @@ from scheduler.kube.watch.cache_comparer import METADATA_ONLY
 from scheduler.observe.logs.logs import Logs
 from scheduler.service import recording, serving, signals
 from scheduler.service.clock import Clock
-from scheduler.service.composition import USER_AGENT, Composition, Surroundings, new_sleeper
+from scheduler.service.composition import USER_AGENT, Composition, ProcessResources, new_sleeper
 from scheduler.service.options import ProcessOptions
 from scheduler.service.recording import Recording
 from scheduler.service.release_finder import ReleaseFinder
@@ -86,12 +86,12 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
         ):
             finder = ReleaseFinder(Client(transport), new_sleeper(), clock.elapsed, logs.logger)
             async with _recording(options, clock, logs) as kept:
-                surroundings = Surroundings(
+                shared = ProcessResources(
                     clock, logs, transport, renewals, metadata, where, kept, finder
                 )
-                code = await _run(options, surroundings, server_time)
+                code = await _run(options, shared, server_time)
                 while code == _OTHER_RELEASE:
-                    code = await _run(options, surroundings, server_time)
+                    code = await _run(options, shared, server_time)
                 return code
     except (OSError, ConfigError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
@@ -100,18 +100,18 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
         logs.close()
 
 
-async def _run(options: ProcessOptions, surroundings: Surroundings, server_time: ServerTime) -> int:
+async def _run(options: ProcessOptions, shared: ProcessResources, server_time: ServerTime) -> int:
     """Run with the rules of the release that counts; return the exit code.
 
     Returns:
         `_OTHER_RELEASE` where the API server did not answer at the start and is of another release:
         then nothing was decided, and all parts are to be composed again.
     """
-    reference = await surroundings.release.choose(options.settings)
+    reference = await shared.release.choose(options.settings)
     options = options.decided_as(reference)
-    if surroundings.recording is not None:
-        surroundings.recording.begin(options.settings, evict_only=options.evict_only)
-    parts = Composition(options, surroundings)
+    if shared.recording is not None:
+        shared.recording.begin(options.settings, evict_only=options.evict_only)
+    parts = Composition(options, shared)
     server_time.report_to(parts.clock_ahead)
     return await _Scheduler(parts).run()
 

@@ -104,7 +104,7 @@ class Bench:
         logs = Logs(io.BytesIO(), clock.wall)
         telemetry = Telemetry(Metrics(CollectorRegistry()), logs)
         self.loop = Loop(machine(nodes), self._submit, clock, telemetry, recording)
-        self._record = self.loop._write_down
+        self._record = self.loop._append_record
         self._sent: deque[Effect] = deque()
         self._decoder = WatchDecoder(Pod)
         self._bound = 0
@@ -115,7 +115,7 @@ class Bench:
 
     def switch(self, *, on: bool) -> None:
         """Record from now on, or not."""
-        self.loop._write_down = self._record if on else None
+        self.loop._append_record = self._record if on else None
 
     async def place(self, lines: list[list[bytes]], total: int) -> None:
         """Create pods, and answer until all are bound."""

@@ -202,7 +202,7 @@ async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(li
     monkeypatch.setattr(service, "copying", failing)
 
     await run(live, 1)
-    live.loop._tend_recording()
+    live.loop._poll_recorder()
 
     assert len(live.telemetry.decisions) == 80
     assert live.telemetry.gaps == [

@@ -179,7 +179,7 @@ class EquivalenceClasses:
 
 
 def spec_signature(pod: Pod) -> bytes:
-    """Return what is equal for pods of one namespace whose specs differ only in names of claims."""
+    """Return the spec without names of claims, encoded; equal for replicas of one namespace."""
     volumes = [
         volume
         if volume.persistent_volume_claim is None

@@ -268,13 +268,13 @@ class EventHandlers:
             and node == self._nominated_node(old)
         )
         if kept or self._preemptions.state.in_progress(pod.uid):
-            if known is not None and not _counts_alike(known.pod, pod):
+            if known is not None and not _same_footprint(known.pod, pod):
                 self._cluster.nominate(pod, known.node)
                 self._wakeups.wake_lower_priority(known, now)
             return
         if not node:
             self._wakeups.withdraw(pod.uid, now)
-        elif known is None or known.node != node or not _counts_alike(known.pod, pod):
+        elif known is None or known.node != node or not _same_footprint(known.pod, pod):
             moved = known is not None and known.node != node
             self._cluster.nominate(pod, node)
             if moved and known is not None:
@@ -297,7 +297,7 @@ class EventHandlers:
         """Apply the nomination of another scheduler's pod."""
         known = self._cluster.nominations.get(pod.uid)
         node = "" if pod.terminating else pod.status.nominated_node_name
-        if known is not None and known.node == node and _counts_alike(known.pod, pod):
+        if known is not None and known.node == node and _same_footprint(known.pod, pod):
             return
         if node:
             self._cluster.nominate(pod, node)
@@ -316,6 +316,6 @@ def _frees_devices(before: DeviceObject | None, after: DeviceObject | None) -> b
     )
 
 
-def _counts_alike(one: Pod, other: Pod) -> bool:
-    """Return whether two states of a nominated pod mean the same for other pods."""
+def _same_footprint(one: Pod, other: Pod) -> bool:
+    """Return whether other pods see no difference between two states of a nominated pod."""
     return one.spec == other.spec and one.metadata.labels == other.metadata.labels

@@ -92,14 +92,14 @@ class Wakeups:
         """
         if not self._may_help(event):
             return
-        judge = self._hints.hint_check(event, old, new)
+        check = self._hints.hint_check(event, old, new)
         others = self._hints.registered_plugins(event) - {CLAIMS}
         if others:
             concerns = others.isdisjoint
-            wake_up = WakeUp(event.label, judge, lambda rejectors: not concerns(rejectors))
+            wake_up = WakeUp(event.label, check, lambda rejectors: not concerns(rejectors))
             self._queue.move_all_to_active_or_backoff(wake_up, now)
         for queued in filter(None, map(self._queue.get, uids)):
-            plugin = judge(queued.pod, queued.rejectors) if queued.rejectors else ""
+            plugin = check(queued.pod, queued.rejectors) if queued.rejectors else ""
             if plugin:
                 self._queue.move_to_active_or_backoff(queued, now, event.label, plugin)
 

@@ -113,7 +113,7 @@ class Api:
         return await self._summarized()
 
     async def _summarized(self, most_age: Seconds = 0.0) -> SummaryDocument:
-        """Return the summary; one that was begun at most so long ago is good enough."""
+        """Return the summary, a new one if the last one was begun before `most_age` seconds."""
         clock = asyncio.get_running_loop().time
         soonest = clock() - most_age
         async with self._summarizing:

@@ -144,7 +144,7 @@ class PreemptionHistory:
         return veto
 
     def waste_veto(self, node: str, victims: int) -> LoopVeto | None:
-        """Return the veto of the longest pause for so many victims on a node."""
+        """Return the veto of the longest pause that so many victims on a node would break."""
         if self.waste is None:
             return None
         pauses = (self.waste.anywhere(victims), self.waste.on(node, victims))
