@@ -105,7 +105,7 @@ class _Report:
     def take(self, found: "CounterfactualDecision") -> None:
         """Take one decision."""
         if found.now is not None:
-            self.refused.update(refusal.policy for refusal in found.refusals)
+            self.refused.update(veto.policy for veto in found.vetoes)
         if found.then is not None and not found.diverges:
             self.common += 1
             return

@@ -235,7 +235,7 @@ class Machine:
         if questions:
             decision = self._suspended.suspend(run, questions, now)
         else:
-            self.policies.count_refusals(result.refusals)
+            self.policies.count_vetoes(result.vetoes)
             decision = self._committer.commit(queued, result, error, now)
         return Attempt(
             pod=pod.ref,
@@ -248,7 +248,7 @@ class Machine:
             feasible=result.feasible,
             plugins=tuple(sorted(result.rejectors)),
             preemption_tried=result.post_filter.preemption_tried,
-            refusals=result.refusals,
+            vetoes=result.vetoes,
             waited=now - run.started_at,
             trace=node_traces(result.results),
             details=result.details,

@@ -189,7 +189,7 @@ class Attempt(Record, frozen=True):
     #: How long the attempt has waited for extenders, in seconds.
     waited: float = 0.0
     #: Refusals of preemption by policies, including those of policies in audit mode.
-    refusals: tuple[RuleVeto, ...] = ()
+    vetoes: tuple[RuleVeto, ...] = ()
     #: The verdict on each node; from `Detail.NODES` on.
     trace: tuple[NodeTrace, ...] = ()
     #: How the candidates of its preemption compared; from `Detail.COMPARISON` on.

@@ -55,7 +55,7 @@ class CounterfactualDecision:
     #: The recorded decision at this point; `None` after the histories have diverged.
     then: Decided | None
     #: Policies that refused evictions.
-    refusals: tuple[RuleVeto, ...] = ()
+    vetoes: tuple[RuleVeto, ...] = ()
 
     @property
     def diverges(self) -> bool:
@@ -135,7 +135,7 @@ class CounterfactualReplay:
         if self.diverged is not None:
             event = None if isinstance(line, Flushed | Decided) else line
             for attempt in self.diverged.go_on(event, at):
-                yield CounterfactualDecision(at, decided(attempt), None, attempt.refusals)
+                yield CounterfactualDecision(at, decided(attempt), None, attempt.vetoes)
         elif isinstance(line, Decided):
             yield from self._decide(machine, line, at)
         elif isinstance(line, Flushed):
@@ -149,7 +149,7 @@ class CounterfactualReplay:
     ) -> Iterator[CounterfactualDecision]:
         attempt = machine.step(at)
         now = None if attempt is None else decided(attempt)
-        found = CounterfactualDecision(at, now, then, () if attempt is None else attempt.refusals)
+        found = CounterfactualDecision(at, now, then, () if attempt is None else attempt.vetoes)
         yield found
         effects = () if attempt is None else attempt.effects
         if not found.diverges:

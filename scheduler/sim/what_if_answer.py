@@ -176,13 +176,13 @@ def _has_controller(pod: Pod) -> bool:
 def _vetoes(attempt: Attempt, details: AttemptDetails) -> tuple[PolicyVeto, ...]:
     """Return what forbids preemptions: policies, and earlier wasted preemptions."""
     found = []
-    refusals = [each for each in attempt.refusals if each.mode is PolicyMode.ENFORCE]
+    vetoes = [each for each in attempt.vetoes if each.mode is PolicyMode.ENFORCE]
     for text, nodes in details.vetoes:
-        refusal = next((each for each in refusals if text.startswith(each.text)), None)
+        veto = next((each for each in vetoes if text.startswith(each.text)), None)
         found.append(
             PolicyVeto(
-                policy="" if refusal is None else refusal.policy,
-                rule=_HISTORY if refusal is None else refusal.rule.value,
+                policy="" if veto is None else veto.policy,
+                rule=_HISTORY if veto is None else veto.rule.value,
                 message=text,
                 count=nodes,
             )

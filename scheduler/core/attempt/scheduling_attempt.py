@@ -98,7 +98,7 @@ class AttemptResult(Record, frozen=True):
     #: What was found about each node, in name order; only of explained attempts.
     results: Sequence[NodeResult] = ()
     #: What policies refused, and what policies in audit mode would have refused.
-    refusals: tuple[RuleVeto, ...] = ()
+    vetoes: tuple[RuleVeto, ...] = ()
     #: The kind of reason why it stays pending, where there is neither a node nor a preemption.
     reason: PendingReason = PendingReason.NEVER_FITS
     details: AttemptDetails | None = None
@@ -387,8 +387,8 @@ class SchedulingAlgorithm:
             rejectors = frozenset({verdict.plugin for verdict in found} - {""}) | prepared.blamed
             reasons = count_reasons(codes, self._verdicts)
             text = fit_error(nodes, reasons.items(), post_filter=post_filter.message)
-        refusals = () if context.vetoes is None else self._refusals(context.vetoes, post_filter)
-        alone = bool(refusals or post_filter.blocked)
+        vetoes = () if context.vetoes is None else self._rule_vetoes(context.vetoes, post_filter)
+        alone = bool(vetoes or post_filter.blocked)
         key_of = context.pod_class.equivalence_key
         equivalence_key = b"" if alone else key_of(context.state.pod, rejectors, self._cluster)
         return AttemptResult(
@@ -398,12 +398,12 @@ class SchedulingAlgorithm:
             equivalence_key=equivalence_key,
             nodes=nodes,
             results=self._results(context, codes, {}),
-            refusals=refusals,
-            reason=pending_reason(found, refused=bool(refusals), blocked=post_filter.blocked),
+            vetoes=vetoes,
+            reason=pending_reason(found, refused=bool(vetoes), blocked=post_filter.blocked),
             details=self._details(context, codes),
         )
 
-    def _refusals(
+    def _rule_vetoes(
         self, vetoes: CandidateVetoes, post_filter: PostFilterResult
     ) -> tuple[RuleVeto, ...]:
         """Return what policies refused, or in audit mode would have refused about the candidate."""

@@ -131,8 +131,8 @@ class DecisionCommitter:
         else:
             self._queue.retry(queued, now)
         if result.post_filter.blocked:
-            rules = frozenset(refusal.rule for refusal in result.refusals)
-            pdbs = frozenset[str]().union(*(refusal.pdbs for refusal in result.refusals))
+            rules = frozenset(veto.rule for veto in result.vetoes)
+            pdbs = frozenset[str]().union(*(veto.pdbs for veto in result.vetoes))
             self._wakeups.blocked.block(queued.uid, rules, result.post_filter.until, pdbs)
         text = result.message
         self._report_failure(queued, UNSCHEDULABLE, text, clear_nomination=clear)

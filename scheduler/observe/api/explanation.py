@@ -208,8 +208,8 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
 
 def _policies(groups: Rejections, result: AttemptResult) -> tuple[PolicyVeto, ...]:
     """Return what forbids preemptions, with the number of nodes; no pod is named."""
-    for refusal in result.refusals:
-        groups.veto_counts.add(refusal, nodes=0)
+    for veto in result.vetoes:
+        groups.veto_counts.add(veto, nodes=0)
     return groups.veto_counts.views()
 
 

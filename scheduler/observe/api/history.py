@@ -105,8 +105,8 @@ class History:
             return
         self.attempts[_RESULTS[type(decision)]] += 1
         self.past_attempts.add(attempt, now)
-        for refusal in attempt.refusals:
-            self.last_refusals[refusal.policy] = now
+        for veto in attempt.vetoes:
+            self.last_refusals[veto.policy] = now
         if isinstance(decision, Preempting):
             self._preempting(attempt)
 

@@ -75,14 +75,14 @@ class AttemptLog:
 
     def _audited(self, attempt: Attempt) -> None:
         """Log what policies in audit mode would have refused."""
-        for refusal in attempt.refusals:
-            if refusal.mode is PolicyMode.AUDIT:
+        for veto in attempt.vetoes:
+            if veto.mode is PolicyMode.AUDIT:
                 self._log.info(
                     "preemption_audited",
                     pod=attempt.pod.key,
-                    policy=refusal.policy,
-                    rule=refusal.rule.value,
-                    message=escape.shortened(str(refusal), MESSAGE_LIMIT),
+                    policy=veto.policy,
+                    rule=veto.rule.value,
+                    message=escape.shortened(str(veto), MESSAGE_LIMIT),
                 )
 
     def bound(self, attempt: Attempt, node: str, seconds: Seconds) -> None:

@@ -185,7 +185,7 @@ def test_where_only_evictions_are_allowed_every_preemptor_is_strict():
     assert said.pdbs == {"default/b"}
     charge = policies.charge(high, "n1", [web], cluster.now)
     assert (charge.strict, charge.counts, charge.generations) == ({web.uid}, False, {})
-    policies.count_refusals([said])
+    policies.count_vetoes([said])
     assert policies.refusal_counts == {(EVICT_ONLY, "podDisruptionBudgets", "Enforce"): 1}
     assert policies.figures(cluster.now) == {}
 
@@ -218,7 +218,7 @@ def test_a_pod_with_too_many_wasted_evictions_is_stopped_and_tried_after_an_hour
         "PreemptionStopped: 3 evictions for this pod were wasted within the last hour (until "
     )
     cluster.wait(HOUR - 1)
-    assert not [each for each in cluster.drain() if each.refusals]
+    assert not [each for each in cluster.drain() if each.vetoes]
     cluster.wait(2)
     assert [victims(each.decision) for each in cluster.drain()] == [["low"]]
 

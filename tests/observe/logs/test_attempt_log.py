@@ -101,7 +101,7 @@ AUDITED = {
         ),
         pytest.param(lambda log: log.attempt(PREEMPTING), [PLANNED], id="a preemption"),
         pytest.param(
-            lambda log: log.attempt(replace(PREEMPTING, refusals=REFUSALS)),
+            lambda log: log.attempt(replace(PREEMPTING, vetoes=REFUSALS)),
             [PLANNED, AUDITED],
             id="a refusal of a policy in audit mode",
         ),

@@ -169,11 +169,11 @@ class PolicyEngine:
             for veto in rule.at(0)
         )
 
-    def count_refusals(self, refusals: Sequence[RuleVeto]) -> None:
-        """Count the refusals of an attempt."""
-        for refusal in refusals:
-            policy, rule = refusal.policy, refusal.rule.value
-            self.refusal_counts[self._label(policy), rule, refusal.mode.value] += 1
+    def count_vetoes(self, vetoes: Sequence[RuleVeto]) -> None:
+        """Count the vetoes of an attempt."""
+        for veto in vetoes:
+            policy, rule = veto.policy, veto.rule.value
+            self.refusal_counts[self._label(policy), rule, veto.mode.value] += 1
             self._refusals.setdefault(policy, Counter())[rule] += 1
 
     def victim_evicted(self, effect: Evict, now: Seconds) -> None:

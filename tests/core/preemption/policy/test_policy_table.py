@@ -135,8 +135,8 @@ def test_an_audit_refuses_nothing_and_counts_what_it_would_refuse():
     cluster = Cluster(policy(mode=PolicyMode.AUDIT, max_victims_per_preemption=0), *crowd(1))
 
     assert victims(cluster.schedule(wants())) == ["low-n1"]
-    (refusal,) = cluster.attempts[-1].refusals
-    assert refusal.text == told("at most 0 victims per preemption")
+    (veto,) = cluster.attempts[-1].vetoes
+    assert veto.text == told("at most 0 victims per preemption")
     refused_so_far = cluster.machine.policies.refusal_counts
     assert refused_so_far == {("p", "maxVictimsPerPreemption", "Audit"): 1}
 
