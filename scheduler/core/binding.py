@@ -15,6 +15,7 @@ allocations in flight and assumed volumes that come to nothing wake the pods tha
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from scheduler.core.outbox import Bound, Outbox
@@ -110,42 +111,41 @@ def _allocations(effect: Effect) -> Iterator[tuple[ClaimRef, Allocation]]:
             yield write.claim, write.allocation
 
 
+@dataclass(slots=True, eq=False)
 class BindingCycle:
     """All pods between the choice of their node and the request to bind them."""
 
-    def __init__(
-        self,
-        profiles: Mapping[str, Profile],
-        cluster: Cluster,
-        queue: SchedulingQueue,
-        wakeups: Wakeups,
-        outbox: Outbox,
-        status: StatusReporter,
-    ) -> None:
-        self._profiles = profiles
-        self._cluster = cluster
-        self._queue = queue
-        self._wakeups = wakeups
-        self._outbox = outbox
-        self._status = status
-        #: Pods that were placed and whose binding has no answer yet, by uid.
-        self.in_flight: Final[dict[str, QueuedPod]] = {}
+    _profiles: Mapping[str, Profile] = field(compare=False)
+    _cluster: Cluster = field(compare=False)
+    _queue: SchedulingQueue = field(compare=False)
+    _wakeups: Wakeups = field(compare=False)
+    _outbox: Outbox = field(compare=False)
+    _status: StatusReporter = field(compare=False)
+    #: Pods that were placed and whose binding has no answer yet, by uid.
+    in_flight: dict[str, QueuedPod] = field(default_factory=dict)
+    #: The releases of claims that have no answer yet, by uid of the pod.
+    _releasing: dict[str, ReleaseClaims] = field(default_factory=dict)
+    #: When claims are released again.
+    _again: Deadlines[ReleaseClaims] = field(default_factory=Deadlines)
+    _reservers: dict[str, tuple[Reserve, ...]] = field(init=False, compare=False)
+    _pre_binding: dict[str, _PreBindingPod] = field(default_factory=dict, compare=False)
+    #: Reservations of pods whose binding has no answer yet, by uid.
+    _reserved: dict[str, list[PodReservation]] = field(default_factory=dict, compare=False)
+    #: When the patience with a reservation ends.
+    _due: Deadlines[_PreBindingPod] = field(init=False, compare=False)
+    #: Uids of the pods that wait for an object, by its kind and key.
+    _by_object: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict, compare=False)
+    _device_waits: deque[DeviceWait] = field(
+        default_factory=partial(deque, maxlen=_MOST_WAITS), compare=False
+    )
+
+    def __post_init__(self) -> None:
+        """Find the plugins that reserve."""
+        self._due = Deadlines(self._is_pre_binding)
         self._reservers = {
             name: tuple(plugin for plugin in profile.filters if isinstance(plugin, Reserve))
-            for name, profile in profiles.items()
+            for name, profile in self._profiles.items()
         }
-        self._pre_binding: dict[str, _PreBindingPod] = {}
-        #: Reservations of pods whose binding has no answer yet, by uid.
-        self._reserved: dict[str, list[PodReservation]] = {}
-        #: Uids of pods whose claims are being released.
-        self._releasing: set[str] = set()
-        #: When claims are released again; every one applies.
-        self._again: Final[Deadlines[ReleaseClaims]] = Deadlines(lambda _effect, _moment: True)
-        #: When the patience with a reservation ends.
-        self._due: Final[Deadlines[_PreBindingPod]] = Deadlines(self._is_pre_binding)
-        #: Uids of the pods that wait for an object, by its kind and key.
-        self._by_object: dict[tuple[str, str], dict[str, None]] = {}
-        self._device_waits: deque[DeviceWait] = deque(maxlen=_MOST_WAITS)
 
     def __len__(self) -> int:
         return len(self._pre_binding)
@@ -183,7 +183,7 @@ class BindingCycle:
         """Request what was reserved for a pod, then its binding; that at once without any."""
         self.in_flight[queued.uid] = queued
         if not reservations and queued.uid not in self._releasing:
-            self._emit_binding(queued, node)
+            self._outbox.emit(self._binding_of(queued, node))
             return
         entry = self._pre_binding[queued.uid] = _PreBindingPod(queued, node, reservations)
         self._watch(entry)
@@ -228,7 +228,7 @@ class BindingCycle:
             if isinstance(effect, ReleaseClaims):
                 if uid in self._releasing:
                     continue
-                self._releasing.add(uid)
+                self._releasing[uid] = effect
             self._outbox.emit(effect)
 
     def done(self, effect: BindVolumes | BindClaims, now: Seconds) -> None:
@@ -269,7 +269,7 @@ class BindingCycle:
     def released(self, effect: ReleaseClaims, now: Seconds) -> None:
         """Go on with a pod whose claims are not being released any more."""
         uid = effect.pod.uid
-        self._releasing.discard(uid)
+        self._releasing.pop(uid, None)
         entry = self._pre_binding.get(uid)
         if entry is not None and not entry.requested:
             self._request(entry)
@@ -366,11 +366,16 @@ class BindingCycle:
         self._give_up(entry, "", f"preempted by {PREEMPTION}", now)
         self._status.report_preempted_unbound(eviction, version)
 
-    def _emit_binding(self, queued: QueuedPod, node: str) -> None:
-        pod = queued.pod
-        profile = self._profiles[pod.spec.scheduler_name]
-        extender = binder(profile.extenders, pod)
-        self._outbox.emit(Bind(pod.ref, node, pod.spec.scheduler_name, extender))
+    def outstanding(self) -> Iterator[Bind | ReleaseClaims]:
+        """Yield the bindings and releases that have no outcome yet, and those yet to be sent."""
+        for uid, queued in self.in_flight.items():
+            yield self._binding_of(queued, self._cluster.node_of(uid) or "")
+        later = {effect.pod.uid for _, _, effect in self._again.entries}
+        yield from (effect for uid, effect in self._releasing.items() if uid not in later)
+
+    def _binding_of(self, queued: QueuedPod, node: str) -> Bind:
+        pod, name = queued.pod, queued.pod.spec.scheduler_name
+        return Bind(pod.ref, node, name, binder(self._profiles[name].extenders, pod))
 
     def _watched_objects(
         self, reservations: Iterable[PodReservation], node: str
@@ -411,7 +416,7 @@ class BindingCycle:
                 self._count_wait(entry, reserved, "success", now)
             self._forget(entry)
             self._reserved[uid] = entry.reservations
-            self._emit_binding(entry.queued, entry.node)
+            self._outbox.emit(self._binding_of(entry.queued, entry.node))
 
     def _count_wait(
         self, entry: _PreBindingPod, reserved: PodReservation, status: str, now: Seconds

@@ -9,7 +9,7 @@ An attempt that calls extenders is suspended, and continues in a later step.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -23,9 +23,11 @@ from scheduler.core.cycle.policy_events import PolicyEventHandlers
 from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, SuspendedAttempts
 from scheduler.core.eviction.phases import IN_PROGRESS
 from scheduler.core.eviction.preemptions import Preemptions
+from scheduler.core.eviction.state import PreemptionsState
 from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.pod_status import StatusReporter
-from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.core.preemption.policy.engine import PolicyEngine, PolicyEngineState
+from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.core.timers import Timers
 from scheduler.framework.plugin import PluginError
@@ -85,10 +87,10 @@ from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
-from scheduler.state.cluster import Cluster
+from scheduler.state.cluster import Cluster, ClusterState
 from scheduler.state.preemption.ledger import Ledger, LedgerError
 
-__all__ = ["Machine", "Reaction"]
+__all__ = ["Machine", "MachineState", "Reaction"]
 
 #: Handles an event, or an effect that is done: both have handlers for each of their types.
 _Handler: TypeAlias = Callable[[Any, Seconds], None]
@@ -116,6 +118,21 @@ class Sizes:
     assumed: int = 0
     nominations: int = 0
     preempting: int = 0
+
+
+@dataclass(slots=True)
+class MachineState:
+    """What a machine remembers; all else follows from observed objects and the configuration."""
+
+    cluster: ClusterState
+    queue: SchedulingQueue
+    ledger: Ledger
+    policies: PolicyEngineState
+    blocked: BlockedByPolicy
+    binding: BindingCycle
+    preemptions: PreemptionsState
+    #: Whether this instance has decided anything: only the leader does.
+    is_leader: bool = False
 
 
 class Machine:
@@ -186,8 +203,15 @@ class Machine:
         #: What is done before each event, so that a replay, which calls no `flush`, decides the
         #: same.
         self._overdue: Final = Timers(self._binding, self.preemptions)
-        #: Whether this instance has decided anything: only the leader does.
-        self._is_leader = False
+        self.state: Final = MachineState(
+            cluster,
+            queue,
+            self.ledger,
+            self.policies,
+            wakeups.blocked,
+            self._binding,
+            self.preemptions.state,
+        )
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Apply an event."""
@@ -218,8 +242,8 @@ class Machine:
             now: The time.
             explain: Whether the attempt carries a trace of every node.
         """
-        if not self._is_leader:
-            self._is_leader = True
+        if not self.state.is_leader:
+            self.state.is_leader = True
             self.preemptions.take_over(self.queue, now)
         self.flush(now)
         run = self._suspended.pop_resumable(now) or self._start_next(now, explain=explain)
@@ -320,6 +344,27 @@ class Machine:
     def profile_names(self) -> Set[str]:
         """The scheduler names of the profiles."""
         return self._profiles.keys()
+
+    def outstanding(self) -> Iterator[Effect]:
+        """Yield the effects whose outcomes are yet to come and change something.
+
+        Nominations lack their messages.
+        """
+        yield from self._binding.outstanding()
+        yield from self.preemptions.state.outstanding()
+
+    def not_copied(self) -> tuple[str, ...]:
+        """Return what a copy of the state would lack now; nothing in most moments.
+
+        Attempts that wait for extenders, and reservations of volumes and devices, are running code.
+        """
+        lacking = {
+            "attempts that wait for extenders": len(self._suspended),
+            "pods that wait for volumes or devices": len(self._binding),
+            "volumes and claims in an assumed state": self.cluster.volumes.assumed,
+            "allocations of devices that are being written": self.cluster.devices.claims.in_flight,
+        }
+        return tuple(f"{name}: {number}" for name, number in lacking.items() if number)
 
     def check(self) -> None:
         """Assert the invariants of everything that the machine keeps."""

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from scheduler.model.times import Seconds
@@ -14,6 +15,11 @@ Item = TypeVar("Item")
 _FEW: Final = 64
 
 
+def _always(_item: object, _moment: Seconds) -> bool:
+    return True
+
+
+@dataclass(slots=True)
 class Deadlines(Generic[Item]):
     """Items in the order of their moments; for equal moments, in the order of arrival.
 
@@ -21,18 +27,13 @@ class Deadlines(Generic[Item]):
     skipped, and there are never many more of them than of valid entries.
     """
 
-    def __init__(self, is_valid: Callable[[Item, Seconds], bool]) -> None:
-        """Create an empty heap.
-
-        Args:
-            is_valid: Returns whether an item is still due at a moment.
-        """
-        self._is_valid = is_valid
-        self.entries: list[tuple[Seconds, int, Item]] = []
-        #: Of the next entry.
-        self._number = 0
-        #: How many entries there may be before the void ones are dropped.
-        self._most = _FEW
+    #: Returns whether an item is still due at a moment.
+    _is_valid: Callable[[Item, Seconds], bool] = field(default=_always, compare=False)
+    entries: list[tuple[Seconds, int, Item]] = field(default_factory=list)
+    #: Of the next entry.
+    _number: int = 0
+    #: How many entries there may be before the void ones are dropped.
+    _most: int = _FEW
 
     def __len__(self) -> int:
         """Return the number of entries, void ones included."""

@@ -2,23 +2,25 @@
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from scheduler.model.times import Seconds
 from scheduler.queue.queued_pod import QueuedPod
 
 __all__ = ["PodHeap"]
 
-_Entry = tuple[Seconds, int, Seconds, int, int, QueuedPod]
+_Entry: TypeAlias = tuple[Seconds, int, Seconds, int, int, QueuedPod]
 
 
+@dataclass(slots=True)
 class PodHeap:
     """A heap of pods, from which a pod drops out with its next move.
 
     Earlier moments come first, then higher priorities, then pods that wait longer.
     """
 
-    def __init__(self) -> None:
-        self._entries: list[_Entry] = []
+    _entries: list[_Entry] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Yield the pods in no particular order."""

@@ -1,6 +1,8 @@
 """A pod in the scheduling queue."""
 
 from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from scheduler.model.api.objects import Pod
@@ -9,80 +11,58 @@ from scheduler.model.phase_table import next_phase
 from scheduler.model.times import Seconds
 from scheduler.queue.phases import TABLE, PendingReason, QueueMove, QueuePhase
 
-__all__ = ["QueuedPod"]
+__all__ = ["QueuedPod", "reported_condition"]
 
 #: How many moves are kept, for the error about an illegal one.
 _HISTORY: Final = 16
 
 
+@dataclass(slots=True, eq=False)
 class QueuedPod:
     """A pod of ours that is not bound yet, with the results of its attempts."""
 
-    __slots__ = (
-        "attempts",
-        "backoff_expiry",
-        "classified",
-        "consecutive_errors",
-        "equivalence_key",
-        "first_active",
-        "flushed",
-        "gate_checked",
-        "history",
-        "phase",
-        "reason",
-        "rejectors",
-        "reported_condition",
-        "sequence",
-        "timestamp",
-        "unschedulable_count",
-        "unschedulable_since",
-        "version",
-        "victims_terminating",
-        "wakeup_pending",
-        "woken_by",
+    #: The last known state of the pod, with its class.
+    classified: ClassifiedPod
+    #: When it was added, or its last attempt failed.
+    timestamp: Seconds
+    #: Order of arrival, the last sort criterion.
+    sequence: int
+    #: Of its equivalence set: its class, or several classes that are rejected together. An
+    #: event that helps one pod of a set helps all, except for changes of the pods themselves.
+    equivalence_key: bytes = b""
+    phase: QueuePhase = QueuePhase.NEW
+    attempts: int = 0
+    #: When it first became active; `None` before that.
+    first_active: Seconds | None = None
+    #: Rejections in all, and errors in a row; they decide the back-off.
+    unschedulable_count: int = 0
+    consecutive_errors: int = 0
+    backoff_expiry: Seconds = 0.0
+    #: Plugins that rejected it in its last attempt; empty after an error.
+    rejectors: frozenset[str] = frozenset()
+    #: Why it is pending, by its last attempt, also while it is gated or waits for its turn.
+    reason: PendingReason = PendingReason.NOT_TRIED
+    #: Whether victims that were evicted for it are still terminating.
+    victims_terminating: bool = False
+    #: When an attempt first found that it fits nowhere; `None` before that.
+    unschedulable_since: Seconds | None = None
+    #: Reason and message of the `PodScheduled` condition that its status has, or gets by a
+    #: write under way; `None` without one.
+    reported_condition: tuple[str, str] | None = None
+    #: Whether an event that can help it happened while its preemption was carried out, or
+    #: while its attempt waited for extenders that the event concerns.
+    wakeup_pending: bool = False
+    #: The plugin whose hint woke it since its last attempt, and the event of that hint.
+    woken_by: tuple[str, str] | None = None
+    #: Whether the periodic flush put it back into the queue.
+    flushed: bool = False
+    #: When the periodic flush last checked the gates of the pod.
+    gate_checked: Seconds = 0.0
+    #: Grows with every move; heap entries of older versions are void.
+    version: int = 0
+    history: deque[tuple[Seconds, QueuePhase]] = field(
+        default_factory=partial(deque, maxlen=_HISTORY), compare=False
     )
-
-    def __init__(self, classified: ClassifiedPod, now: Seconds, sequence: int) -> None:
-        #: The last known state of the pod, with its class.
-        self.classified = classified
-        #: Of its equivalence set: its class, or several classes that are rejected together. An
-        #: event that helps one pod of a set helps all, except for changes of the pods themselves.
-        self.equivalence_key = classified.key
-        self.phase = QueuePhase.NEW
-        #: When it was added, or its last attempt failed.
-        self.timestamp = now
-        #: Order of arrival, the last sort criterion.
-        self.sequence = sequence
-        self.attempts = 0
-        #: When it first became active; `None` before that.
-        self.first_active: Seconds | None = None
-        #: Rejections in all, and errors in a row; they decide the back-off.
-        self.unschedulable_count = 0
-        self.consecutive_errors = 0
-        self.backoff_expiry: Seconds = 0.0
-        #: Plugins that rejected it in its last attempt; empty after an error.
-        self.rejectors: frozenset[str] = frozenset()
-        #: Why it is pending, by its last attempt, also while it is gated or waits for its turn.
-        self.reason = PendingReason.NOT_TRIED
-        #: Whether victims that were evicted for it are still terminating.
-        self.victims_terminating = False
-        #: When an attempt first found that it fits nowhere; `None` before that.
-        self.unschedulable_since: Seconds | None = None
-        #: Reason and message of the `PodScheduled` condition that its status has, or gets by a
-        #: write under way; `None` without one.
-        self.reported_condition: tuple[str, str] | None = _reported_condition(classified.pod)
-        #: Whether an event that can help it happened while its preemption was carried out, or
-        #: while its attempt waited for extenders that the event concerns.
-        self.wakeup_pending = False
-        #: The plugin whose hint woke it since its last attempt, and the event of that hint.
-        self.woken_by: tuple[str, str] | None = None
-        #: Whether the periodic flush put it back into the queue.
-        self.flushed = False
-        #: When the periodic flush last checked the gates of the pod.
-        self.gate_checked: Seconds = 0.0
-        #: Grows with every move; heap entries of older versions are void.
-        self.version = 0
-        self.history: deque[tuple[Seconds, QueuePhase]] = deque(maxlen=_HISTORY)
 
     def __str__(self) -> str:
         return f"{self.pod.key} {list(self.history)}"
@@ -118,7 +98,8 @@ class QueuedPod:
         self.history.append((now, self.phase))
 
 
-def _reported_condition(pod: Pod) -> tuple[str, str] | None:
+def reported_condition(pod: Pod) -> tuple[str, str] | None:
+    """Return reason and message of the condition that the status of a pod has; `None` without."""
     condition = pod.condition("PodScheduled")
     if condition is None or condition.status != "False":
         return None

@@ -33,7 +33,7 @@ Wake = Callable[[QueuedPod, Seconds, str, str], None]
 NoLongerEquivalent = Callable[[Collection[QueuedPod]], list[QueuedPod]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SetRetry:
     """Why the pods of a set are tried again, and which of them were not tried yet."""
 
@@ -51,21 +51,16 @@ class Representative:
     retries: dict[WaitingSet, SetRetry] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
 class Representatives:
     """The representative of each equivalence set; the pods that follow it stay unschedulable."""
 
-    def __init__(
-        self,
-        unschedulable: WaitingSets,
-        backoff: PodBackoff,
-        wake: Wake,
-        no_longer_equivalent: NoLongerEquivalent,
-    ) -> None:
-        self._unschedulable = unschedulable
-        self._backoff = backoff
-        self._wake = wake
-        self._no_longer_equivalent = no_longer_equivalent
-        self._representatives: dict[bytes, Representative] = {}
+    _unschedulable: WaitingSets = field(compare=False)
+    _backoff: PodBackoff = field(compare=False)
+    _wake: Wake = field(compare=False)
+    _no_longer_equivalent: NoLongerEquivalent = field(compare=False)
+    #: By key of the equivalence set.
+    _representatives: dict[bytes, Representative] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[bytes, str]]:
         """Yield the key of each equivalence set with the uid of its representative."""

@@ -17,6 +17,7 @@ pods, and the pods of a set are tried one after the other
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.model.api.objects import Pod
@@ -26,7 +27,7 @@ from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueueMove, QueuePhase
 from scheduler.queue.pod_heap import PodHeap
-from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.queued_pod import QueuedPod, reported_condition
 from scheduler.queue.representatives import NoLongerEquivalent, Representatives
 from scheduler.queue.waiting_sets import HintCheck, WaitingSet, WaitingSets, WakeUp
 
@@ -50,39 +51,43 @@ def _none(_pods: Collection[QueuedPod]) -> list[QueuedPod]:
     return []
 
 
+@dataclass(slots=True, eq=False)
 class SchedulingQueue:
     """All pods of ours that are not bound yet. Owned by the machine."""
 
-    def __init__(
-        self,
-        backoff: PodBackoff,
-        gate: Gate,
-        no_longer_equivalent: NoLongerEquivalent = _none,
-        reference: Reference = OLDEST,
-    ) -> None:
-        self._backoff: Final = backoff
-        self._gate = gate
-        self._reference = reference
-        self._pods: dict[str, QueuedPod] = {}
-        self._active: Final = PodHeap()
-        self._backoff_pods: Final = PodHeap()
-        self._error_backoff_pods: Final = PodHeap()
-        self._unschedulable: Final = WaitingSets()
-        self._preempting: Final = WaitingSets()
-        self._suspended: dict[str, QueuedPod] = {}
-        self._gated: dict[str, QueuedPod] = {}
-        #: Uids of pods whose last result is not in their status yet.
-        self.unreported: Final[set[str]] = set()
-        self._representatives: Final = Representatives(
-            self._unschedulable, backoff, self.move_to_active_or_backoff, no_longer_equivalent
+    _backoff: PodBackoff = field(compare=False)
+    _gate: Gate = field(compare=False)
+    no_longer_equivalent: NoLongerEquivalent = field(default=_none, compare=False)
+    reference: Reference = field(default=OLDEST, compare=False)
+    #: Pods that entered a queue, by queue and by event; a counter that never falls.
+    incoming: Counter[tuple[str, str]] = field(default_factory=Counter, compare=False)
+    #: Pods that were woken and rejected again by the same plugins, by the plugin whose hint
+    #: woke them and by event.
+    wasted_wakeups: Counter[tuple[str, str]] = field(default_factory=Counter, compare=False)
+    _pods: dict[str, QueuedPod] = field(default_factory=dict)
+    _active: PodHeap = field(default_factory=PodHeap)
+    _backoff_pods: PodHeap = field(default_factory=PodHeap)
+    _error_backoff_pods: PodHeap = field(default_factory=PodHeap)
+    _unschedulable: WaitingSets = field(default_factory=WaitingSets)
+    _preempting: WaitingSets = field(default_factory=WaitingSets)
+    _representatives: Representatives = field(init=False)
+    _suspended: dict[str, QueuedPod] = field(default_factory=dict)
+    _gated: dict[str, QueuedPod] = field(default_factory=dict)
+    #: Uids of pods whose last result is not in their status yet.
+    unreported: set[str] = field(default_factory=set)
+    _sequence: int = 0
+    #: The number of the last suspension.
+    _suspensions: int = 0
+    _next_flush: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        """Create what calls the queue."""
+        self._representatives = Representatives(
+            self._unschedulable,
+            self._backoff,
+            self.move_to_active_or_backoff,
+            self.no_longer_equivalent,
         )
-        self._sequence = 0
-        self._next_flush: Seconds | None = None
-        #: Pods that entered a queue, by queue and by event; a counter that never falls.
-        self.incoming: Final[Counter[tuple[str, str]]] = Counter()
-        #: Pods that were woken and rejected again by the same plugins, by the plugin whose hint
-        #: woke them and by event.
-        self.wasted_wakeups: Final[Counter[tuple[str, str]]] = Counter()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -97,7 +102,10 @@ class SchedulingQueue:
     def add(self, classified: ClassifiedPod, now: Seconds, event: str) -> QueuedPod:
         """Add a new pod."""
         self._sequence += 1
-        queued = QueuedPod(classified, now, self._sequence)
+        reported = reported_condition(classified.pod)
+        queued = QueuedPod(
+            classified, now, self._sequence, classified.key, reported_condition=reported
+        )
         self._pods[queued.uid] = queued
         self._enter(queued, now, event, delay=False)
         return queued
@@ -160,10 +168,12 @@ class SchedulingQueue:
         queued.wakeup_pending = False
         return queued
 
-    def suspend(self, queued: QueuedPod, now: Seconds) -> None:
-        """Suspend the attempt of a pod until extenders have answered."""
+    def suspend(self, queued: QueuedPod, now: Seconds) -> int:
+        """Suspend the attempt of a pod until extenders have answered; return a new number."""
         queued.change_phase(QueueMove.SUSPEND, now)
         self._suspended[queued.uid] = queued
+        self._suspensions += 1
+        return self._suspensions
 
     def resume(self, queued: QueuedPod, now: Seconds) -> None:
         """Continue a suspended attempt."""
@@ -368,7 +378,7 @@ class SchedulingQueue:
 
     def _flushes_gated(self) -> bool:
         """Return whether gated pods are checked again from time to time, and there is one."""
-        return self._reference.flushes_gated_pods and bool(self._gated)
+        return self.reference.flushes_gated_pods and bool(self._gated)
 
     def _flush_gated(self, now: Seconds) -> None:
         """Check the gates of pods that have waited for too long since they were last checked.

@@ -4,8 +4,8 @@ An event that helps one pod of a set helps all of them, so hints are evaluated o
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduler.model.api.objects import Pod
 from scheduler.queue.queued_pod import QueuedPod
@@ -60,12 +60,14 @@ class WakeUp:
     retry_each: Callable[[Mapping[str, QueuedPod]], bool] = _never_singly
 
 
+@dataclass(slots=True)
 class WaitingSets:
     """Waiting pods, by set and uid."""
 
-    def __init__(self) -> None:
-        #: By rejectors first: most events concern few plugins.
-        self._sets: Final[dict[frozenset[str], dict[WaitingSet, dict[str, QueuedPod]]]] = {}
+    #: By rejectors first: most events concern few plugins.
+    _sets: dict[frozenset[str], dict[WaitingSet, dict[str, QueuedPod]]] = field(
+        default_factory=dict
+    )
 
     def __bool__(self) -> bool:
         return bool(self._sets)

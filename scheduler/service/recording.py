@@ -6,6 +6,7 @@ not run meanwhile: events that arrive are passed to it afterwards.
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,6 @@ from scheduler import __version__
 from scheduler.config.settings import Settings
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.copying import MachineCopy, copying
-from scheduler.core.snapshot.parts import not_copied
 from scheduler.model.times import Seconds
 from scheduler.observe.api.requests import ApiRequest, StatusError, Stream
 from scheduler.observe.recorder.header import SegmentHeader, settings_digest
@@ -26,7 +26,7 @@ from scheduler.observe.recorder.segments import SegmentFolder
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 
-__all__ = ["Recording", "start"]
+__all__ = ["Recording", "copied", "start"]
 
 #: How long one step of a copy may delay I/O.
 STEP_SECONDS: Final = 0.002
@@ -74,18 +74,13 @@ class Recording:
         now = self._clock.now()
         if self._wanted_since is None:
             self._wanted_since = now
-        return now - self._wanted_since >= _PATIENCE or not not_copied(machine)
+        return now - self._wanted_since >= _PATIENCE or not machine.not_copied()
 
     async def begin_segment(self, machine: Machine) -> None:
         """Begin a segment with a copy of the machine, which must not be called meanwhile."""
         self._wanted_since = None
-        copy, perf = MachineCopy(), self._clock.perf
         try:
-            end = perf() + STEP_SECONDS / 4
-            for _ in copying(machine, copy):
-                if perf() >= end:
-                    await asyncio.sleep(0)
-                    end = perf() + STEP_SECONDS / 4
+            copy = await copied(machine, self._clock.perf)
         except Exception as error:  # noqa: BLE001 - scheduling goes on without a recording
             self.recorder.give_up(repr(error))
             return
@@ -113,6 +108,17 @@ class Recording:
             raise LookupError("nothing is recorded yet")
         since = self._clock.now() - last
         return Stream(recent(self.folder, since), _BYTES, filename="incident.rec")
+
+
+async def copied(machine: Machine, perf: Callable[[], float]) -> MachineCopy:
+    """Return a copy of a machine, which must not be called meanwhile; I/O goes on."""
+    copy = MachineCopy()
+    end = perf() + STEP_SECONDS / 4
+    for _ in copying(machine, copy):
+        if perf() >= end:
+            await asyncio.sleep(0)
+            end = perf() + STEP_SECONDS / 4
+    return copy
 
 
 def start(options: ProcessOptions, clock: Clock, log: FilteringBoundLogger) -> Recording | None:

@@ -7,12 +7,11 @@ recorded scheduler saved of its ledger is not what this one has to save, so a wr
 succeeds at once.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.machine import Machine
-from scheduler.core.snapshot.parts import awaited, effect_key
 from scheduler.model.api import pod_changes
 from scheduler.model.api.objects import LocalObject, ObjectMeta
 from scheduler.model.effects import Effect, SaveLedger
@@ -39,7 +38,7 @@ from scheduler.model.recording_lines import Decided, Flushed, Line, decided
 from scheduler.model.times import Seconds
 from scheduler.observe.recorder.reading import Entry, Notice, SegmentStart
 from scheduler.queue.phases import QueuePhase
-from scheduler.sim.diverged_history import DivergedHistory
+from scheduler.sim.diverged_history import DivergedHistory, effect_key
 from scheduler.sim.replay import NewMachine, fitting, restored
 
 __all__ = ["CounterfactualDecision", "CounterfactualReplay"]
@@ -155,7 +154,7 @@ class CounterfactualReplay:
         if not found.diverges:
             _save_ledger(machine, effects, at)
         else:
-            expected = awaited(machine)
+            expected = Counter(map(effect_key, machine.outstanding()))
             expected.subtract(map(effect_key, effects))
             self.diverged = DivergedHistory(machine, at, expected, self._names)
             self.diverged.carry_out(effects)

@@ -15,7 +15,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
-from scheduler.core.snapshot.parts import effect_key
 from scheduler.model import times
 from scheduler.model.api.objects import DISRUPTION_TARGET, Pod
 from scheduler.model.decisions import Attempt
@@ -27,6 +26,7 @@ from scheduler.model.effects import (
     DeleteClaim,
     Effect,
     Evict,
+    PodRef,
     ReleaseClaims,
 )
 from scheduler.model.events import (
@@ -45,12 +45,18 @@ from scheduler.model.plan_record import CONDITION
 from scheduler.model.times import Seconds
 from scheduler.sim.virtual_cluster import VirtualCluster
 
-__all__ = ["DivergedHistory"]
+__all__ = ["DivergedHistory", "effect_key"]
 
 #: How long victims take to terminate, in seconds.
 TERMINATES_AFTER: Final[Seconds] = 2.0
 #: More decisions at one moment are a loop.
 _MOST_DECISIONS: Final = 100_000
+
+
+def effect_key(effect: Effect) -> tuple[str, str]:
+    """Return the type of an effect and the uid of its pod, which its outcome has, too."""
+    pod = effect.victim if isinstance(effect, Evict) else getattr(effect, "pod", None)
+    return type(effect).__name__, pod.uid if isinstance(pod, PodRef) else ""
 
 
 class DivergedHistory(VirtualCluster):
@@ -59,7 +65,7 @@ class DivergedHistory(VirtualCluster):
     Args:
         machine: The machine.
         now: When the histories diverge.
-        awaited: Effects whose outcomes are yet to come in the recording (`parts.awaited`).
+        awaited: Effects whose outcomes are yet to come in the recording, by `effect_key`.
         policies: Names of policies whose recorded states are ignored.
     """
 

@@ -18,7 +18,7 @@ class VirtualClock:
     def __init__(self, now: Seconds = 0.0) -> None:
         self.now = now
         #: Each with its moment; every one applies.
-        self._calls: Deadlines[tuple[Seconds, Callable[[], None]]] = Deadlines(lambda *_: True)
+        self._calls: Deadlines[tuple[Seconds, Callable[[], None]]] = Deadlines()
 
     def call_at(self, moment: Seconds, call: Callable[[], None]) -> None:
         """Have a function called at a moment; calls of one moment keep their order."""

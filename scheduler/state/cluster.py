@@ -8,6 +8,7 @@ Axes: N rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from scheduler.model.api.devices import DeviceClass
 from scheduler.model.api.objects import LocalObject, Node, Pod, PodDisruptionBudget
 from scheduler.model.releases import OLDEST, Reference
+from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Rows
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints
@@ -31,13 +33,32 @@ from scheduler.state.preemption.policies import PoliciesInForce
 from scheduler.state.storage.volumes import Volumes
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "ClusterState"]
 
 
-class Cluster:
+@dataclass(slots=True, eq=False)
+class ClusterState:
+    """What a cluster remembers that does not follow from nodes and pods: marks of pods, by uid."""
+
+    #: Labels of the namespaces, by name.
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Grows whenever a namespace is added, removed or gets other labels.
+    namespaces_version: int = 0
+    policies: PoliciesInForce = field(default_factory=PoliciesInForce)
+    _assumed: set[str] = field(default_factory=set)
+    _evicting: set[str] = field(default_factory=set)
+    _overdue: set[str] = field(default_factory=set)
+    #: Grows whenever a pod becomes overdue or stops being so.
+    overdue_version: int = 0
+    #: How many seconds the clock behind `now` is ahead of the API server's clock.
+    clock_ahead: Seconds = 0.0
+
+
+class Cluster(ClusterState):
     """All state that plugins read. Plugins must not change it; only the machine does."""
 
     def __init__(self, reference: Reference = OLDEST) -> None:
+        super().__init__()
         #: The release of kube-scheduler whose decisions are reproduced.
         self.reference: Final = reference
         self.axis: Final = ResourceAxis()
@@ -46,21 +67,10 @@ class Cluster:
         self.pods: Final = PodTable(self.footprints, reference)
         self.nominations: Final = Nominations(self.columns)
         self.pdbs: Final = PdbIndex()
-        self.policies: Final = PoliciesInForce()
-        self.namespaces: Final[dict[str, dict[str, str]]] = {}
-        #: Grows whenever a namespace is added, removed or gets other labels.
-        self.namespaces_version = 0
         self.workloads: Final = Workloads()
         self.volumes: Final = Volumes(self.columns)
         self.devices: Final = Devices(self.columns, reference)
         self.device_classes: Final[DeviceClasses] = self.devices.classes
-        self._assumed: set[str] = set()
-        self._evicting: set[str] = set()
-        self._overdue: set[str] = set()
-        #: Grows whenever a pod becomes overdue or stops being so.
-        self.overdue_version = 0
-        #: How many seconds the clock behind `now` is ahead of the API server's clock.
-        self.clock_ahead = 0.0
 
     @property
     def assumed(self) -> int:

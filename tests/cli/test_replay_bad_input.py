@@ -91,10 +91,11 @@ def test_a_forged_recording_does_no_harm(incident, capsys):
     begin = next(iter(frames(BytesIO(data))))
     header = begin.lines.replace(b',"fresh":true', b"")
     for lines in (
-        b'["part","queue","__class__",1]\n',
-        b'["record","os.system",[],null]\n',
-        b'["part","queue","_pods",["@",-1]]\n',
-        b'["part","queue","_pods",["e","QueuePhase","none"]]\n',
+        b'["field","queue.__class__",1]\n',
+        b'["record","os.system",[]]\n',
+        b'["field","queue._pods",["@",-1]]\n',
+        b'["field","queue._pods",["e","QueuePhase","none"]]\n',
+        b'["field","queue._pods",["e","SaveLedger","none"]]\n',
         b'["end of snapshot"]\n',
         b'["value","Pod",7]\n',
         b"[[[[\n",
@@ -219,10 +220,10 @@ def forged(data: bytes, rng: np.random.Generator) -> bytes:
     ("there", "forged", "problem"),
     [
         (b'[1767225602.5,"Decided"', b'[1e308,"Decided"', "not part of a recording"),
-        (b'_next_flush",1767225632.0', b'_next_flush","x"', "does not fit this scheduler: TypeErr"),
-        (b'"clock_ahead",0.0', b'"clock_ahead","x"', "cluster.clock_ahead is a str"),
-        (b'"QueuedPod",[0,0.0,', b'"QueuedPod",[0,"x",', "QueuedPod.backoff_expiry is a str"),
-        (b'"QueuedPod",[0,0.0,', b'"QueuedPod",[0,["f","nan"],', "backoff_expiry is not a number"),
+        (b'_next_flush",1767225632.0', b'_next_flush","x"', "queue._next_flush is a str"),
+        (b'clock_ahead",0.0', b'clock_ahead","x"', "cluster.clock_ahead is a str"),
+        (b'0,0,0.0,["z"]', b'0,0,"x",["z"]', "QueuedPod.backoff_expiry is a str"),
+        (b'0,0,0.0,["z"]', b'0,0,["f","nan"],["z"]', "backoff_expiry is not a number"),
         (b'_sequence",1', b'_sequence",["' + b"x" * 3000 + b'"]', "not a snapshot of this version"),
     ],
 )

@@ -212,7 +212,7 @@ async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(li
 
 async def test_a_segment_is_put_off_while_there_is_what_cannot_be_copied(live, monkeypatch):
     lacking = ("attempts that wait for extenders: 1",)
-    monkeypatch.setattr(service, "not_copied", lambda _: lacking)
+    monkeypatch.setattr(live.machine, "not_copied", lambda: lacking)
     live.recorder.wants_segment = True
     assert not live.recording.is_due(live.machine)
 

@@ -91,7 +91,6 @@ class SuspendedAttempts:
         self._attempts: dict[str, AttemptRun] = {}
         #: Those that can go on, in the order of their answers.
         self._ready: deque[AttemptRun] = deque()
-        self._number = 0
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -105,13 +104,11 @@ class SuspendedAttempts:
         self, attempt: AttemptRun, questions: tuple[Question, ...], now: Seconds
     ) -> Waiting:
         """Suspend an attempt until its questions are answered."""
-        self._number += 1
-        attempt.number = self._number
         queued = attempt.queued
+        attempt.number = self._queue.suspend(queued, now)
         self._attempts[queued.uid] = attempt
-        self._queue.suspend(queued, now)
         version = queued.pod.metadata.resource_version
-        self._outbox.emit(Ask(queued.pod.ref, self._number, version, questions))
+        self._outbox.emit(Ask(queued.pod.ref, attempt.number, version, questions))
         return Waiting(tuple(question.extender for question in questions))
 
     def answered(self, event: Answered, _now: Seconds) -> None:

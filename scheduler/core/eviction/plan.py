@@ -24,7 +24,7 @@ from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
 from scheduler.model.base import Record
-from scheduler.model.effects import PodRef
+from scheduler.model.effects import Evict, PodRef
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -315,6 +315,18 @@ class PreemptionPlan(Record, frozen=True):
         """Whether the API server has answered every nomination."""
         answered = self.progress.nominated | self.progress.refused
         return len(answered) == len(self.placements)
+
+    def eviction(self, placement: Placement, victim: Pod) -> Evict:
+        """Return the effect that evicts a victim of a placement."""
+        preemptor = placement.preemptor
+        return Evict(
+            victim=victim.ref,
+            node=placement.node,
+            preemptor=preemptor.ref,
+            scheduler_name=preemptor.spec.scheduler_name,
+            generation=victim.metadata.generation,
+            strict=victim.uid in self.charge.strict,
+        )
 
     def placement(self, preemptor: str) -> Placement:
         """Return the placement of a preemptor, by uid."""

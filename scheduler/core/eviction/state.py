@@ -180,6 +180,21 @@ class PreemptionsState:
         number = self.late_answers.pop(uid, None)
         return None if number is None else self.plans[number]
 
+    def outstanding(self) -> Iterator[Evict | Nominate | SaveLedger]:
+        """Yield the effects that have no outcome yet; nominations lack their messages."""
+        for plan in self.plans.values():
+            for placement, uids in plan.by_placement(plan.progress.outstanding.keys()):
+                known = (placement.victim_pods.get(uid) for uid in sorted(uids))
+                yield from (plan.eviction(placement, pod) for pod in known if pod is not None)
+            answered = plan.progress.nominated | plan.progress.refused
+            nominates = plan.phase is PreemptionPhase.NOMINATING
+            for placement in plan.placements if nominates else ():
+                if placement.preemptor_uid not in answered:
+                    pod, node = placement.preemptor, placement.node
+                    yield Nominate(pod.ref, node, "", pod.metadata.generation, placement.record)
+        if self.ledger_writer.writing is not None:
+            yield self.ledger_writer.writing
+
     def on_node(self, node: str) -> list[PreemptionPlan]:
         """Return the open plans with a placement on a node."""
         return [self.plans[number] for number in self.by_node.get(node, ())]

@@ -24,7 +24,6 @@ before the first eviction, and evictions name the victim's uid.
 """
 
 import math
-from collections.abc import Set
 from enum import Enum
 from typing import Any, Final
 
@@ -42,9 +41,8 @@ from scheduler.core.eviction.phases import (
     PreemptionPhase,
     WasteReason,
 )
-from scheduler.core.eviction.plan import Placement, PreemptionPlan, Progress
+from scheduler.core.eviction.plan import PreemptionPlan, Progress
 from scheduler.core.pod_status import not_evicted
-from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import Failure, FailureKind
@@ -209,22 +207,11 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     progress = replace(progress, began=progress.began or bool(batch), outstanding=outstanding)
     return Transition(
         replace(plan, placements=tuple(placements), progress=progress),
-        evictions=tuple(_eviction(by, victim, strict) for by, victim in batch),
+        evictions=tuple(plan.eviction(by, victim) for by, victim in batch),
         # Also where all are spared: the preemptor takes the room all the same. Upstream leaves
         # nominations alone where all victims terminate already.
         claims_nodes=True,
         spared=spared,
-    )
-
-
-def _eviction(placement: Placement, victim: Pod, strict: Set[str]) -> Evict:
-    return Evict(
-        victim=victim.ref,
-        node=placement.node,
-        preemptor=placement.preemptor.ref,
-        scheduler_name=placement.preemptor.spec.scheduler_name,
-        generation=victim.metadata.generation,
-        strict=victim.uid in strict,
     )
 
 

@@ -8,6 +8,7 @@ that leaves the queue is no longer blocked.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from scheduler.model.policy_vetoes import Rule
@@ -38,16 +39,20 @@ class Block(NamedTuple):
     pdbs: frozenset[str]
 
 
+@dataclass(slots=True)
 class BlockedByPolicy:
     """All pods of the queue that are blocked."""
 
-    def __init__(self, queue: SchedulingQueue) -> None:
-        self._queue = queue
-        #: By uid.
-        self._pods: dict[str, Block] = {}
-        #: Uids of the pods that each disruption budget blocks, by its key.
-        self._by_pdb: dict[str, set[str]] = {}
-        self._ends: Final[Deadlines[str]] = Deadlines(self._is_blocked_until)
+    _queue: SchedulingQueue = field(compare=False)
+    #: By uid.
+    _pods: dict[str, Block] = field(default_factory=dict)
+    #: Uids of the pods that each disruption budget blocks, by its key.
+    _by_pdb: dict[str, set[str]] = field(default_factory=dict)
+    _ends: Deadlines[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the heap of the times at which blocks end."""
+        self._ends = Deadlines(self._is_blocked_until)
 
     def __len__(self) -> int:
         return len(self._pods)

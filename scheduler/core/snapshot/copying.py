@@ -11,28 +11,31 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from scheduler.core.eviction.plan import Placement
+from msgspec.structs import replace
+
+from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.core.machine import Machine
-from scheduler.core.snapshot.parts import ENUMS, PARTS, RECORDS, VALUES, fields_of, not_copied, part
+from scheduler.core.snapshot.walk import CLASSES, RECORDS, owned_fields
 from scheduler.model.api.devices import DeviceClass, DeviceObject
-from scheduler.model.api.objects import LocalObject, Node, ObjectMeta, Pod, Workload
+from scheduler.model.api.objects import Node, Pod, Workload
 from scheduler.model.api.objects import PodDisruptionBudget as Pdb
 from scheduler.model.api.storage import Storage
-from scheduler.model.policies import PreemptionPolicy
-from scheduler.queue.queued_pod import QueuedPod
 
-__all__ = ["ClusterCopy", "MachineCopy", "copying"]
+__all__ = ["UNCHANGED", "ClusterCopy", "MachineCopy", "copying"]
 
 _T = TypeVar("_T")
 
 #: How many records are copied in one step: well below a millisecond.
 _AT_ONCE: Final = 256
+#: Positions in the change logs mean nothing to another machine. In a copy a placement has this one
+#: if its node has not changed since the decision, else -1.
+UNCHANGED: Final = 0
 
-_TAKE: Final = {kind: attrgetter(*fields_of(kind)) for kind in RECORDS.values()}
+_TAKE: Final = {kind: attrgetter(*names) for kind, names in RECORDS.items()}
 #: Types whose values have no part that changes.
 _FROZEN: Final = frozenset(
-    {bool, int, float, str, bytes, frozenset, type(None), *ENUMS.values(), *VALUES.values()}
-)
+    {bool, int, float, str, bytes, frozenset, type(None), *CLASSES.values()}
+) - {*RECORDS, PreemptionPlan}
 
 
 @dataclass(slots=True)
@@ -48,10 +51,8 @@ class ClusterCopy:
     on_row: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     #: Nominated pods with their nodes, oldest first.
     nominations: list[tuple[Pod, str]] = field(default_factory=list)
-    namespaces: list[LocalObject] = field(default_factory=list)
     pdbs: list[Pdb] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
-    policies: list[PreemptionPolicy] = field(default_factory=list)
     storage: list[Storage] = field(default_factory=list)
     device_classes: list[DeviceClass] = field(default_factory=list)
     devices: list[DeviceObject] = field(default_factory=list)
@@ -62,13 +63,10 @@ class MachineCopy:
     """The state of a machine at one moment."""
 
     cluster: ClusterCopy = field(default_factory=ClusterCopy)
-    #: Copies of attributes, by path of the object and name.
-    parts: list[tuple[str, str, Any]] = field(default_factory=list)
+    #: Copies of the fields of the state, by path.
+    fields: dict[str, Any] = field(default_factory=dict)
     #: Each record with its fields, by identity.
     records: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
-    #: By identity of a placement, which of the logs that it compares have changed since its
-    #: decision.
-    changed_since: dict[int, tuple[bool, ...]] = field(default_factory=dict)
     #: What is missing, so that a machine may go on otherwise; nothing in most moments.
     lacks: tuple[str, ...] = ()
 
@@ -82,28 +80,20 @@ def copying(machine: Machine, into: MachineCopy) -> Iterator[None]:
         machine: The machine.
         into: An empty copy, which is complete when the iterator ends.
     """
-    into.lacks = not_copied(machine)
+    into.lacks = machine.not_copied()
     yield from _copying_cluster(machine, into.cluster)
-    copier = _Copier(machine, into)
-    for path, names in PARTS:
-        owner = part(machine, path)
-        for name in names:
-            copied: list[Any] = []
-            yield from _copying_value(copier, getattr(owner, name), copied)
-            into.parts.append((path, name, copied[0]))
-
-
-def _copying_value(copier: "_Copier", value: Any, into: list[Any]) -> Iterator[None]:
-    """Append a copy of a value, with steps in between if it is large."""
-    if isinstance(value, dict | list) and len(value) > _AT_ONCE and _has_records(value):
-        items = iter(value.values() if isinstance(value, dict) else value)
-        while batch := tuple(islice(items, _AT_ONCE)):
-            copier.copy(batch)
-            yield
-        into.append(value.copy())
-    else:
-        into.append(copier.copy(value))
-    yield
+    copier = _Copier(machine, into.records)
+    for path, owner, name in owned_fields(machine.state):
+        value = getattr(owner, name)
+        if isinstance(value, dict | list) and len(value) > _AT_ONCE and _has_records(value):
+            items = iter(value.values() if isinstance(value, dict) else value)
+            while batch := tuple(islice(items, _AT_ONCE)):
+                copier.copy(batch)
+                yield
+            into.fields[path] = value.copy()
+        else:
+            into.fields[path] = copier.copy(value)
+        yield
 
 
 def _has_records(value: dict[Any, Any] | list[Any]) -> bool:
@@ -120,17 +110,11 @@ def _copying_cluster(machine: Machine, into: ClusterCopy) -> Iterator[None]:
     into.pods = cluster.pods.by_slot()
     yield
     yield from _copying_items(cluster.pods.rows(), into.on_row)
-    into.policies = [*cluster.policies]
     into.device_classes = [*cluster.device_classes]
     slices = cluster.devices.slices
     nominations = ((each.pod, each.node) for each in cluster.nominations)
-    namespaces = (
-        LocalObject(ObjectMeta(name=name, labels=labels))
-        for name, labels in cluster.namespaces.items()
-    )
     devices: Iterator[DeviceObject] = chain(slices, slices.taint_rules, cluster.devices.claims)
     yield from _copying_items(nominations, into.nominations)
-    yield from _copying_items(namespaces, into.namespaces)
     yield from _copying_items(cluster.pdbs, into.pdbs)
     yield from _copying_items(cluster.workloads, into.workloads)
     storage: Iterable[Storage] = cluster.volumes
@@ -149,17 +133,16 @@ def _copying_items(items: Iterable[_T], into: list[_T]) -> Iterator[None]:
 class _Copier:
     """Copies values; the items of one container are all of one type."""
 
-    def __init__(self, machine: Machine, into: MachineCopy) -> None:
+    def __init__(self, machine: Machine, records: dict[int, tuple[Any, tuple[Any, ...]]]) -> None:
         self._logs = machine.preemptions.facts.change_logs()
         self._rows = machine.cluster.columns.row
-        self._into = into
-        self._records = into.records
+        self._records = records
 
     def copy(self, value: Any) -> Any:
         """Return a copy of a value; values that never change, and records, are the same ones.
 
         Raises:
-            TypeError: The value is of a type that `parts` does not have.
+            TypeError: The value is of a type that the state does not declare.
         """
         kind = type(value)
         if kind in _FROZEN:
@@ -174,6 +157,9 @@ class _Copier:
             return copied
         elif kind in (dict, Counter):
             return self._copy_mapping(value)
+        elif kind is PreemptionPlan:
+            placements = tuple(map(self._with_changes, value.placements))
+            return replace(value, placements=placements)
         else:
             raise TypeError(f"a snapshot cannot copy {kind.__name__}")
         return value
@@ -200,21 +186,20 @@ class _Copier:
                 self.copy(item)
 
     def _copy_record(self, record: Any) -> None:
-        if id(record) in self._records:
-            return
-        kind = type(record)
-        taken = _TAKE[kind](record)
-        self._records[id(record)] = (record, taken)
-        if kind is not QueuedPod:  # has no containers
-            self._records[id(record)] = (record, tuple(map(self.copy, taken)))
-        if kind is Placement:
-            self._compare(record)
+        if id(record) not in self._records:
+            taken = _TAKE[type(record)](record)
+            # Known before its parts are copied, which may refer to it.
+            self._records[id(record)] = (record, taken)
+            if not _FROZEN.issuperset(map(type, taken)):
+                self._records[id(record)] = (record, tuple(map(self.copy, taken)))
 
-    def _compare(self, placement: Placement) -> None:
-        """Note which logs have changed for the node of a placement since it was decided."""
-        row = self._rows(placement.node)
-        if row is not None and placement.log_positions:
-            self._into.changed_since[id(placement)] = tuple(
-                log.has_changed(row, position)
-                for log, position in zip(self._logs, placement.log_positions, strict=True)
-            )
+    def _with_changes(self, placement: Placement) -> Placement:
+        """Return a placement with what has changed in place of positions in the change logs."""
+        row, positions = self._rows(placement.node), placement.log_positions
+        if row is None or not positions:
+            return replace(placement, log_positions=())
+        changed = (
+            -1 if log.has_changed(row, position) else UNCHANGED
+            for log, position in zip(self._logs, positions, strict=True)
+        )
+        return replace(placement, log_positions=tuple(changed))

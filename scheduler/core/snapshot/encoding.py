@@ -1,16 +1,17 @@
 """A copy of a machine as lines of JSON, and back into a fresh machine.
 
-Lines of the cluster come first, then records and values, each with a number by which later lines
-refer to it, then the attributes of the machine. Inside of records and attributes, numbers, texts,
-`true`, `false` and `null` stand for themselves, and anything else is a list that begins with a tag:
+Lines of the cluster come first, then the fields of the state, and before those the records and
+values in them, each with a number by which later lines refer to it. Inside of records and fields,
+numbers, texts, `true`, `false` and `null` stand for themselves, and anything else is a list that
+begins with a tag:
 
     ["d", key, value, ...] a dictionary      ["l", ...] a list       ["t", ...] a tuple
     ["c", key, value, ...] a counter         ["s", ...] a set        ["z", ...] a frozen set
     ["q", ...] a deque                       ["b", base64] bytes     ["e", kind, value] an enum
     ["f", text] a number that JSON lacks     ["@", number] a record or value
 
-Only the classes that `parts` lists are made, and attributes have the types that they have in a
-machine, so a recording of unknown origin can do no harm.
+Only classes of the state are made (`walk.CLASSES`), and fields have their declared types, so a
+recording of unknown origin can do no harm.
 """
 
 import base64
@@ -18,33 +19,21 @@ import functools
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from enum import Enum
+from typing import Any, Final, get_args
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import replace
 
-from scheduler.core.eviction.plan import Placement
+from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.machine import Machine
-from scheduler.core.snapshot.copying import ClusterCopy, MachineCopy
-from scheduler.core.snapshot.parts import ENUMS, PARTS, RECORDS, VALUES, fields_of, part
+from scheduler.core.snapshot.copying import UNCHANGED, ClusterCopy, MachineCopy
+from scheduler.core.snapshot.walk import CLASSES, RECORDS, declared, hints, owned_fields
 from scheduler.model.api.devices import DeviceClass, DeviceObject
-from scheduler.model.api.objects import (
-    LocalObject,
-    Node,
-    NodeMeta,
-    ObjectMeta,
-    Pod,
-    PodDisruptionBudget,
-    Workload,
-)
+from scheduler.model.api.objects import Node, NodeMeta, Pod, PodDisruptionBudget, Workload
 from scheduler.model.api.shared_parts import SharedParts
 from scheduler.model.api.storage import Storage
-from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.policies import PreemptionPolicy
-from scheduler.queue.queued_pod import QueuedPod
-from scheduler.state.preemption.event_times import EventTimes
 
 __all__ = ["END", "SnapshotError", "encoded", "restore"]
 
@@ -65,45 +54,17 @@ _MAKERS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {
 _OBJECTS: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        Node, LocalObject, PodDisruptionBudget, PreemptionPolicy, DeviceClass,
+        Node, PodDisruptionBudget, DeviceClass,
         *get_args(Workload), *get_args(Storage), *get_args(DeviceObject),
     )
 }  # fmt: skip
+_ENUMS: Final = {name: kind for name, kind in CLASSES.items() if issubclass(kind, Enum)}
 _SCALARS: Final[Mapping[str, Callable[..., Any]]] = {
     "b": functools.partial(base64.b64decode, validate=True),
-    "e": lambda name, value: ENUMS[name](value),
+    "e": lambda name, value: _ENUMS[name](value),
     "f": float,
 }
-_FIELDS: Final = {name: fields_of(kind) for name, kind in RECORDS.items()}
-#: Of records whose class does not declare the types of its attributes.
-_SAMPLES: Final[dict[type[Any], Any]] = {
-    QueuedPod: QueuedPod(ClassifiedPod(Pod(ObjectMeta())), 0.0, 0),
-    EventTimes: EventTimes(),
-}
 _encode = msgspec.json.Encoder().encode
-
-
-def _declared(hint: Any) -> tuple[type[Any], ...]:
-    """Return the types of a declaration, without what they contain."""
-    if isinstance(hint, UnionType):
-        return tuple(kind for each in get_args(hint) for kind in _declared(each))
-    kind = get_origin(hint) or hint
-    return (float, int) if kind is float else (kind,)
-
-
-def _found(value: Any) -> tuple[type[Any], ...]:
-    """Return the types that may take the place of a value; none for `None`, as any may."""
-    return () if value is None else _declared(type(value))
-
-
-def _types(kind: type[Any]) -> dict[str, tuple[type[Any], ...]]:
-    """Return the types of the attributes of a record."""
-    if kind in _SAMPLES:
-        return {name: _found(getattr(_SAMPLES[kind], name)) for name in fields_of(kind)}
-    return {name: _declared(hint) for name, hint in get_type_hints(kind).items()}
-
-
-_TYPES: Final = {name: _types(kind) for name, kind in RECORDS.items()}
 
 
 class SnapshotError(ValueError):
@@ -118,10 +79,10 @@ def encoded(copy: MachineCopy) -> Iterator[bytes]:
 
 
 def _encoded_cluster(copy: ClusterCopy) -> Iterator[bytes]:
-    yield _encode(["rows", copy.names, copy.free])
+    yield _encode(["rows", copy.names])
     groups = (
-        copy.namespaces, copy.pdbs, copy.policies, copy.device_classes, copy.devices,
-        copy.storage, filter(None, copy.nodes), copy.workloads,
+        copy.pdbs, copy.device_classes, copy.devices, copy.storage, filter(None, copy.nodes),
+        copy.workloads,
     )  # fmt: skip
     for group in groups:
         for item in group:
@@ -130,6 +91,7 @@ def _encoded_cluster(copy: ClusterCopy) -> Iterator[bytes]:
         yield _encode(["pods", copy.names[row], [copy.pods[slot] for slot in slots]])
     for pod, node in copy.nominations:
         yield _encode(["nominated", node, pod])
+    yield _encode(["free", copy.free])
 
 
 class _Encoder:
@@ -146,10 +108,10 @@ class _Encoder:
         for record, _ in self._copy.records.values():
             self._reference(record)
             yield from self._take()
-        for path, name, value in self._copy.parts:
+        for path, value in self._copy.fields.items():
             tree = self._tree(value)
             yield from self._take()
-            yield _encode(["part", path, name, tree])
+            yield _encode(["field", path, tree])
 
     def _take(self) -> list[bytes]:
         lines, self._lines = self._lines, []
@@ -170,23 +132,19 @@ class _Encoder:
         if kind in (bytes, float):
             text = base64.b64encode(value).decode() if kind is bytes else str(value)
             return ["b" if kind is bytes else "f", text]
-        if kind.__name__ in ENUMS:
+        if issubclass(kind, Enum):
             return ["e", kind.__name__, value.value]
         return self._reference(value)
 
     def _reference(self, value: Any) -> list[Any]:
         number = self._numbers.get(id(value))
         if number is None:
-            name = type(value).__name__
-            line: list[Any]
-            if isinstance(value, ClassifiedPod):
-                line = ["classified", self._reference(value.pod)]
-            elif name in RECORDS:
+            kind = type(value)
+            if kind in RECORDS:
                 _, fields = self._copy.records[id(value)]
-                changed = self._copy.changed_since.get(id(value))
-                line = ["record", name, [*map(self._tree, fields)], changed]
+                line: list[Any] = ["record", kind.__name__, [*map(self._tree, fields)]]
             else:
-                line = ["value", name, value]
+                line = ["value", kind.__name__, value.pod if kind is ClassifiedPod else value]
             number = self._numbers[id(value)] = len(self._numbered)
             self._numbered.append(value)
             self._lines.append(_encode(line))
@@ -219,24 +177,22 @@ def restore(machine: Machine, lines: Iterable[bytes]) -> None:
 
 class _Restorer:
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
         self._cluster = machine.cluster
+        self._logs = machine.preemptions.facts.change_logs()
         self._parts = SharedParts()
         self._values: list[Any] = []
-        self._free: tuple[int, ...] = ()
-        #: The placements whose positions in the change logs are set at the end.
-        self._placements: list[tuple[Placement, tuple[bool, ...]]] = []
-        self._missing = {(path, name) for path, names in PARTS for name in names}
+        #: The fields that are missing, by path: the object that has it, and its name.
+        self._missing = {path: (owner, name) for path, owner, name in owned_fields(machine.state)}
         self.complete = False
         self._takers: dict[str, Callable[..., None]] = {
             "rows": self._rows,
             "object": self._object,
             "pods": self._pods,
             "nominated": self._nominated,
-            "classified": self._classified,
+            "free": self._free,
             "value": self._new_value,
             "record": self._record,
-            "part": self._part,
+            "field": self._field,
             END: self._finish,
         }
 
@@ -254,18 +210,34 @@ class _Restorer:
         name = msgspec.json.decode(node, type=str)
         self._cluster.nominate(msgspec.json.decode(pod, type=Pod), name)
 
-    def _classified(self, pod: bytes) -> None:
-        self._values.append(ClassifiedPod(self._value(msgspec.json.decode(pod))))
-
     def _new_value(self, name: bytes, raw: bytes) -> None:
-        kind = VALUES[msgspec.json.decode(name, type=str)]
-        self._values.append(msgspec.json.decode(raw, type=kind))
+        kind = CLASSES[msgspec.json.decode(name, type=str)]
+        if kind is ClassifiedPod:
+            pod = self._parts.pod(msgspec.json.decode(raw, type=Pod))
+            self._values.append(ClassifiedPod(pod))
+            return
+        value = msgspec.json.decode(raw, type=kind)
+        self._values.append(self._at_logs(value) if kind is PreemptionPlan else value)
 
-    def _rows(self, names: bytes, free: bytes) -> None:
-        columns = self._cluster.columns
+    def _at_logs(self, plan: PreemptionPlan) -> PreemptionPlan:
+        """Return a plan with positions in the change logs of this machine."""
+        placements = []
+        for each in plan.placements:
+            noted = each.log_positions
+            logs = zip(self._logs, noted, strict=bool(noted))
+            positions = (log.position if note == UNCHANGED else -1 for log, note in logs)
+            placements.append(replace(each, log_positions=tuple(positions)))
+        return replace(plan, placements=tuple(placements))
+
+    def _rows(self, names: bytes) -> None:
         for row, name in enumerate(msgspec.json.decode(names, type=list[str])):
-            columns.ensure(name or _placeholder(row))
-        self._free = msgspec.json.decode(free, type=tuple[int, ...])
+            self._cluster.columns.ensure(name or _placeholder(row))
+
+    def _free(self, rows: bytes) -> None:
+        for row in msgspec.json.decode(rows, type=tuple[int, ...]):
+            name = _placeholder(row)
+            self._cluster.write_node(Node(NodeMeta(name=name)))
+            self._cluster.erase_node(name)
 
     def _object(self, name: bytes, raw: bytes) -> None:
         item = msgspec.json.decode(raw, type=_OBJECTS[msgspec.json.decode(name, type=str)])
@@ -273,12 +245,8 @@ class _Restorer:
         match item:
             case Node():
                 cluster.write_node(item)
-            case LocalObject():
-                cluster.write_namespace(item)
             case PodDisruptionBudget():
                 cluster.write_pdb(item)
-            case PreemptionPolicy():
-                cluster.policies.write(item)
             case DeviceClass():
                 cluster.write_device_class(item)
             case _ if isinstance(item, get_args(Storage)):
@@ -305,58 +273,45 @@ class _Restorer:
                 return _SCALARS[tag](*items)
 
     def _record(self, *raw: bytes) -> None:
-        name, fields, changed = map(msgspec.json.decode, raw)
-        kind = RECORDS[name]
+        name, trees = map(msgspec.json.decode, raw)
+        kind = CLASSES[name]
         values = {
-            field: _checked(self._value(tree), _TYPES[name][field], name, field)
-            for field, tree in zip(_FIELDS[name], fields, strict=True)
+            field: _checked(self._value(tree), declared(hints(kind)[field]), f"{name}.{field}")
+            for field, tree in zip(RECORDS[kind], trees, strict=True)
         }
-        if issubclass(kind, Record):
-            record: Any = kind(**values)
-        else:
-            record = object.__new__(kind)
-            for field, value in values.items():
-                object.__setattr__(record, field, value)
-        if kind is QueuedPod:
-            record.history = deque(maxlen=16)
-        if isinstance(record, Placement):
-            self._placements.append((record, tuple(changed or ())))
-        self._values.append(record)
+        self._values.append(kind(**values))
 
-    def _part(self, *raw: bytes) -> None:
-        path, name, tree = map(msgspec.json.decode, raw)
-        self._missing.remove((path, name))
-        owner = part(self._machine, path)
-        types = _found(getattr(owner, name))
-        setattr(owner, name, _checked(self._value(tree), types, path, name))
+    def _field(self, *raw: bytes) -> None:
+        path, tree = map(msgspec.json.decode, raw)
+        owner, name = self._missing.pop(path)
+        value = _checked(self._value(tree), declared(hints(type(owner))[name]), path)
+        # Others may refer to the container of the machine, so that one gets the content.
+        match getattr(owner, name):
+            case dict() | set() as known:
+                known.clear()
+                known.update(value)
+            case list() | deque() as known:
+                known.clear()
+                known.extend(value)
+            case _:
+                setattr(owner, name, value)
 
     def _finish(self) -> None:
         if self._missing:
             raise SnapshotError(f"the snapshot lacks {min(self._missing)}")
-        for row in self._free:
-            name = _placeholder(row)
-            self._cluster.write_node(Node(NodeMeta(name=name)))
-            self._cluster.erase_node(name)
-        logs = self._machine.preemptions.facts.change_logs()
-        for placement, changed in self._placements:
-            positions = (
-                -1 if has_changed else log.position
-                for log, has_changed in (zip(logs, changed, strict=True) if changed else ())
-            )
-            force_setattr(placement, "log_positions", tuple(positions))
         self.complete = True
 
 
-def _checked(value: Any, types: tuple[type[Any], ...], owner: str, name: str) -> Any:
-    """Return the value of an attribute that may have some types; with none, any.
+def _checked(value: Any, types: tuple[type[Any], ...], where: str) -> Any:
+    """Return the value of a field that may have some types.
 
     Raises:
         SnapshotError: It has another one.
     """
-    if types and type(value) not in types:
-        raise SnapshotError(f"{owner}.{name} is a {type(value).__name__}")
+    if type(value) not in types:
+        raise SnapshotError(f"{where} is a {type(value).__name__}")
     if isinstance(value, float) and math.isnan(value):
-        raise SnapshotError(f"{owner}.{name} is not a number")
+        raise SnapshotError(f"{where} is not a number")
     return value
 
 

@@ -1,6 +1,7 @@
 """The victims and preemptions that a ledger counts, by what budgets and limits count them."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from scheduler.model.policies import BudgetScope
 from scheduler.model.times import Seconds
@@ -16,21 +17,21 @@ from scheduler.state.preemption.ledger_entries import (
 __all__ = ["CountedEntries", "entry_key"]
 
 
+@dataclass(slots=True, eq=False)
 class CountedEntries:
     """Entries, with an index by policy, scope and key."""
 
-    def __init__(self) -> None:
-        #: By uid, or by itself if several were merged.
-        self._evictions: dict[object, EvictionEntry] = {}
-        #: By uid and moment, or by itself if several were merged.
-        self._preemptions: dict[object, PreemptionEntry] = {}
-        #: The evictions as arrays; `None` if that is out of date.
-        self._table: LedgerArrays | None = None
-        #: By policy and scope, and by key.
-        self._victims: dict[tuple[str, BudgetScope], dict[str, EventTimes]] = {}
-        self._by_owner: dict[tuple[str, str], EventTimes] = {}
-        #: The number of policies of all entries together.
-        self._counts = 0
+    #: By uid, or by itself if several were merged.
+    _evictions: dict[object, EvictionEntry] = field(default_factory=dict)
+    #: By uid and moment, or by itself if several were merged.
+    _preemptions: dict[object, PreemptionEntry] = field(default_factory=dict)
+    #: The evictions as arrays; `None` if that is out of date.
+    _table: LedgerArrays | None = field(default=None, compare=False)
+    #: By policy and scope, and by key.
+    _victims: dict[tuple[str, BudgetScope], dict[str, EventTimes]] = field(default_factory=dict)
+    _by_owner: dict[tuple[str, str], EventTimes] = field(default_factory=dict)
+    #: The number of policies of all entries together.
+    _counts: int = 0
 
     def victims(self, policy: str, scope: BudgetScope, key: str, since: Seconds) -> list[Seconds]:
         """Return when the victims were evicted that count for one budget, oldest first.

@@ -16,7 +16,7 @@ in the text still count one by one during the life of this process.
 
 import math
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final, TypeVar
 
@@ -61,38 +61,37 @@ _EARLY: Final[Seconds] = 0.0103
 _EntryT = TypeVar("_EntryT", EvictionEntry, PreemptionEntry)
 
 
+@dataclass(slots=True, eq=False)
 class Ledger(CountedEntries):
     """Counted victims and preemptions, and failed and wasted preemptions. Owned by the machine."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.backoff: Final = PreemptionBackoff()
-        #: Wasted evictions, for any reason.
-        self.wasted_evictions: Final = WastedEvictions()
-        #: Grows with every change that must be saved.
-        self.revision = 0
-        #: Grows with every change of its content, also by what another process has saved.
-        self.version = 0
-        #: The longest window of any policy in force. Older entries are dropped. 0 before any policy
-        #: is known; nothing is dropped then.
-        self.horizon: Seconds = 0.0
-        self._windows: Mapping[str, Seconds] = {}
-        #: Whether the text of another process was merged.
-        self._loaded = False
-        #: Uids of the preemptors whose plans hold a victim, by its uid; and the preemption of each
-        #: plan that is carried out, by uid of the preemptor.
-        self._holders: dict[str, set[str]] = {}
-        self._open_preemptions: dict[str, PreemptionEntry] = {}
-        #: Of the victims that are held, those that nothing can have evicted yet, by uid.
-        self._planned: set[str] = set()
-        #: Victims whose eviction is uncertain, by uid; it happens at the time of the entry at last.
-        self._uncertain: set[str] = set()
-        #: Victims that another process may have held when it wrote their entries, by uid.
-        self._unsettled: set[str] = set()
-        #: The shortest window of any budget or limit in force, 0 where there is none; and when the
-        #: first entry that is held may leave such a window.
-        self._shortest: Seconds = 0.0
-        self._renew_at: Seconds = 0.0
+    backoff: PreemptionBackoff = field(default_factory=PreemptionBackoff)
+    #: Wasted evictions, for any reason.
+    wasted_evictions: WastedEvictions = field(default_factory=WastedEvictions)
+    #: Grows with every change that must be saved.
+    revision: int = 0
+    #: Grows with every change of its content, also by what another process has saved.
+    version: int = 0
+    #: The longest window of any policy in force. Older entries are dropped. 0 before any policy
+    #: is known; nothing is dropped then.
+    horizon: Seconds = 0.0
+    _windows: dict[str, Seconds] = field(default_factory=dict)
+    #: Whether the text of another process was merged.
+    _loaded: bool = False
+    #: Uids of the preemptors whose plans hold a victim, by its uid; and the preemption of each
+    #: plan that is carried out, by uid of the preemptor.
+    _holders: dict[str, set[str]] = field(default_factory=dict)
+    _open_preemptions: dict[str, PreemptionEntry] = field(default_factory=dict)
+    #: Of the victims that are held, those that nothing can have evicted yet, by uid.
+    _planned: set[str] = field(default_factory=set)
+    #: Victims whose eviction is uncertain, by uid; it happens at the time of the entry at last.
+    _uncertain: set[str] = field(default_factory=set)
+    #: Victims that another process may have held when it wrote their entries, by uid.
+    _unsettled: set[str] = field(default_factory=set)
+    #: The shortest window of any budget or limit in force, 0 where there is none; and when the
+    #: first entry that is held may leave such a window.
+    _shortest: Seconds = 0.0
+    _renew_at: Seconds = 0.0
 
     def __len__(self) -> int:
         entries = len(self._evictions) + len(self._preemptions)

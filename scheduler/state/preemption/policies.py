@@ -1,6 +1,7 @@
 """The preemption policies in force, by name."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.times import Seconds
@@ -8,13 +9,13 @@ from scheduler.model.times import Seconds
 __all__ = ["PoliciesInForce"]
 
 
+@dataclass(slots=True)
 class PoliciesInForce:
     """All accepted policies; a policy replaces the one of the same name."""
 
-    def __init__(self) -> None:
-        self._policies: dict[str, PreemptionPolicy] = {}
-        #: Grows with every change.
-        self.version = 0
+    _policies: dict[str, PreemptionPolicy] = field(default_factory=dict)
+    #: Grows with every change.
+    version: int = 0
 
     def __len__(self) -> int:
         return len(self._policies)

@@ -13,7 +13,7 @@ between, preemption stops for a long time.
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from scheduler.model.api.owners import bounded
@@ -73,16 +73,16 @@ class FailureRecord:
         return len(self.preemptor) + len(self.node) + len(self.victim) + 64
 
 
+@dataclass(slots=True)
 class PreemptionBackoff:
     """All records of failed preemptions. Owned by the ledger."""
 
-    def __init__(self) -> None:
-        #: Grows with every change.
-        self.version = 0
-        #: By preemptor's and victims' owner, and by node.
-        self._pairs: dict[tuple[str, str], dict[str, FailureRecord]] = {}
-        self._count = 0
-        self._bytes = 0
+    #: Grows with every change.
+    version: int = 0
+    #: By preemptor's and victims' owner, and by node.
+    _pairs: dict[tuple[str, str], dict[str, FailureRecord]] = field(default_factory=dict)
+    _count: int = 0
+    _bytes: int = 0
 
     def __len__(self) -> int:
         return self._count

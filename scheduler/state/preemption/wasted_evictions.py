@@ -20,7 +20,7 @@ way when a limit is reached continue.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -223,15 +223,15 @@ class WasteView:
         return _longest((backed_off, None if limit is None else limit.pause(victims)))
 
 
+@dataclass(slots=True)
 class WastedEvictions:
     """The wasted evictions of the last hour, and the nodes in back-off. Owned by the ledger."""
 
-    def __init__(self) -> None:
-        #: Grows with every change that must be saved.
-        self.version = 0
-        #: A set in time order.
-        self._entries: dict[WasteEntry, None] = {}
-        self._pauses: dict[tuple[str, str], NodePause] = {}
+    #: Grows with every change that must be saved.
+    version: int = 0
+    #: A set in time order.
+    _entries: dict[WasteEntry, None] = field(default_factory=dict)
+    _pauses: dict[tuple[str, str], NodePause] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._entries) + len(self._pauses)

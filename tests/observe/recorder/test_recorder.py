@@ -238,7 +238,7 @@ def test_a_segment_that_exceeds_the_limit_by_itself_is_deleted(tmp_path):
 
 def test_a_defect_of_the_recorder_is_a_gap(recorder):
     broken = MachineCopy()
-    broken.parts.append(("queue", "_pods", object()))
+    broken.fields["queue._pods"] = object()
 
     recorder.begin(header(2), broken)
 

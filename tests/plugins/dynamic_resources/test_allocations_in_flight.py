@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.core.snapshot.parts import not_copied
 from scheduler.model.api.devices import DELETE_PROTECTION, ClaimStatus, ResourceClaim
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import Bind, BindClaims, DeallocateClaim, ReleaseClaims
@@ -250,7 +249,7 @@ def test_a_copy_releases_later_what_the_machine_releases_later():
     copy = restored(snapshot_of(cluster.machine))
     copy.flush(cluster.now + 10)
 
-    assert not_copied(cluster.machine) == ()
+    assert cluster.machine.not_copied() == ()
     assert effect in copy.flushed_effects()
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
@@ -26,7 +27,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
 
-__all__ = ["PolicyEngine"]
+__all__ = ["PolicyEngine", "PolicyEngineState"]
 
 #: At most this many policies appear in metrics by name; all others share one label value.
 MAX_NAMES: Final = 100
@@ -38,7 +39,21 @@ MAX_PLANNED_VICTIMS: Final = 4096
 _NOT_IF_COUNTED: Final = frozenset({Rule.BUDGETS})
 
 
-class PolicyEngine:
+@dataclass(slots=True, eq=False)
+class PolicyEngineState:
+    """What was refused and evicted under policies."""
+
+    in_flight: InFlightEvictions
+    #: Names of policies in metrics.
+    _names: set[str] = field(default_factory=set)
+    #: Refusals by rule, and the last victim, by policy; reported in its status.
+    _refusals: dict[str, Counter[str]] = field(default_factory=dict)
+    _last: dict[str, LastVictim] = field(default_factory=dict)
+    #: Policies that bind the eviction of pods which are to be evicted, by uid.
+    _planned_victims: dict[str, list[PreemptionPolicy]] = field(default_factory=dict)
+
+
+class PolicyEngine(PolicyEngineState):
     """Selects the policies that bind a preemption, and evaluates them."""
 
     def __init__(
@@ -59,17 +74,11 @@ class PolicyEngine:
                 server refuses each one that a disruption budget protects. Then every preemptor is
                 bound as by a policy with `podDisruptionBudgets: Strict`.
         """
-        self.in_flight: Final = InFlightEvictions(cluster)
+        super().__init__(InFlightEvictions(cluster))
         #: Attempts in which a rule refused something, by policy, rule and mode; only counted up.
         self.refusal_counts: Final[Counter[tuple[str, str, str]]] = Counter()
         #: Victims that were evicted under a policy, by policy and mode; only counted up.
         self.victim_counts: Final[Counter[tuple[str, str]]] = Counter()
-        self._names: set[str] = set()
-        #: Refusals by rule, and the last victim, by policy; reported in its status.
-        self._refusals: dict[str, Counter[str]] = {}
-        self._last: dict[str, LastVictim] = {}
-        #: Policies that bind the eviction of pods which are to be evicted, by uid.
-        self._planned_victims: dict[str, list[PreemptionPolicy]] = {}
         self._cluster = cluster
         self._ledger = ledger
         self._owner_codes = OwnerCodes(cluster)

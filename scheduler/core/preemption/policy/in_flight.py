@@ -61,33 +61,39 @@ class Quota(NamedTuple):
     until: Seconds | None
 
 
+@dataclass(slots=True, eq=False)
 class InFlightEvictions:
     """All evictions in flight."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        #: By uid of the victim.
-        self.evictions: Final[dict[str, InFlightEviction]] = {}
-        #: Those that a PDB has not counted, by key of the PDB and uid of the victim.
-        self._charged: dict[str, dict[str, InFlightEviction]] = {}
-        #: Uids of victims, by their namespace, by preemptor, and by their row.
-        self._by_namespace: dict[str, set[str]] = {}
-        self._by_preemptor: dict[str, set[str]] = {}
-        self._by_row: dict[int, set[str]] = {}
-        #: Uids of victims that `remove_ended` checks each time: no log has all their changes.
-        self._watched: set[str] = set()
-        #: When victims were first seen terminating or gone, with their uids, in time order.
-        self._terminated: deque[tuple[Seconds, str]] = deque()
-        self._changes = tuple(
-            RowCursor(log) for log in (cluster.columns.pod_changes, cluster.pods.changes)
-        )
+    _cluster: Cluster = field(compare=False)
+    #: By uid of the victim.
+    evictions: dict[str, InFlightEviction] = field(default_factory=dict)
+    #: Those that a PDB has not counted, by key of the PDB and uid of the victim.
+    _charged: dict[str, dict[str, InFlightEviction]] = field(default_factory=dict)
+    #: Uids of victims, by their namespace, by preemptor, and by their row.
+    _by_namespace: dict[str, set[str]] = field(default_factory=dict)
+    _by_preemptor: dict[str, set[str]] = field(default_factory=dict)
+    _by_row: dict[int, set[str]] = field(default_factory=dict)
+    #: Uids of victims that `remove_ended` checks each time: no log has all their changes.
+    _watched: set[str] = field(default_factory=set)
+    #: When victims were first seen terminating or gone, with their uids, in time order.
+    _terminated: deque[tuple[Seconds, str]] = field(default_factory=deque)
+    #: The selectors of the PDBs, by key.
+    _selectors: dict[str, LabelSelector | None] = field(default_factory=dict)
+    #: PDBs with fewer evictions in flight since the last call of `take_relieved`.
+    relieved: set[str] = field(default_factory=set)
+    #: Grows with every change of what is in flight.
+    version: int = 0
+    #: What was read of the logs of changes; a restored machine reads all of them.
+    _changes: tuple[RowCursor, ...] = field(init=False, compare=False)
+    _nominations_seen: RowCursor = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Begin to read the logs of changes."""
+        cluster = self._cluster
+        logs = cluster.columns.pod_changes, cluster.pods.changes
+        self._changes = tuple(map(RowCursor, logs))
         self._nominations_seen = RowCursor(cluster.nominations.changes)
-        #: The selectors of the PDBs, by key.
-        self._selectors: dict[str, LabelSelector | None] = {}
-        #: PDBs with fewer evictions in flight since the last call of `take_relieved`.
-        self.relieved: Final[set[str]] = set()
-        #: Grows with every change of what is in flight.
-        self.version = 0
 
     def __len__(self) -> int:
         return len(self.evictions)
