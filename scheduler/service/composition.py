@@ -174,6 +174,7 @@ class Composition:
             elector=self.elector,
             informers=self.informers,
             policies=self.policies,
+            copied=self.loop.copy,
             stopping=self.stopping,
             report=self.log.warning,
             recording=shared.recording,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from scheduler.core.machine import Machine
+from scheduler.core.snapshot.copying import MachineCopy
 from scheduler.model.decisions import Attempt, AttemptPhase, Placed
 from scheduler.model.effects import Bind, Effect, Evict
 from scheduler.model.events import (
@@ -28,7 +29,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
-from scheduler.service.recording import Recording
+from scheduler.service.recording import Recording, copied
 from scheduler.service.telemetry import Telemetry
 
 __all__ = ["Loop"]
@@ -98,6 +99,8 @@ class Loop:
         self._append_record = None if recording is None else recording.recorder.record
         #: Events that wait while the machine is copied; `None` at other times.
         self._held: list[Event] | None = None
+        #: Those who wait for a copy.
+        self._copies: list[asyncio.Future[MachineCopy]] = []
         self._history = history or History(machine, clock.now())
         self._machine = machine
         self._submit = submit
@@ -143,6 +146,13 @@ class Loop:
         held = (each for each in self._held or () if isinstance(each, PolicyObserved))
         is_stopped = any(each.policy.stop is not None for each in held)
         return not is_stopped and self._machine.preemptions.state.is_still_planned(effect)
+
+    async def copy(self) -> MachineCopy:
+        """Return a copy of the machine, which `run` makes between two decisions."""
+        wanted: asyncio.Future[MachineCopy] = asyncio.get_running_loop().create_future()
+        self._copies.append(wanted)
+        self._news.set()
+        return await wanted
 
     def observe(self, events: Iterable[Event]) -> None:
         """Pass events of informers and the writer to the machine."""
@@ -240,15 +250,15 @@ class Loop:
                 if self._defect is not None:
                     raise self._defect
                 self._flush()
-                if self._segment_is_due():
-                    await self._begin_segment()
+                await self._copy_if_wanted()
                 while self._deciding and self._machine.ready():
                     self._slice()
                     await asyncio.sleep(0)
-                    if self._segment_is_due():
-                        await self._begin_segment()
+                    await self._copy_if_wanted()
                 await self._pause()
         finally:
+            for wanted in self._copies:
+                wanted.cancel()
             heartbeat.cancel()
             self._cancel_timer()
 
@@ -264,16 +274,21 @@ class Loop:
         if len(self._placed) > len(self._machine.bindings_in_flight):
             self._forget_placed()
 
-    def _segment_is_due(self) -> bool:
-        """Return whether a segment of the recording is to begin."""
-        return self._recording is not None and self._recording.is_due(self._machine)
-
-    async def _begin_segment(self) -> None:
-        """Begin a segment of the recording; events wait while the machine is copied."""
-        assert self._recording is not None
+    async def _copy_if_wanted(self) -> None:
+        """Copy the machine if a plan or a segment of the recording needs that; events wait."""
+        is_due = self._recording is not None and self._recording.is_due(self._machine)
+        if not is_due and not self._copies:
+            return
         self._held = []
         try:
-            await self._recording.begin_segment(self._machine)
+            if is_due and self._recording is not None:
+                await self._recording.begin_segment(self._machine)
+            if self._copies:
+                waiting, self._copies = self._copies, []
+                copy = await copied(self._machine, self._clock.perf)
+                for wanted in waiting:
+                    if not wanted.done():
+                        wanted.set_result(copy)
         finally:
             held, self._held = self._held, None
         if held:

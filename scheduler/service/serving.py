@@ -7,13 +7,14 @@ values, and change nothing.
 import asyncio
 import importlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from structlog.typing import FilteringBoundLogger
 
 from scheduler.core.machine import Machine
+from scheduler.core.snapshot.copying import MachineCopy
 from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.informer import Informer, WatchHealth
@@ -26,11 +27,12 @@ from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.heartbeat import Heartbeat
-from scheduler.service import config_pages, what_if_feed
+from scheduler.service import config_pages
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 from scheduler.service.recording import Recording
 from scheduler.service.what_if import WhatIf
+from scheduler.sim.what_if_cluster import State
 
 if TYPE_CHECKING:
     from scheduler.observe.server.web import Web
@@ -57,6 +59,8 @@ class Serving:
     elector: LeaderElector | None
     informers: Sequence[Informer[Any]]
     policies: PolicyInformer
+    #: Returns a copy of the machine.
+    copied: Callable[[], Awaitable[MachineCopy]]
     #: Set when the process is asked to stop.
     stopping: asyncio.Event
     #: Logs a warning with fields.
@@ -100,14 +104,12 @@ class Serving:
 
     def _what_if(self) -> WhatIf:
         """Return the page of what-ifs, which reads the state when a request needs it."""
-        options = self.options
-        return WhatIf(
-            lambda: what_if_feed.parts(
-                self.machine, options.settings, self.clock.now, evict_only=options.evict_only
-            ),
-            self.report,
-            self._unsynced,
-        )
+        return WhatIf(self._state, self.report, self._unsynced)
+
+    async def _state(self) -> tuple[State, MachineCopy]:
+        """Return the state for a what-if, and a copy of the machine."""
+        options, copy = self.options, await self.copied()
+        return State((), options.settings, self.clock.now(), evict_only=options.evict_only), copy
 
     def _api(self) -> dict[str, ApiPage]:
         """Return the documents of `/api/v1`; other pages below that path belong here, too."""

@@ -4,23 +4,24 @@ A process is started for the first request and ended after some idle minutes. Tw
 at a time, one of each caller, and a few requests wait; further ones are refused. Each has a
 deadline, after which its process is killed; so is a process that misbehaves in any way.
 
-Everything here runs in the serving thread, except for the generator of `what_if_feed.parts`.
+Everything here runs in the serving thread, except for the feed.
 """
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
 import msgspec
 
+from scheduler.core.snapshot.copying import MachineCopy
 from scheduler.observe.api.requests import NameAccess, StatusError
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.what_if import SchedulerLoop, WhatIfReply
-from scheduler.service import spawn, what_if_memory
+from scheduler.service import spawn, what_if_feed, what_if_memory
 from scheduler.service.what_if_worker import HEAD, Refusal
+from scheduler.sim.what_if_cluster import State
 from scheduler.sim.what_if_request import MAX_BYTES
 
 __all__ = ["WhatIf", "WhatIfLimits"]
@@ -48,8 +49,8 @@ _MAX_MESSAGE: Final = 256 << 20
 _CHUNK: Final = 1 << 16
 _MODULE: Final = "scheduler.service.what_if_start"
 
-#: Returns the state of the scheduler in parts; see `what_if_feed.parts`.
-Feed = Callable[[], AsyncGenerator[bytes]]
+#: Returns the state of the scheduler without a snapshot, and a copy of its machine.
+Feed = Callable[[], Awaitable[tuple[State, MachineCopy]]]
 
 
 class _BrokenError(Exception):
@@ -78,7 +79,7 @@ class WhatIf:
         """Create it without a process.
 
         Args:
-            feed: Returns the parts of the state; it is called and iterated in the scheduler's loop.
+            feed: Returns the state; called in the scheduler's loop.
             log: Logs an event with fields; called in the scheduler's loop.
             not_ready: Returns why the state is not complete; `None` if it is.
             limits: Limits on requests.
@@ -292,9 +293,9 @@ class _Worker:
         await self._send(b"C", b"%d\n" % self.memory + query)
         tag, body = await self._receive()
         if tag == b"R":
-            async with contextlib.aclosing(scheduler_loop.iterate(_started(feed))) as parts:
-                async for part in parts:
-                    await self._send(b"S", part)
+            for part in what_if_feed.parts(*await scheduler_loop.run(feed)):
+                await self._send(b"S", part)
+                await asyncio.sleep(what_if_feed.PAUSE_SECONDS)
             await self._send(b"E", b"")
             tag, body = await self._receive()
         if tag == b"N":
@@ -354,12 +355,6 @@ class _Worker:
         """End the process at once."""
         self.stop_waiting()
         await self._process.kill()
-
-
-async def _started(feed: Feed) -> AsyncGenerator[bytes]:
-    """Begin a feed when the first part is wanted, which is in the scheduler's loop."""
-    async for part in feed():
-        yield part
 
 
 def _environment() -> dict[str, str]:

@@ -57,14 +57,20 @@ class SimulatedClaims:
             makes_ready: Whether the devices of a pod that is being bound become ready at once.
         """
         self._makes_ready = makes_ready
-        self._claims = {item.key: item for item in items if isinstance(item, ResourceClaim)}
+        self._claims: dict[str, ResourceClaim] = {}
         #: Keys of the claims that have ever been reserved for a pod, by its uid.
         self._keys_by_consumer: dict[str, dict[str, None]] = {}
-        for claim in self._claims.values():
-            self._index(claim)
+        for item in items:
+            self.add(item)
         self._changes = 0
         #: The container and its request of the claim for extended resources, by uid of the pod.
         self.mappings: dict[str, tuple[RequestMapping, ...]] = {}
+
+    def add(self, item: DeviceObject) -> None:
+        """Add a claim; other objects are not looked at."""
+        if isinstance(item, ResourceClaim):
+            self._claims[item.key] = item
+            self._index(item)
 
     def __iter__(self) -> Iterator[ResourceClaim]:
         return iter(self._claims.values())

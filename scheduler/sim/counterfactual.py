@@ -13,24 +13,16 @@ from dataclasses import dataclass, field
 
 from scheduler.core.machine import Machine
 from scheduler.model.api import pod_changes
-from scheduler.model.api.objects import LocalObject, ObjectMeta
 from scheduler.model.effects import Effect, SaveLedger
 from scheduler.model.events import (
-    BudgetObserved,
     ClockAhead,
-    DeviceClassObserved,
-    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
     LedgerLoaded,
-    NamespaceObserved,
-    NodeObserved,
     PodObserved,
     PolicyGone,
     PolicyObserved,
-    StorageObserved,
-    WorkloadObserved,
 )
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.policy_vetoes import RuleVeto
@@ -40,6 +32,7 @@ from scheduler.observe.recorder.reading import Entry, Notice, SegmentStart
 from scheduler.queue.phases import QueuePhase
 from scheduler.sim.diverged_history import DivergedHistory, effect_key
 from scheduler.sim.replay import NewMachine, fitting, restored
+from scheduler.sim.what_if_cluster import events_of, objects_of
 
 __all__ = ["CounterfactualDecision", "CounterfactualReplay"]
 
@@ -183,16 +176,7 @@ def _save_ledger(machine: Machine, effects: Iterable[Effect], at: Seconds) -> No
 def _relisted(machine: Machine, at: Seconds) -> Iterator[Event]:
     """Yield what a scheduler observes that is started in the state of a machine."""
     cluster = machine.cluster
-    for name, labels in cluster.namespaces.items():
-        yield NamespaceObserved(LocalObject(ObjectMeta(name=name, labels=labels)))
-    yield from map(PolicyObserved, cluster.policies)
-    yield from (NodeObserved(node) for node in cluster.columns.nodes if node is not None)
-    yield from map(BudgetObserved, cluster.pdbs)
-    yield from map(WorkloadObserved, cluster.workloads)
-    yield from map(StorageObserved, cluster.volumes)
-    yield from map(DeviceClassObserved, cluster.device_classes)
-    slices = cluster.devices.slices
-    yield from map(DevicesObserved, (*slices, *slices.taint_rules, *cluster.devices.claims))
+    yield from events_of(objects_of(cluster))
     waiting = [queued for queued in machine.queue if queued.phase is not QueuePhase.BINDING]
     ours = {queued.uid for queued in waiting}
     yield from (PodObserved(pod) for pod in cluster.pods if pod.uid not in ours)

@@ -38,18 +38,18 @@ class SimulatedStorage:
         self._claims: dict[str, PersistentVolumeClaim] = {}
         self._changes = 0
         for item in items:
-            if isinstance(item, PersistentVolume):
-                self._volumes[item.metadata.name] = item
-            elif isinstance(item, PersistentVolumeClaim):
-                self._claims[item.key] = item
+            self.add(item)
 
     def claim(self, key: str) -> PersistentVolumeClaim | None:
         """Return a claim, `None` if there is none."""
         return self._claims.get(key)
 
-    def add(self, claim: PersistentVolumeClaim) -> None:
-        """Add a claim."""
-        self._claims[claim.key] = claim
+    def add(self, item: Storage) -> None:
+        """Add a volume or a claim; other objects are not looked at."""
+        if isinstance(item, PersistentVolume):
+            self._volumes[item.metadata.name] = item
+        elif isinstance(item, PersistentVolumeClaim):
+            self._claims[item.key] = item
 
     def bind(
         self, effect: BindVolumes, pod: Pod

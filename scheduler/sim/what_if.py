@@ -1,9 +1,9 @@
 """Computes what would happen if objects were applied to a cluster: a pure function.
 
 If other pods are pending, the cluster is simulated twice: as it is, and with the objects. So what
-would happen anyway is not reported as a consequence. Both run the machine of the live scheduler.
-
-The ledger, policies and time are those of the given state, and extenders are not called.
+would happen anyway is not reported as a consequence. Both go on with a copy of the machine of the
+live scheduler: with its ledger, back-offs, order of the queue and preemptions under way. Extenders
+are not called.
 """
 
 from collections import deque
@@ -55,34 +55,33 @@ def decided(state: State, request: WhatIfRequest) -> tuple[WhatIfAnswer, About]:
     places = ((f"objects[{index}]", each) for index, each in enumerate(request.objects))
     created = times.stamp(state.now)
     namespace = request.namespace or "default"
-    expanded = workloads.expand(places, state.manifests, created, namespace, MAX_OBJECTS)
+    after = _cluster(state, request, detail=Detail.COUNTS)
+    existing = after.manifests()
+    expanded = workloads.expand(places, existing, created, namespace, MAX_OBJECTS)
     given = collect(expanded.documents, Manifests())
     adopted = _adopted(_created(given.pods, created), names, request.scheduler_name)
-    merged = _Merge(state.manifests, replace(given, pods=adopted), expanded).run()
-    merged.nodes = cordoned(merged.nodes, request.drain)
+    applied, former = _applied(existing, replace(given, pods=adopted), expanded, request.drain)
     if state.has_extenders:
         expanded.warnings.append(
             "extenders are not called; in the cluster they may change the result"
         )
     asked = {pod.uid for pod in adopted}
-    after = _simulated(state, merged, request, request.drain, detail=Detail.COUNTS)
+    after.apply(applied, former)
+    for node in request.drain:
+        after.drain(node)
+    _run(after, request)
     replacements = (each.replacement for each in after.displaced().values())
     made = {pod.uid for pod in replacements if pod is not None}
     others = [each.uid for each in after.pending if each.uid not in asked and each.uid not in made]
-    before = _simulated(state, state.manifests, request, ()) if others else None
+    before = _run(_cluster(state, request), request) if others else None
     answer = AnswerBuilder(state, request, expanded, after, before).answer(asked, others)
     return answer, expanded.about
 
 
-def _simulated(
-    state: State,
-    manifests: Manifests,
-    request: WhatIfRequest,
-    drained: Iterable[str],
-    *,
-    detail: Detail = Detail.NONE,
+def _cluster(
+    state: State, request: WhatIfRequest, *, detail: Detail = Detail.NONE
 ) -> WhatIfCluster:
-    """Return a cluster after its pending pods were scheduled."""
+    """Return the cluster as it is."""
     settings = replace(state.settings, extenders=())
     backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
     options = WhatIfOptions(
@@ -92,11 +91,12 @@ def _simulated(
         evict_only=state.evict_only,
         adopts=False,
         recreates=True,
-        ledger=state.ledger,
     )
-    cluster = WhatIfCluster(manifests, registry.profiles(settings), backoff, options)
-    for node in drained:
-        cluster.drain(node)
+    return WhatIfCluster(Manifests(), registry.profiles(settings), backoff, options, state.snapshot)
+
+
+def _run(cluster: WhatIfCluster, request: WhatIfRequest) -> WhatIfCluster:
+    """Schedule the pending pods of a cluster, and return it."""
     deque(cluster.attempts(), maxlen=0)
     if request.settle:
         deque(cluster.settle(), maxlen=0)
@@ -146,81 +146,76 @@ def _adopted(pods: Iterable[Pod], names: Sequence[str], wanted: str) -> list[Pod
     ]
 
 
-# What there is, with the given objects ------------------------------------------------------------
+# What changes -------------------------------------------------------------------------------------
 
 
-class _Merge:
-    """The objects of a cluster after others were applied."""
-
-    def __init__(self, state: Manifests, given: Manifests, expanded: Expanded) -> None:
-        self._state = state
-        self._given = given
-        self._expanded = expanded
-
-    def run(self) -> Manifests:
-        """Return the merged objects: first those of the state, so that the given ones count."""
-        state, given = self._state, self._given
-        return Manifests(
-            pods=self._pods(),
-            nodes=self._nodes(),
-            namespaces=[*state.namespaces, *given.namespaces],
-            pdbs=self._pdbs(),
-            workloads=[*state.workloads, *given.workloads],
-            storage=_kept(state.storage, given.storage, PersistentVolume | PersistentVolumeClaim),
-            device_classes=[*state.device_classes, *given.device_classes],
-            devices=_kept(state.devices, given.devices, ResourceClaim),
-            policies=[*state.policies, *given.policies],
-            reference=state.reference,
-        )
-
-    def _nodes(self) -> list[Node]:
-        """Return the nodes; one without a status keeps the status that it has."""
-        nodes = {node.metadata.name: node for node in self._state.nodes}
-        for node in self._given.nodes:
-            name = node.metadata.name
-            known = nodes.get(name)
-            keeps_status = known is not None and not node.status.allocatable
-            status = known.status if known is not None and keeps_status else node.status
-            nodes[name] = msgspec.structs.replace(node, status=status)
-        return list(nodes.values())
-
-    def _pods(self) -> list[Pod]:
-        """Return the pods; a pending one is replaced, one on a node is kept."""
-        given = {pod.key: pod for pod in self._given.pods}
-        pods = []
-        kept: list[str] = []
-        for pod in self._state.pods:
-            if pod.key not in given or pod.terminal or pod.terminating:
-                pods.append(pod)
-            elif pod.spec.node_name:
-                kept.append(pod.metadata.namespace)
-                del given[pod.key]
-                pods.append(pod)
-        if kept:
-            text = f"{len(kept)} of the given pods are on nodes already; they are kept as they are"
-            self._expanded.warn_about(text, *kept)
-        return [*pods, *given.values()]
-
-    def _pdbs(self) -> list[PodDisruptionBudget]:
-        """Return the disruption budgets; one that exists keeps its status."""
-        pdbs = {pdb.metadata.key: pdb for pdb in self._state.pdbs}
-        for pdb in self._given.pdbs:
-            known = pdbs.get(pdb.metadata.key)
-            status = pdb.status if known is None else known.status
-            pdbs[pdb.metadata.key] = msgspec.structs.replace(pdb, status=status)
-            if (
-                known is None
-                and not pdb.status.observed_generation
-                and not pdb.status.disruptions_allowed
-            ):
-                text = (
-                    f"PodDisruptionBudget {pdb.metadata.key} is new, so it allows no disruption yet"
-                )
-                self._expanded.warn_about(text, pdb.metadata.namespace)
-        return list(pdbs.values())
+def _applied(
+    existing: Manifests, given: Manifests, expanded: Expanded, drained: Sequence[str]
+) -> tuple[Manifests, list[Pod]]:
+    """Return what changes when objects are applied and nodes cordoned, and the replaced pods."""
+    pods, former = _pods(existing, given, expanded)
+    applied = replace(
+        given,
+        pods=pods,
+        nodes=_nodes(existing, given, drained),
+        pdbs=_pdbs(existing, given, expanded),
+        storage=_new(existing.storage, given.storage, PersistentVolume | PersistentVolumeClaim),
+        devices=_new(existing.devices, given.devices, ResourceClaim),
+    )
+    return applied, former
 
 
-def _kept(state: list, given: list, kinds: object) -> list:  # type: ignore[type-arg]
-    """Return two lists of objects; of some kinds, those that exist are kept as they are."""
-    known = {(type(each), each.metadata.key) for each in state if isinstance(each, kinds)}  # type: ignore[arg-type]
-    return [*state, *(each for each in given if (type(each), each.metadata.key) not in known)]
+def _nodes(existing: Manifests, given: Manifests, drained: Sequence[str]) -> list[Node]:
+    """Return the nodes that change; one without a status keeps the status that it has."""
+    known = {node.metadata.name: node for node in existing.nodes}
+    nodes = dict(known)
+    for node in given.nodes:
+        name, status = node.metadata.name, node.status
+        if name in known and not status.allocatable:
+            status = known[name].status
+        nodes[name] = msgspec.structs.replace(node, status=status)
+    cordons = cordoned(nodes.values(), drained)
+    return [node for node in cordons if node is not known.get(node.metadata.name)]
+
+
+def _pods(existing: Manifests, given: Manifests, expanded: Expanded) -> tuple[list[Pod], list[Pod]]:
+    """Return the new pods, and the pending ones that they replace; one on a node is kept."""
+    new = {pod.key: pod for pod in given.pods}
+    former = []
+    kept: list[str] = []
+    for pod in existing.pods:
+        if pod.key not in new or pod.terminal or pod.terminating:
+            continue
+        if pod.spec.node_name:
+            kept.append(pod.metadata.namespace)
+            del new[pod.key]
+        else:
+            former.append(pod)
+    if kept:
+        text = f"{len(kept)} of the given pods are on nodes already; they are kept as they are"
+        expanded.warn_about(text, *kept)
+    return [*new.values()], former
+
+
+def _pdbs(existing: Manifests, given: Manifests, expanded: Expanded) -> list[PodDisruptionBudget]:
+    """Return the disruption budgets that change; one that exists keeps its status."""
+    pdbs = {pdb.metadata.key: pdb for pdb in existing.pdbs}
+    changed = []
+    for pdb in given.pdbs:
+        known = pdbs.get(pdb.metadata.key)
+        status = pdb.status if known is None else known.status
+        changed.append(msgspec.structs.replace(pdb, status=status))
+        if (
+            known is None
+            and not pdb.status.observed_generation
+            and not pdb.status.disruptions_allowed
+        ):
+            text = f"PodDisruptionBudget {pdb.metadata.key} is new, so it allows no disruption yet"
+            expanded.warn_about(text, pdb.metadata.namespace)
+    return changed
+
+
+def _new(existing: list, given: list, kinds: object) -> list:  # type: ignore[type-arg]
+    """Return the given objects; of some kinds, those that exist are kept as they are."""
+    known = {(type(each), each.metadata.key) for each in existing if isinstance(each, kinds)}  # type: ignore[arg-type]
+    return [each for each in given if (type(each), each.metadata.key) not in known]

@@ -1,21 +1,27 @@
-"""A cluster of manifests, whose pending pods are scheduled in memory: what would happen.
+"""A cluster whose pending pods are scheduled in memory: what would happen.
+
+It begins with a copy of a machine, or empty, and gets objects after that. What the copied machine
+has asked for and has no answer to is done first: it is bound, evicted, nominated, saved.
 
 Each pending pod is attempted once. With `settle`, terminating pods disappear and pending pods are
 tried again, until nothing changes. Only extenders are really called.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from scheduler.config.settings import Settings
 from scheduler.core.machine import Machine
+from scheduler.core.snapshot.encoding import restore
 from scheduler.framework.profile import Profile
 from scheduler.model import times
+from scheduler.model.api import pod_changes
 from scheduler.model.api.device_claims import Allocation
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import LocalObject, ObjectMeta, Pod
 from scheduler.model.decisions import Attempt, Detail, Gated, Placed, Preempting, Waiting
 from scheduler.model.effects import Ask, BindClaims, BindVolumes, Effect, PodRef
 from scheduler.model.events import (
@@ -24,9 +30,9 @@ from scheduler.model.events import (
     DeviceClassObserved,
     DevicesObserved,
     Event,
-    LedgerLoaded,
     NamespaceObserved,
     NodeObserved,
+    PodGone,
     PodObserved,
     PolicyObserved,
     StorageObserved,
@@ -35,12 +41,15 @@ from scheduler.model.events import (
 from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.queue.phases import QueuePhase
+from scheduler.queue.queued_pod import QueuedPod
 from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.virtual_cluster import VirtualCluster
 from scheduler.sim.volume_controller import SimulatedStorage
+from scheduler.state.cluster import Cluster
 
-__all__ = ["Displacement", "State", "WhatIfCluster", "WhatIfOptions"]
+__all__ = ["Displacement", "State", "WhatIfCluster", "WhatIfOptions", "events_of", "objects_of"]
 
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -75,19 +84,16 @@ class WhatIfOptions:
     adopts: bool = True
     #: Whether controllers make pods again that disappear.
     recreates: bool = False
-    #: What preemption remembers, as the ledger is saved; empty for nothing.
-    ledger: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A cluster as a scheduler knows it, and how that scheduler decides."""
+    """A scheduler at one moment, and how it decides."""
 
-    manifests: Manifests
+    #: The lines of a copy of its machine (`core/snapshot`).
+    snapshot: Sequence[bytes]
     settings: Settings
     now: Seconds
-    #: What preemption remembers, as the ledger is saved; empty for nothing.
-    ledger: str = ""
     evict_only: bool = False
     #: Whether the live scheduler asks extenders, which this does not.
     has_extenders: bool = False
@@ -111,31 +117,99 @@ class WhatIfCluster(VirtualCluster):
         profiles: Mapping[str, Profile],
         backoff: PodBackoff,
         options: WhatIfOptions,
+        snapshot: Iterable[bytes] = (),
     ) -> None:
+        """Create a cluster.
+
+        Args:
+            manifests: Its objects, beside those that the snapshot has.
+            profiles: The plugins, by scheduler name.
+            backoff: How long pods wait after a failure.
+            options: How pods are scheduled.
+            snapshot: The lines of the copy of a machine that goes on here; empty for none.
+        """
         machine = Machine(
             profiles,
             backoff,
             evict_only=options.evict_only,
             detail=options.detail,
         )
+        if snapshot:
+            restore(machine, snapshot)
         super().__init__(machine, options.now)
         self._profiles = profiles
         self._options = options
-        self.volumes = SimulatedStorage(manifests.storage)
-        self.claims = SimulatedClaims(manifests.devices, makes_ready=True)
+        self.volumes = SimulatedStorage(machine.cluster.volumes)
+        self.claims = SimulatedClaims(machine.cluster.devices.claims, makes_ready=True)
         #: The first and the last attempt of each pod, by uid.
         self.first: dict[str, Attempt] = {}
         self.last: dict[str, Attempt] = {}
         #: What the claims of each placed pod have, by uid of the pod and key of the claim.
         self.allocations: dict[str, dict[str, Allocation]] = {}
-        #: The pods that are scheduled, in file order.
+        #: The pods that are scheduled, in the order of the queue or of the files.
         self.pending: list[PodRef] = []
         self._gone: list[Pod] = []
         self._displaced: dict[str, Displacement] = {}
         #: Uids of the pods that terminate from the beginning: their successors exist already.
-        self._leaving = {pod.uid for pod in manifests.pods if pod.terminating}
-        for event in self._first_events(manifests):
+        self._leaving: set[str] = set()
+        if snapshot:
+            self._go_on()
+        self.apply(manifests)
+
+    def _go_on(self) -> None:
+        """Do what the machine waits for, so that all objects are as it has decided."""
+        cluster, queue = self.machine.cluster, self.machine.queue
+        self.pods |= {pod.uid: pod for pod in cluster.pods}
+        self.pods |= {queued.uid: queued.pod for queued in queue}
+        for effect in [*self.machine.outstanding()]:
+            self._execute(effect)
+        for uid in sorted(cluster.evicting_uids()):
+            self.put(self._evicted(self.pods[uid]))
+        for queued in [*queue]:
+            self._show(queued)
+        self._leaving = {pod.uid for pod in self.pods.values() if pod.terminating}
+        self.pending = [queued.pod.ref for queued in queue]
+
+    def _show(self, queued: QueuedPod) -> None:
+        """Let the API server have a pod of the queue as the machine has decided."""
+        cluster, pod = self.machine.cluster, queued.pod
+        if queued.phase is QueuePhase.BINDING:
+            self.put(self._bound(pod, cluster.node_of(pod.uid) or ""))
+            return
+        if queued.phase is QueuePhase.WAITING_FOR_EXTENDERS:
+            # Its attempt was not copied, so it begins again.
+            self.observe(PodGone(pod.key, pod.uid))
+            self.observe(PodObserved(pod))
+        node = cluster.nominations.node(pod.uid) or ""
+        shown = self._adopted(pod)
+        if shown.status.nominated_node_name != node:
+            shown = pod_changes.nominated(shown, node)
+        if shown is not pod:
+            self.put(shown)
+
+    def manifests(self) -> Manifests:
+        """Return all objects."""
+        return replaced(objects_of(self.machine.cluster), pods=[*self.pods.values()])
+
+    def apply(self, manifests: Manifests, former: Iterable[Pod] = ()) -> None:
+        """Let objects appear or change.
+
+        Args:
+            manifests: The objects.
+            former: Pending pods that disappear before.
+        """
+        for pod in former:
+            self.remove(pod.uid)
+        gone = {pod.uid for pod in former}
+        self.pending = [reference for reference in self.pending if reference.uid not in gone]
+        for item in manifests.storage:
+            self.volumes.add(item)
+        for device in manifests.devices:
+            self.claims.add(device)
+        self._leaving |= {pod.uid for pod in manifests.pods if pod.terminating}
+        for event in events_of(manifests):
             self.observe(event)
+        self._observe_pods(manifests.pods)
 
     def attempts(self) -> Iterator[Attempt]:
         """Attempt each pending pod once; gated pods come last."""
@@ -216,34 +290,20 @@ class WhatIfCluster(VirtualCluster):
         """Return the node of each pod that was pending, by key; `None` if it has none."""
         return {each.key: self.node_of(each.uid) or None for each in self.pending}
 
-    def _first_events(self, manifests: Manifests) -> Iterator[Event]:
-        yield from map(NamespaceObserved, manifests.namespaces)
-        yield from map(PolicyObserved, manifests.policies)
-        if self._options.ledger:
-            yield LedgerLoaded(self._options.ledger)
-        yield from map(NodeObserved, manifests.nodes)
-        yield from map(BudgetObserved, manifests.pdbs)
-        yield from map(WorkloadObserved, manifests.workloads)
-        yield from map(StorageObserved, manifests.storage)
-        yield from map(DeviceClassObserved, manifests.device_classes)
-        yield from map(DevicesObserved, manifests.devices)
+    def _observe_pods(self, pods: Iterable[Pod]) -> None:
         waiting = []
-        for pod in manifests.pods:
+        for pod in pods:
             if pod.terminal or (not pod.spec.node_name and pod.terminating):
                 continue
             if pod.spec.node_name:
-                self.pods[pod.uid] = pod
-                yield PodObserved(pod)
+                self.put(pod)
             else:
                 waiting.append(pod)
         # The queue keeps the order of arrival among pods of equal priority.
         for pod in sorted(waiting, key=_created):
-            adopted = self._adopted(pod)
-            self.pods[pod.uid] = adopted
-            yield PodObserved(adopted)
-        self.pending = [
-            pod.ref for pod in waiting if self.pods[pod.uid].spec.scheduler_name in self._profiles
-        ]
+            self.put(self._adopted(pod))
+        adopted = (self.pods[pod.uid] for pod in waiting)
+        self.pending += [pod.ref for pod in adopted if pod.spec.scheduler_name in self._profiles]
 
     def _adopted(self, pod: Pod) -> Pod:
         """Return a pod with the scheduler name of the profile that schedules it."""
@@ -312,6 +372,33 @@ class WhatIfCluster(VirtualCluster):
             nodes=0,
             feasible=0,
         )
+
+
+def objects_of(cluster: Cluster) -> Manifests:
+    """Return all objects of a cluster except pods."""
+    devices, namespaces = cluster.devices, cluster.namespaces.items()
+    return Manifests(
+        namespaces=[LocalObject(ObjectMeta(name=name, labels=each)) for name, each in namespaces],
+        policies=[*cluster.policies],
+        nodes=[node for node in cluster.columns.nodes if node is not None],
+        pdbs=[*cluster.pdbs],
+        workloads=[*cluster.workloads],
+        storage=[*cluster.volumes],
+        device_classes=[*cluster.device_classes],
+        devices=[*devices.slices, *devices.slices.taint_rules, *devices.claims],
+    )
+
+
+def events_of(manifests: Manifests) -> Iterator[Event]:
+    """Yield the events of all objects except pods, in an order in which they can be applied."""
+    yield from map(NamespaceObserved, manifests.namespaces)
+    yield from map(PolicyObserved, manifests.policies)
+    yield from map(NodeObserved, manifests.nodes)
+    yield from map(BudgetObserved, manifests.pdbs)
+    yield from map(WorkloadObserved, manifests.workloads)
+    yield from map(StorageObserved, manifests.storage)
+    yield from map(DeviceClassObserved, manifests.device_classes)
+    yield from map(DevicesObserved, manifests.devices)
 
 
 def _created(pod: Pod) -> Seconds:

@@ -1,23 +1,25 @@
-"""`POST /api/v1/plan` answers what `plan -f` says of the snapshot of the same moment."""
+"""`POST /api/v1/plan` answers what the live machine would decide next."""
 
 import json
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler.cli.main import main
 from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.decisions import Attempt, Preempting, summary
 from scheduler.model.rest.what_if import SimulatedPod, WhatIfAnswer, WhatIfRequest
 from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service import what_if_feed
+from scheduler.service.clock import Clock
+from scheduler.service.recording import copied
 from scheduler.service.what_if_feed import Received
+from scheduler.sim.manifests import Manifests
 from scheduler.sim.what_if import what_if
-from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
+from scheduler.sim.what_if_cluster import State, WhatIfCluster, WhatIfOptions
 from tests.oracle import generate
 from tests.support.cluster import profiles
 from tests.support.typed import typed
@@ -32,22 +34,14 @@ FAMILIES = (
 ASKED, STEPS = 3, 2
 
 
-async def received(machine: Machine) -> Received:
+async def received(machine: Machine) -> State:
     """Pass the state of a machine on, as to the process that decides."""
+
+    copy = await copied(machine, Clock().perf)
     found = Received()
-    async for part in what_if_feed.parts(machine, load.defaults(), lambda: NOW, evict_only=False):
+    for part in what_if_feed.parts(State((), load.defaults(), NOW), copy):
         found.take(part)
-    return found
-
-
-def planned(capsys: pytest.CaptureFixture[str], *files: Path) -> dict[str, Any]:
-    """Return the first result of each pod by `plan -f`."""
-    named = [argument for file in files for argument in ("-f", str(file))]
-    assert main(["plan", *named, "-o", "json", "--at", times.stamp(NOW), "--settle"]) == 0
-    found: dict[str, Any] = {}
-    for result in json.loads(capsys.readouterr().out)["results"]:
-        found.setdefault(result["pod"], result)
-    return found
+    return found.state()
 
 
 def as_printed(item: SimulatedPod) -> dict[str, Any]:
@@ -60,11 +54,21 @@ def as_printed(item: SimulatedPod) -> dict[str, Any]:
     }
 
 
+def as_decided(attempt: Attempt) -> dict[str, Any]:
+    decision, node, message = summary(attempt.decision)
+    found = attempt.decision if isinstance(attempt.decision, Preempting) else None
+    return {
+        "decision": decision,
+        "node": node or None,
+        "victims": [] if found is None else [victim.key for victim in found.victims],
+        "pdbViolations": 0 if found is None else found.violations,
+        "message": message,
+    }
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", range(6))
-async def test_the_answer_is_that_of_plan_on_the_snapshot(
-    family: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+async def test_the_answer_is_what_the_live_machine_decides_next(family: str, seed: int):
     objects = generate.cluster(family, seed).objects
     waiting = [
         each for each in objects if each["kind"] == "Pod" and not each["spec"].get("nodeName")
@@ -73,38 +77,40 @@ async def test_the_answer_is_that_of_plan_on_the_snapshot(
     for each in asked:
         each["metadata"]["creationTimestamp"] = times.stamp(NOW)
     rest = [each for each in objects if not any(each is one for one in asked)]
-    live = WhatIfCluster(typed(rest), profiles(), PodBackoff(), WhatIfOptions())
+    live = WhatIfCluster(typed(rest), profiles(), PodBackoff(), WhatIfOptions(now=NOW))
     list(islice(live.attempts(), STEPS))
-    machine = live.machine
+    # Pods that were rejected are woken, and back off.
+    running = [
+        pod.uid for pod in live.pods.values() if pod.spec.node_name and pod.uid not in live.first
+    ]
+    for uid in running[:: seed + 1]:
+        live.remove(uid)
 
-    (tmp_path / "snapshot.json").write_bytes(
-        b"".join([part async for part in snapshot(machine, NOW)])
-    )
-    (tmp_path / "asked.json").write_text(json.dumps({"kind": "List", "items": asked}))
-    want = planned(capsys, tmp_path / "snapshot.json", tmp_path / "asked.json")
-    state = (await received(machine)).state()
+    state = await received(live.machine)
     answer: WhatIfAnswer = what_if(state, WhatIfRequest(objects=tuple(asked)))
 
+    live.apply(typed(asked))
+    list(live.attempts())
     assert answer.items
+    by_key = {attempt.pod.key: attempt for attempt in live.first.values()}
     for item in answer.items:
         key = f"{item.pod.namespace}/{item.pod.name}"
-        expected = {name: want[key][name] for name in as_printed(item)}
-        assert as_printed(item) == expected, key
+        assert as_printed(item) == as_decided(by_key[key]), key
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_what_arrives_is_the_state_of_the_snapshot(seed: int, tmp_path: Path):
-    live = WhatIfCluster(
-        typed(generate.cluster("everything", seed).objects),
-        profiles(),
-        PodBackoff(),
-        WhatIfOptions(),
-    )
+async def test_the_objects_are_those_of_the_snapshot(seed: int):
+    found = typed(generate.cluster("everything", seed).objects)
+    live = WhatIfCluster(found, profiles(), PodBackoff(), WhatIfOptions(now=NOW))
     list(islice(live.attempts(), STEPS))
 
     text = b"".join([part async for part in snapshot(live.machine, NOW)])
     want = typed(json.loads(text)["items"])
-    found = (await received(live.machine)).manifests
+    state = await received(live.machine)
+    options = WhatIfOptions(now=NOW, adopts=False)
+    copy = WhatIfCluster(Manifests(), profiles(), PodBackoff(), options, state.snapshot)
+    there = copy.manifests()
 
-    for name in ("pods", "nodes", "pdbs", "workloads", "storage", "devices", "device_classes"):
-        assert getattr(found, name) == getattr(want, name), name
+    assert {pod.uid: pod for pod in there.pods} == {pod.uid: pod for pod in want.pods}
+    for name in ("nodes", "pdbs", "workloads", "storage", "devices", "device_classes"):
+        assert getattr(there, name) == getattr(want, name), name

@@ -19,6 +19,7 @@ from scheduler.model.events import (
     PodObserved,
     StorageObserved,
 )
+from scheduler.service import recording
 from scheduler.service.clock import Clock
 from scheduler.service.loop import SLICE_SECONDS, Loop
 from tests.support.builders import node, pod
@@ -254,3 +255,29 @@ def test_the_machine_gets_only_outcomes_that_matter_to_it():
 
     assert seen == matter
     assert told == [*others, *matter]
+
+
+async def test_a_copy_is_made_between_two_decisions_and_events_wait(monkeypatch):
+    monkeypatch.setattr(recording, "STEP_SECONDS", 0.0)  # I/O runs after each step of a copy
+    made = Running(Cluster(node("n1").cpu("64")).machine)
+    copies = [asyncio.create_task(made.loop.copy()) for _ in range(2)]
+    await made.until(lambda: made.loop._held is not None)
+    made.loop.observe([PodObserved(pod("late").cpu("1").build())])
+
+    first, second = await asyncio.gather(*copies)
+
+    assert first is second
+    assert first.fields["queue._pods"] == {}
+    await made.until(lambda: made.sent(Bind))
+    await ended(made)
+
+
+async def test_who_waits_for_a_copy_does_not_wait_for_ever(running):
+    copy = asyncio.create_task(running.loop.copy())
+    running.loop.fail(ArithmeticError("a defect"))
+
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(10):
+            await copy
+    with pytest.raises(ArithmeticError):
+        await running.task

@@ -25,6 +25,7 @@ from scheduler.observe.pages.health import Check
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service.options import ProcessOptions
+from scheduler.service.recording import copied
 from scheduler.service.serving import Serving
 from tests.support.fake_api import FakeApi
 
@@ -74,6 +75,7 @@ class World:
             elector=lease,
             informers=[self.pods],
             policies=Part("preemptionpolicies"),
+            copied=lambda: copied(machine, self.clock.perf),
             stopping=self.stopping,
         )
 

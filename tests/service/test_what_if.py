@@ -16,7 +16,8 @@ import structlog
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
-from scheduler.model.events import NodeObserved, PodObserved, PolicyObserved
+from scheduler.core.snapshot.copying import MachineCopy
+from scheduler.model.events import NodeObserved, PodGone, PodObserved, PolicyObserved
 from scheduler.model.policies import Budget
 from scheduler.observe.api.requests import EVERY_NAME, StatusError
 from scheduler.observe.pages.routes import Routes, ZPage
@@ -26,11 +27,13 @@ from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
-from scheduler.service import what_if, what_if_feed
+from scheduler.service import what_if
 from scheduler.service.clock import Clock
+from scheduler.service.recording import copied
 from scheduler.service.what_if import WhatIf, WhatIfLimits
+from scheduler.sim.what_if_cluster import State
 from scheduler.state.preemption.ledger import EvictionEntry
-from tests.support.builders import node, pod
+from tests.support.builders import OURS, PodBuilder, node, pod
 from tests.support.policies import policy
 
 SETTINGS = load.defaults()
@@ -91,11 +94,10 @@ class World:
     def _note(self, event: str, **fields: object) -> None:
         self.log.append((event, fields))
 
-    async def _feed(self) -> AsyncIterator[bytes]:
+    async def _feed(self) -> tuple[State, MachineCopy]:
         self.before()
         await asyncio.sleep(self.delay)
-        async for part in what_if_feed.parts(self.machine, SETTINGS, lambda: NOW, evict_only=False):
-            yield part
+        return State((), SETTINGS, NOW), await copied(self.machine, Clock().perf)
 
     async def start(self) -> None:
         bound = socket.create_server(("127.0.0.1", 0))
@@ -143,8 +145,8 @@ async def usual() -> AsyncIterator[World]:
         yield made
 
 
-async def nothing() -> AsyncIterator[bytes]:
-    yield b""
+async def nothing() -> tuple[State, MachineCopy]:
+    return State((), SETTINGS, NOW), MachineCopy()
 
 
 def runs(pid: int) -> bool:
@@ -184,6 +186,35 @@ async def test_policies_and_what_they_have_spent_are_part_of_the_state(world):
     _, answer = await world.post({"objects": [new("x", "2", priority=9)], "settle": False})
 
     assert answer["items"][0]["policies"][0]["policy"] == "few"
+
+
+def decided(world: World, *pods: PodBuilder, at: float) -> None:
+    """Let the live machine observe pods, and decide about all that have their turn."""
+    for each in pods:
+        world.machine.observe(PodObserved(each.build()), at)
+    while world.machine.active():
+        world.machine.step(at)
+
+
+async def test_a_pod_that_backs_off_does_not_come_before_a_new_one(world):
+    decided(world, pod("failed").scheduler(OURS).cpu("2"), at=NOW)
+    world.machine.observe(PodGone("default/a", "uid:default/a"), NOW)
+
+    _, answer = await world.post({"objects": [new("x", "2")], "settle": False})
+
+    assert (answer["items"][0]["decision"], answer["items"][0]["node"]) == ("Scheduled", "n1")
+
+
+async def test_pods_have_their_turns_in_the_order_of_the_queue(world):
+    decided(world, pod("large").scheduler(OURS).cpu("2").created(1), at=NOW - 30)
+    small = pod("small").scheduler(OURS).cpu("1").priority(0).created(2)
+    world.machine.observe(PodObserved(small.build()), NOW - 40)
+    world.machine.observe(PodGone("default/a", "uid:default/a"), NOW - 20)
+    world.machine.flush(NOW)
+
+    _, answer = await world.post({"objects": [new("x")], "settle": False})
+
+    assert (answer["items"][0]["decision"], answer["items"][0]["node"]) == ("Scheduled", "n1")
 
 
 async def test_names_are_those_that_the_caller_may_see(world):

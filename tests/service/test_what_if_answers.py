@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from scheduler.core.snapshot.copying import MachineCopy
 from scheduler.model.events import PodObserved
 from scheduler.observe.api import openapi
 from scheduler.observe.api.requests import EVERY_NAME
 from scheduler.observe.server import access, what_if_route
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
-from tests.service.test_what_if import JSON, NOW, World, new, until
+from scheduler.sim.what_if_cluster import State
+from tests.service.test_what_if import JSON, NOW, SETTINGS, World, new, until
 from tests.support.builders import pod
 
 
@@ -86,8 +88,8 @@ async def test_each_answer_that_is_given_is_described(world, monkeypatch):
 
         return authorize
 
-    async def broken() -> AsyncIterator[bytes]:
-        yield b"nonsense"
+    async def broken() -> tuple[State, MachineCopy]:
+        return State((), SETTINGS, NOW), MachineCopy(fields={"nonsense": 1})
 
     answers = [
         await world.posted(new("x")),

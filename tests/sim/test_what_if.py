@@ -1,35 +1,58 @@
 """What would happen if objects were applied: placements, victims and what becomes of them."""
 
 import itertools
+from collections import deque
 from typing import Any
 
 import pytest
 
 from scheduler.config import load
+from scheduler.core.machine import Machine
+from scheduler.core.snapshot.copying import MachineCopy, copying
+from scheduler.core.snapshot.encoding import encoded
 from scheduler.model import times
+from scheduler.model.decisions import Placed
+from scheduler.model.effects import Ask, Bind, Effect, Evict, Nominate, SaveLedger
+from scheduler.model.events import LedgerLoaded
 from scheduler.model.policies import Budget
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import ManifestError, Manifests
 from scheduler.sim.what_if import what_if
-from scheduler.sim.what_if_cluster import State
+from scheduler.sim.what_if_cluster import State, WhatIfCluster, WhatIfOptions
 from scheduler.state.preemption.ledger import EvictionEntry, Ledger
 from tests.support.builders import EPOCH, OURS, node, pdb, pod
+from tests.support.cluster import Cluster, profiles
 from tests.support.policies import policy
 from tests.support.stories import objects_of
 
 NOW = EPOCH + 1000.0
 
 
-def state(*objects: Any, **fields: Any) -> State:
-    """Return a cluster of some objects; a text gives nodes and pods as stories do."""
+def state(*objects: Any, ledger: str = "", **fields: Any) -> State:
+    """Return the state of a scheduler that knows some objects and has decided nothing.
+
+    A text gives nodes and pods as stories do.
+    """
     found = Manifests()
     spelled = ([each] if not isinstance(each, str) else objects_of(each) for each in objects)
     for each in itertools.chain.from_iterable(spelled):
         built = each.build() if hasattr(each, "build") else each
         kinds = {"Pod": found.pods, "Node": found.nodes, "PodDisruptionBudget": found.pdbs}
         kinds.get(type(built).__name__, found.policies).append(built)
-    return State(found, load.defaults(), NOW, **fields)
+    options = WhatIfOptions(now=NOW, adopts=False)
+    live = WhatIfCluster(found, profiles(), PodBackoff(), options)
+    if ledger:
+        live.observe(LedgerLoaded(ledger))
+    return of_machine(live.machine, **fields)
+
+
+def of_machine(machine: Machine, **fields: Any) -> State:
+    """Return the state of a machine."""
+    copy = MachineCopy()
+    deque(copying(machine, copy), maxlen=0)
+    return State([*encoded(copy)], load.defaults(), NOW, **fields)
 
 
 def new(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> dict[str, Any]:
@@ -347,3 +370,57 @@ def test_extenders_are_not_asked():
     assert answer.warnings == (
         "extenders are not called; in the cluster they may change the result",
     )
+
+
+# What the scheduler has not finished
+
+
+def going_on(machine: Machine) -> WhatIfCluster:
+    """Return a cluster in which a copy of a machine goes on."""
+    options = WhatIfOptions(now=NOW, adopts=False)
+    snapshot = of_machine(machine).snapshot
+    return WhatIfCluster(Manifests(), profiles(), PodBackoff(), options, snapshot)
+
+
+def test_a_pod_whose_binding_has_no_answer_is_on_its_node():
+    live = Cluster(node("n1").cpu("2"))
+    live.hold(Bind)
+    live.add(pod("placed").cpu("2"))
+    live.drain()
+
+    copy = going_on(live.machine)
+
+    assert [(each.spec.node_name, each.status.phase) for each in copy.pods.values()] == [
+        ("n1", "Running")
+    ]
+    assert not copy.pending
+    assert asked(of_machine(live.machine), new("x")).items[0].decision == "Unschedulable"
+
+
+@pytest.mark.parametrize("kind", [Nominate, SaveLedger, Evict])
+def test_a_preemption_is_carried_out_from_where_it_is(kind: type[Effect]):
+    few = policy("few", budgets=(Budget(9, 3600.0),))
+    live = Cluster(node("n1").cpu("2"), few, pod("low").on("n1").cpu("2"))
+    live.hold(kind)
+    live.add(pod("high").cpu("2").priority(9))
+    live.drain()
+    assert live.held
+
+    copy = going_on(live.machine)
+
+    assert [each.metadata.name for each in copy.pods.values() if each.terminating] == ["low"]
+    assert [*copy.attempts()] == []
+    assert [each.decision for each in copy.settle()] == [Placed("n1")]
+    (item,) = asked(of_machine(live.machine), new("x", "2", priority=1)).items
+    assert (item.decision, item.final_node) == ("Unschedulable", "")
+
+
+def test_an_attempt_that_waits_for_extenders_begins_again():
+    config = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
+    live = Cluster(node("n1").cpu("2"), config=config)
+    live.hold(Ask)
+    live.add(pod("waits").cpu("2"))
+    live.drain()
+    assert live.held
+
+    assert [each.decision for each in going_on(live.machine).attempts()] == [Placed("n1")]

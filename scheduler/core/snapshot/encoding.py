@@ -20,6 +20,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, get_args
 
 import msgspec
@@ -37,6 +38,8 @@ from scheduler.model.classified_pod import ClassifiedPod
 
 __all__ = ["END", "SnapshotError", "encoded", "restore"]
 
+#: How many items of a container one line has at most.
+_AT_ONCE: Final = 256
 #: The last line of a snapshot.
 END: Final = "end of snapshot"
 
@@ -94,6 +97,17 @@ def _encoded_cluster(copy: ClusterCopy) -> Iterator[bytes]:
     yield _encode(["free", copy.free])
 
 
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield a large container in parts, so that no line takes long; another value as it is."""
+    kind = type(value)
+    if kind not in (dict, list) or len(value) <= _AT_ONCE:
+        yield value
+        return
+    items = iter(value.items() if kind is dict else value)
+    while some := tuple(islice(items, _AT_ONCE)):
+        yield kind(some)
+
+
 class _Encoder:
     """Encodes records and values once each, before the line that refers to them."""
 
@@ -109,9 +123,10 @@ class _Encoder:
             self._reference(record)
             yield from self._take()
         for path, value in self._copy.fields.items():
-            tree = self._tree(value)
-            yield from self._take()
-            yield _encode(["field", path, tree])
+            for part in _parts(value):
+                tree = self._tree(part)
+                yield from self._take()
+                yield _encode(["field", path, tree])
 
     def _take(self) -> list[bytes]:
         lines, self._lines = self._lines, []
@@ -181,8 +196,10 @@ class _Restorer:
         self._logs = machine.preemptions.facts.change_logs()
         self._parts = SharedParts()
         self._values: list[Any] = []
-        #: The fields that are missing, by path: the object that has it, and its name.
-        self._missing = {path: (owner, name) for path, owner, name in owned_fields(machine.state)}
+        self._ledger = machine.ledger
+        #: The fields of the state, by path: the object that has it, and its name.
+        self._fields = {path: (owner, name) for path, owner, name in owned_fields(machine.state)}
+        self._missing = set(self._fields)
         self.complete = False
         self._takers: dict[str, Callable[..., None]] = {
             "rows": self._rows,
@@ -283,22 +300,22 @@ class _Restorer:
 
     def _field(self, *raw: bytes) -> None:
         path, tree = map(msgspec.json.decode, raw)
-        owner, name = self._missing.pop(path)
+        owner, name = self._fields[path]
         value = _checked(self._value(tree), declared(hints(type(owner))[name]), path)
-        # Others may refer to the container of the machine, so that one gets the content.
+        # Others may refer to the container of the fresh machine, so that one gets the content.
         match getattr(owner, name):
             case dict() | set() as known:
-                known.clear()
                 known.update(value)
             case list() | deque() as known:
-                known.clear()
                 known.extend(value)
             case _:
                 setattr(owner, name, value)
+        self._missing.discard(path)
 
     def _finish(self) -> None:
         if self._missing:
             raise SnapshotError(f"the snapshot lacks {min(self._missing)}")
+        self._ledger.build_indices()
         self.complete = True
 
 

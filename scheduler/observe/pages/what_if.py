@@ -1,6 +1,6 @@
 """The interface of the what-if page: how it admits a caller, and what it replies."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -19,9 +19,6 @@ class SchedulerLoop(Protocol):
 
     def call_soon(self, work: Callable[..., object], *arguments: object) -> None:
         """Schedule a call in the scheduler's loop."""
-
-    def iterate(self, parts: AsyncGenerator[T]) -> AsyncGenerator[T]:
-        """Yield what a generator of the scheduler's loop yields."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,13 @@ class CountedEntries:
     _preemptions: dict[object, PreemptionEntry] = field(default_factory=dict)
     #: The evictions as arrays; `None` if that is out of date.
     _table: LedgerArrays | None = field(default=None, compare=False)
-    #: By policy and scope, and by key.
-    _victims: dict[tuple[str, BudgetScope], dict[str, EventTimes]] = field(default_factory=dict)
-    _by_owner: dict[tuple[str, str], EventTimes] = field(default_factory=dict)
+    #: The indices: by policy and scope, and by key.
+    _victims: dict[tuple[str, BudgetScope], dict[str, EventTimes]] = field(
+        default_factory=dict, compare=False
+    )
+    _by_owner: dict[tuple[str, str], EventTimes] = field(default_factory=dict, compare=False)
     #: The number of policies of all entries together.
-    _counts: int = 0
+    _counts: int = field(default=0, compare=False)
 
     def victims(self, policy: str, scope: BudgetScope, key: str, since: Seconds) -> list[Seconds]:
         """Return when the victims were evicted that count for one budget, oldest first.
@@ -80,6 +82,13 @@ class CountedEntries:
             return None
         own = (entry for entry in self._preemptions.values() if entry.uid == uid)
         return max(own, key=lambda entry: entry.at, default=None)
+
+    def build_indices(self) -> None:
+        """Index the entries of another ledger that this empty one was given."""
+        for eviction in [*self._evictions.values()]:
+            self._add_eviction(eviction)
+        for preemption in [*self._preemptions.values()]:
+            self._add_preemption(preemption)
 
     # Changing -------------------------------------------------------------------------------------
 

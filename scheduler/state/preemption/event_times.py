@@ -1,7 +1,6 @@
 """EventTimes in order, each with a count of events."""
 
 import bisect
-from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.model.times import Seconds
@@ -12,14 +11,16 @@ __all__ = ["MAX_RETURNED", "EventTimes"]
 MAX_RETURNED: Final = 10_000
 
 
-@dataclass(slots=True)
 class EventTimes:
     """The times of events; many events at the same moment take as much space as one."""
 
-    _at: list[Seconds] = field(default_factory=list)
-    _counts: list[int] = field(default_factory=list)
-    #: How many entries have a count above one.
-    _several: int = 0
+    __slots__ = ("_at", "_counts", "_several")
+
+    def __init__(self) -> None:
+        self._at: list[Seconds] = []
+        self._counts: list[int] = []
+        #: How many entries have a count above one.
+        self._several = 0
 
     def __bool__(self) -> bool:
         return bool(self._at)
