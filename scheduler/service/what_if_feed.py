@@ -5,7 +5,7 @@ with pauses, so that it never keeps the loop waiting for long. The first part is
 pickled: both ends are this program. All others are lines of the copy.
 """
 
-import io
+import copyreg
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ def parts(state: State, copy: MachineCopy) -> Iterator[bytes]:
     settings = state.settings
     # Extenders may have secrets.
     public, has_extenders = replace(settings, extenders=()), bool(settings.extenders)
-    yield _pickled(replace(state, settings=public, has_extenders=has_extenders))
+    yield pickle.dumps(replace(state, settings=public, has_extenders=has_extenders))
     lines = encoded(copy)
     while part := _joined(lines):
         yield part
@@ -49,20 +49,12 @@ def _joined(lines: Iterator[bytes]) -> bytes:
     return b"\n".join(found)
 
 
-class _Pickler(pickle.Pickler):
-    """Pickles also read-only mappings, which settings have."""
-
-    dispatch_table = {MappingProxyType: lambda view: (_read_only, (dict(view),))}  # noqa: RUF012
-
-
 def _read_only(content: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(content)
 
 
-def _pickled(value: object) -> bytes:
-    buffer = io.BytesIO()
-    _Pickler(buffer).dump(value)
-    return buffer.getvalue()
+# Settings have read-only mappings.
+copyreg.pickle(MappingProxyType, lambda view: (_read_only, (dict(view),)))
 
 
 @dataclass(slots=True)

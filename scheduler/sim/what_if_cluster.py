@@ -44,7 +44,7 @@ from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.sim.claim_controller import SimulatedClaims
-from scheduler.sim.manifests import Manifests
+from scheduler.sim.manifests import Manifests, keep
 from scheduler.sim.virtual_cluster import VirtualCluster
 from scheduler.sim.volume_controller import SimulatedStorage
 from scheduler.state.cluster import Cluster
@@ -376,17 +376,14 @@ class WhatIfCluster(VirtualCluster):
 
 def objects_of(cluster: Cluster) -> Manifests:
     """Return all objects of a cluster except pods."""
-    devices, namespaces = cluster.devices, cluster.namespaces.items()
-    return Manifests(
+    namespaces = cluster.namespaces.items()
+    found = Manifests(
         namespaces=[LocalObject(ObjectMeta(name=name, labels=each)) for name, each in namespaces],
         policies=[*cluster.policies],
-        nodes=[node for node in cluster.columns.nodes if node is not None],
-        pdbs=[*cluster.pdbs],
-        workloads=[*cluster.workloads],
-        storage=[*cluster.volumes],
-        device_classes=[*cluster.device_classes],
-        devices=[*devices.slices, *devices.slices.taint_rules, *devices.claims],
     )
+    for item in cluster.objects():
+        keep(found, item)
+    return found
 
 
 def events_of(manifests: Manifests) -> Iterator[Event]:

@@ -9,7 +9,8 @@ Axes: N rows.
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -317,6 +318,14 @@ class Cluster(ClusterState):
             self.footprints.offer(resource)
             requesting = self.pods.requesting(self.footprints.amounts(resource))
             self.columns.count_requested(resource, requesting)
+
+    def objects(self) -> Iterator[Any]:
+        """Return all observed objects except pods, namespaces and policies."""
+        slices = self.devices.slices
+        return chain(
+            filter(None, self.columns.nodes), self.pdbs, self.workloads, self.volumes,
+            self.device_classes, slices, slices.taint_rules, self.devices.claims,
+        )  # fmt: skip
 
     def write_pdb(self, pdb: PodDisruptionBudget) -> None:
         """Store the state of a PDB."""

@@ -7,7 +7,7 @@ microsecond for a waiting pod, and another thread can encode it while the machin
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -16,10 +16,7 @@ from msgspec.structs import replace
 from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.core.machine import Machine
 from scheduler.core.snapshot.walk import CLASSES, RECORDS, owned_fields
-from scheduler.model.api.devices import DeviceClass, DeviceObject
-from scheduler.model.api.objects import Node, Pod, Workload
-from scheduler.model.api.objects import PodDisruptionBudget as Pdb
-from scheduler.model.api.storage import Storage
+from scheduler.model.api.objects import Pod
 
 __all__ = ["UNCHANGED", "ClusterCopy", "MachineCopy", "copying"]
 
@@ -45,17 +42,13 @@ class ClusterCopy:
     #: Names of the nodes by row; empty for free rows, which are used from the end of `free`.
     names: list[str] = field(default_factory=list)
     free: tuple[int, ...] = ()
-    nodes: list[Node | None] = field(default_factory=list)
     #: Pods by slot, and the slots of each row in NodeInfo order.
     pods: list[Pod | None] = field(default_factory=list)
     on_row: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     #: Nominated pods with their nodes, oldest first.
     nominations: list[tuple[Pod, str]] = field(default_factory=list)
-    pdbs: list[Pdb] = field(default_factory=list)
-    workloads: list[Workload] = field(default_factory=list)
-    storage: list[Storage] = field(default_factory=list)
-    device_classes: list[DeviceClass] = field(default_factory=list)
-    devices: list[DeviceObject] = field(default_factory=list)
+    #: All objects except pods.
+    objects: list[Any] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -104,22 +97,14 @@ def _has_records(value: dict[Any, Any] | list[Any]) -> bool:
 
 def _copying_cluster(machine: Machine, into: ClusterCopy) -> Iterator[None]:
     cluster = machine.cluster
-    into.names, into.nodes = [*cluster.columns.names], [*cluster.columns.nodes]
-    into.free = cluster.columns.free_rows
+    into.names, into.free = [*cluster.columns.names], cluster.columns.free_rows
     yield
     into.pods = cluster.pods.by_slot()
     yield
     yield from _copying_items(cluster.pods.rows(), into.on_row)
-    into.device_classes = [*cluster.device_classes]
-    slices = cluster.devices.slices
     nominations = ((each.pod, each.node) for each in cluster.nominations)
-    devices: Iterator[DeviceObject] = chain(slices, slices.taint_rules, cluster.devices.claims)
     yield from _copying_items(nominations, into.nominations)
-    yield from _copying_items(cluster.pdbs, into.pdbs)
-    yield from _copying_items(cluster.workloads, into.workloads)
-    storage: Iterable[Storage] = cluster.volumes
-    yield from _copying_items(storage, into.storage)
-    yield from _copying_items(devices, into.devices)
+    yield from _copying_items(cluster.objects(), into.objects)
 
 
 def _copying_items(items: Iterable[_T], into: list[_T]) -> Iterator[None]:

@@ -83,13 +83,8 @@ def encoded(copy: MachineCopy) -> Iterator[bytes]:
 
 def _encoded_cluster(copy: ClusterCopy) -> Iterator[bytes]:
     yield _encode(["rows", copy.names])
-    groups = (
-        copy.pdbs, copy.device_classes, copy.devices, copy.storage, filter(None, copy.nodes),
-        copy.workloads,
-    )  # fmt: skip
-    for group in groups:
-        for item in group:
-            yield _encode(["object", type(item).__name__, item])
+    for item in copy.objects:
+        yield _encode(["object", type(item).__name__, item])
     for row, slots in copy.on_row:
         yield _encode(["pods", copy.names[row], [copy.pods[slot] for slot in slots]])
     for pod, node in copy.nominations:
@@ -201,6 +196,15 @@ class _Restorer:
         self._fields = {path: (owner, name) for path, owner, name in owned_fields(machine.state)}
         self._missing = set(self._fields)
         self.complete = False
+        cluster = machine.cluster
+        self._writers: dict[type[Any], Callable[[Any], object]] = {
+            Node: cluster.write_node,
+            PodDisruptionBudget: cluster.write_pdb,
+            DeviceClass: cluster.write_device_class,
+            **dict.fromkeys(get_args(Workload), cluster.workloads.write),
+            **dict.fromkeys(get_args(Storage), cluster.volumes.write),
+            **dict.fromkeys(get_args(DeviceObject), cluster.devices.write),
+        }
         self._takers: dict[str, Callable[..., None]] = {
             "rows": self._rows,
             "object": self._object,
@@ -258,20 +262,7 @@ class _Restorer:
 
     def _object(self, name: bytes, raw: bytes) -> None:
         item = msgspec.json.decode(raw, type=_OBJECTS[msgspec.json.decode(name, type=str)])
-        cluster = self._cluster
-        match item:
-            case Node():
-                cluster.write_node(item)
-            case PodDisruptionBudget():
-                cluster.write_pdb(item)
-            case DeviceClass():
-                cluster.write_device_class(item)
-            case _ if isinstance(item, get_args(Storage)):
-                cluster.volumes.write(item)
-            case _ if isinstance(item, get_args(DeviceObject)):
-                cluster.devices.write(item)
-            case _:
-                cluster.workloads.write(item)
+        self._writers[type(item)](item)
 
     def _value(self, tree: Any) -> Any:
         if not isinstance(tree, list):

@@ -12,7 +12,7 @@ tried before.
 
 import itertools
 import operator
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +27,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
 
-__all__ = ["AsDecided", "objects", "snapshot"]
+__all__ = ["snapshot"]
 
 _HEADS: Final = {
     type_: msgspec.json.encode({"apiVersion": version, "kind": kind})[:-1]
@@ -45,26 +45,23 @@ def snapshot(machine: Machine, now: Seconds) -> AsyncGenerator[bytes]:
         machine: The machine whose state it is.
         now: The time; evicted victims that still run get it as their deletion timestamp.
     """
-    items = objects(machine)
+    cluster, queue = machine.cluster, list(machine.queue)
+    namespaces = (
+        LocalObject(ObjectMeta(name=name, labels=labels))
+        for name, labels in cluster.namespaces.items()
+    )
+    # Neither on a node nor assumed on one. Without Python code for each pod: there are many.
+    waits = map(operator.is_not, map(_PHASE, queue), itertools.repeat(QueuePhase.BINDING))
+    waiting = itertools.compress(map(_POD, queue), waits)
+    # Pods of the queue come before the copies that nominations hold, which are older.
+    items = [*namespaces, *cluster.objects(), *waiting, *cluster.pods]
     named = msgspec.json.encode({SNAPSHOT_REFERENCE: machine.reference.name})[1:-1]
     head = b'{"apiVersion":"v1","kind":"List",' + named + b',"items":[\n'
     return json_stream.listed(head, items, _Encoding(machine, now), b"\n]}\n")
 
 
-def objects(machine: Machine) -> list[Any]:
-    """Return all objects of the current state; none of them ever changes.
-
-    Pods of the queue come before the copies that nominations hold, which are older.
-    """
-    queue = list(machine.queue)
-    # Neither on a node nor assumed on one. Without Python code for each pod: there are many.
-    waits = map(operator.is_not, map(_PHASE, queue), itertools.repeat(QueuePhase.BINDING))
-    waiting = itertools.compress(map(_POD, queue), waits)
-    return [*_objects(machine), *waiting, *machine.cluster.pods]
-
-
-class AsDecided:
-    """Returns objects as they will be when all pending effects are done."""
+class _Encoding:
+    """Encodes objects as they will be when all pending effects are done."""
 
     def __init__(self, machine: Machine, now: Seconds) -> None:
         cluster = machine.cluster
@@ -72,18 +69,19 @@ class AsDecided:
         self._victims = cluster.evicting_uids()
         #: The node of each nominated pod, by uid.
         self._nominated = {claim.pod.uid: claim.node for claim in cluster.nominations}
-        #: Uids of nominated pods that have been returned.
+        #: Uids of nominated pods that have been encoded.
         self._written: set[str] = set()
 
-    def __call__(self, item: Any) -> Any:
-        """Return an object, `None` for a pod that has been returned before."""
+    def __call__(self, item: Any) -> bytes | None:
+        """Return an object as JSON, `None` for a pod that has been encoded before."""
         if isinstance(item, Pod):
             if item.uid in self._nominated:
                 if item.uid in self._written:
                     return None
                 self._written.add(item.uid)
-            return self._as_decided(item)
-        return item
+            item = self._as_decided(item)
+        body = _ENCODER.encode(item)[1:]
+        return _HEADS[type(item)] + (b"," if body != b"}" else b"") + body
 
     def _as_decided(self, pod: Pod) -> Pod:
         if pod.spec.node_name:
@@ -95,33 +93,3 @@ class AsDecided:
 
     def _evicted(self, pod: Pod) -> Pod:
         return pod if pod.terminating else pod_changes.evicted(pod, self._evicted_at)
-
-
-def _objects(machine: Machine) -> Iterator[Any]:
-    """Yield all objects except pods."""
-    cluster = machine.cluster
-    for name, labels in cluster.namespaces.items():
-        yield LocalObject(ObjectMeta(name=name, labels=labels))
-    yield from (node for node in cluster.columns.nodes if node is not None)
-    yield from cluster.pdbs
-    yield from cluster.workloads
-    yield from cluster.volumes
-    yield from cluster.device_classes
-    yield from cluster.devices.slices
-    yield from cluster.devices.slices.taint_rules
-    yield from cluster.devices.claims
-
-
-class _Encoding:
-    """Encodes objects as JSON."""
-
-    def __init__(self, machine: Machine, now: Seconds) -> None:
-        self._as_decided = AsDecided(machine, now)
-
-    def __call__(self, item: Any) -> bytes | None:
-        """Return an object as JSON, `None` for a pod that has been encoded before."""
-        item = self._as_decided(item)
-        if item is None:
-            return None
-        body = _ENCODER.encode(item)[1:]
-        return _HEADS[type(item)] + (b"," if body != b"}" else b"") + body

@@ -336,30 +336,20 @@ class Ledger(CountedEntries):
         """
         self.prune(now)
         held, opened = self._holders, self._open_preemptions
-        written = self.contents()
         # What is held may be carried out at any time after this: it has no age in the text.
-        return ledger_codec.text(
-            written._replace(
-                evictions=[
-                    replace(entry, at=now) if entry.uid in held else entry
-                    for entry in written.evictions
-                ],
-                preemptions=[
-                    replace(entry, at=now) if opened.get(entry.uid) == entry else entry
-                    for entry in written.preemptions
-                ],
-            ),
-            now,
-        )
-
-    def contents(self) -> Written:
-        """Return all entries, in no order; this takes less than a millisecond."""
-        return Written(
-            [*self._evictions.values()],
-            [*self._preemptions.values()],
+        written = Written(
+            [
+                replace(entry, at=now) if entry.uid in held else entry
+                for entry in self._evictions.values()
+            ],
+            [
+                replace(entry, at=now) if opened.get(entry.uid) == entry else entry
+                for entry in self._preemptions.values()
+            ],
             [*self.backoff],
             *self.wasted_evictions.written(),
         )
+        return ledger_codec.text(written, now)
 
     def merge(self, text: str, now: Seconds | None = None) -> int:
         """Add the entries of a text to those of this ledger.
