@@ -1,8 +1,8 @@
-"""Computes plans for the live state in separate processes, so that scheduling continues.
+"""Answers what-ifs about the live state in separate processes, so that scheduling continues.
 
-A process is started for the first request and ended after some idle minutes. Two plans are computed
-at a time, one of each caller, and a few requests wait; further ones are refused. Each has a
-deadline, after which its process is killed; so is a process that misbehaves in any way.
+A process is started for the first request and ended after some idle minutes. Two what-ifs are
+answered at a time, one of each caller, and a few requests wait; further ones are refused. Each has
+a deadline, after which its process is killed; so is a process that misbehaves in any way.
 
 Everything here runs in the serving thread, except for the feed.
 """
@@ -58,11 +58,11 @@ class _BrokenError(Exception):
 
 
 class _TooLittleMemoryError(Exception):
-    """The container has too little memory left for a plan."""
+    """The container has too little memory left for a what-if."""
 
 
 class WhatIf:
-    """The page of plans.
+    """The page of what-ifs.
 
     Attributes:
         max_bytes: The largest body.
@@ -327,7 +327,7 @@ class _Worker:
         reader = self._process.reader
         try:
             length, tag = HEAD.unpack(await reader.readexactly(HEAD.size))
-            # This process takes as much, of the quarter that the processes for plans leave.
+            # This process takes as much, of the quarter that the processes for what-ifs leave.
             if length > min(_MAX_MESSAGE, self.memory // 4):
                 raise _BrokenError("the answer is too long")
             return bytes([tag]), await reader.readexactly(length)

@@ -1,8 +1,8 @@
-"""How much memory the processes that compute plans may have.
+"""How much memory the processes that answer what-ifs may have.
 
 All of them have one budget. On cgroup v2 the kubelet has the kernel end every process of a
-container that reaches its memory limit (`memory.oom.group`), so a plan that is too large would end
-the scheduler as well, whatever its process has in `oom_score_adj`.
+container that reaches its memory limit (`memory.oom.group`), so a what-if that is too large would
+end the scheduler as well, whatever its process has in `oom_score_adj`.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from typing import Final
 
 __all__ = ["LEAST_BYTES", "budget", "held", "share"]
 
-#: The least with which a process can compute a small plan.
+#: The least with which a process can answer a small what-if.
 LEAST_BYTES: Final = 96 << 20
 _ROOT: Final = Path("/sys/fs/cgroup")
 _OWN: Final = Path("/proc/self/cgroup")
@@ -37,10 +37,10 @@ def held(pid: int) -> int:
 
 
 def budget(held_now: int, root: Path = _ROOT, own: Path = _OWN) -> int | None:
-    """Return the bytes that all processes for plans may have together; `None` without a limit.
+    """Return the bytes that all processes for what-ifs may have together; `None` without a limit.
 
     It is three quarters of what the container has left beside them: the scheduler may grow while a
-    plan is computed.
+    what-if is answered.
 
     Args:
         held_now: What these processes have now.
@@ -56,7 +56,7 @@ def share(total: int, at_once: int, taken: int) -> int:
 
     Args:
         total: The budget.
-        at_once: How many plans are computed at a time.
+        at_once: How many what-ifs are answered at a time.
         taken: What other processes have, or may take.
     """
     return min(max(total // at_once, LEAST_BYTES), total - taken)

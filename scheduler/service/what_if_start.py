@@ -1,4 +1,4 @@
-"""How the process that computes plans starts: with a low priority and limits.
+"""How the process that answers what-ifs starts: with a low priority and limits.
 
 All else is imported after that: it takes a second of CPU time, which the scheduler needs more.
 """

@@ -1,4 +1,4 @@
-"""The process that computes plans: it reads requests, simulates in memory, and has no credentials.
+"""The process that answers what-ifs: it reads requests, simulates them, and has no credentials.
 
 The live scheduler starts it, by `what_if_start`, with a socket as standard input and output. It
 ends when its input ends.

@@ -38,7 +38,7 @@ class WhatIfRequest(Document, frozen=True):
     scheduler_name: str = ""
     #: Whether to continue until nothing changes, so that owners re-create their victims.
     settle: bool = True
-    #: Whether to return the verdicts of the nodes also for pods that fit.
+    #: Whether to return the verdicts of the nodes also for pods that fit; nothing else changes.
     explain: bool = False
 
 
@@ -81,7 +81,7 @@ class DisplacedPod(Document, frozen=True):
 class WhatIfAnswer(Document, frozen=True):
     """What would happen."""
 
-    #: The time of the cluster state that the plan was made for.
+    #: The time of the cluster state that the answer is about.
     at: str
     reference: str
     #: Whether any pod would be evicted, for a preemption or from a drained node.
