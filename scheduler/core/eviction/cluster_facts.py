@@ -5,7 +5,7 @@ long. No victim is added to a plan here. A plan whose nodes and preemptors have 
 the decision, and on whose nodes no pod is evicted for others, is carried out as it was decided.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Final, Protocol
 
@@ -109,7 +109,9 @@ class ClusterFacts:
         awaited = {victim.uid for victim in placement.victims if victim.wait_only}
         return [pod for pod in self.not_terminating(placement) if pod.uid not in awaited]
 
-    def needed(self, placement: Placement, to_evict: list[Pod], now: Seconds) -> Needed | None:
+    def needed(
+        self, placement: Placement, to_evict: list[Pod], spared: Set[str], now: Seconds
+    ) -> Needed | None:
         """Return which victims have to be evicted now; `None` where all are not enough.
 
         A victim that has the DisruptionTarget condition already is always evicted, so that no pod
@@ -119,12 +121,13 @@ class ClusterFacts:
         Args:
             placement: A preemptor and its victims.
             to_evict: Its victims that do not terminate yet.
+            spared: Victims, by uid, on whose evictions for its plan it does not rely.
             now: The time.
         """
         queued = self._queue.get(placement.preemptor_uid)
         if queued is None:
             return None
-        terminating = self._terminating_for_others(placement)
+        terminating = self._terminating_for_others(placement) - spared
         # A decision does not know which pods other plans evict, such as those of an earlier leader.
         if not terminating and not self._has_changed(placement, queued):
             return Needed(to_evict)
@@ -151,7 +154,7 @@ class ClusterFacts:
     def may_begin(self, plan: PreemptionPlan) -> bool:
         """Return whether nothing has to be written before the first victim is evicted.
 
-        What a plan has counted must be in the ledger, and an earlier nomination to its nodes must
+        What a plan has counted must be in the ledger, and each earlier nomination to its nodes must
         have an answer. It may be refused. And the next leader does not know of it, and may find
         another node for that pod. In both cases, the pods that were evicted for both of them are
         too many.
@@ -161,6 +164,7 @@ class ClusterFacts:
             and other.decided_at <= plan.taken_up_at
             and any(
                 each.preemptor.priority >= placement.preemptor.priority
+                and each.preemptor_uid not in other.progress.nominated
                 for each in other.on_node(placement.node)
             )
             for placement in plan.placements

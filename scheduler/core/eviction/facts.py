@@ -3,6 +3,7 @@
 `cluster_facts` answers from the state of the machine.
 """
 
+from collections.abc import Set
 from typing import NamedTuple, Protocol
 
 from scheduler.core.eviction.plan import Placement, PolicyInputs, PreemptionPlan
@@ -29,7 +30,9 @@ class Facts(Protocol):
     def to_evict(self, placement: Placement) -> list[Pod]:
         """Return the victims that have yet to be evicted, most important first."""
 
-    def needed(self, placement: Placement, to_evict: list[Pod], now: Seconds) -> Needed | None:
+    def needed(
+        self, placement: Placement, to_evict: list[Pod], spared: Set[str], now: Seconds
+    ) -> Needed | None:
         """Return which victims have to be evicted now; `None` where all are not enough."""
 
     def may_begin(self, plan: PreemptionPlan) -> bool:

@@ -22,7 +22,10 @@ __all__ = ["FreedResources"]
 
 
 class FreedResources:
-    """Finds out which pods use the resources of victims. It keeps nothing."""
+    """Finds out which pods use the resources of victims. It keeps nothing.
+
+    A plan whose preemptor does not come has one placement.
+    """
 
     def __init__(
         self, cluster: Cluster, state: PreemptionsState, is_ours: Callable[[Pod], bool]
@@ -33,19 +36,17 @@ class FreedResources:
 
     def are_awaited(self, plan: PreemptionPlan) -> bool:
         """Return whether a pod that could have evicted victims is nominated to their node."""
-        return any(True for each in plan.placements for _ in self._nominated_pods(plan, each))
+        return any(True for _ in self._nominated_pods(plan, plan.placements[0]))
 
     def certainly_wasted(self, plan: PreemptionPlan) -> frozenset[str] | None:
         """Return the wasted victims, by uid, of a preemptor that did not get their resources.
 
-        That is certain at once where pods have come to the nodes that could not have evicted the
+        That is certain at once where pods have come to the node that could not have evicted the
         victims; `None` where it is not.
         """
-        taken = any(
-            not self._could_evict(pod, plan, placement)
-            for placement in plan.placements
-            for pod in self._arrivals(plan, placement)
-        )
+        (placement,) = plan.placements
+        arrivals = self._arrivals(plan, placement)
+        taken = any(not self._could_evict(pod, plan, placement) for pod in arrivals)
         return self.wasted_victims(plan) if taken else None
 
     def wasted_victims(self, plan: PreemptionPlan) -> frozenset[str]:
@@ -55,25 +56,14 @@ class FreedResources:
         victim was gone before this process started, a pod that has come since then counts as using
         its resources.
         """
-        evicted = plan.progress.evicted.keys()
-        return frozenset[str]().union(
-            *(
-                self._wasted_on_node(plan, placement, uids)
-                for placement, uids in plan.by_placement(evicted)
-            )
-        )
-
-    def _wasted_on_node(
-        self, plan: PreemptionPlan, placement: Placement, evicted: frozenset[str]
-    ) -> frozenset[str]:
-        cluster = self._cluster
+        cluster, evicted, (placement,) = self._cluster, plan.progress.evicted, plan.placements
         row, arrivals = cluster.columns.row(placement.node), self._arrivals(plan, placement)
         nominated = [
             pod for pod in self._nominated_pods(plan, placement) if pod.uid not in plan.preemptors
         ]
         came = nominated or any(self._could_evict(pod, plan, placement) for pod in arrivals)
         if row is None or not came:
-            return evicted
+            return frozenset(evicted)
         ignored = (pod.uid for pod in arrivals if not self._could_evict(pod, plan, placement))
         # Free resources count for the victims of the other vacated plans as well.
         claimed = (

@@ -55,7 +55,7 @@ class LedgerWriter:
                             now, victim.uid, victim.ref.namespace, victim.owner, placement.node,
                             policies,
                         ),
-                        plan.preemptor_uid,
+                        placement.preemptor_uid,
                     )  # fmt: skip
                     held.add(victim.uid)
             if charge.limited_by:
@@ -80,13 +80,14 @@ class LedgerWriter:
             now: The time.
         """
         ledger, held = self._ledger, set()
+        (preemptor,) = plan.preemptors
         for uid in running:
             ledger.doubt(uid, now)
             entry = ledger.find_victim(uid)
             if entry is not None:
-                ledger.hold(entry, plan.preemptor_uid)
+                ledger.hold(entry, preemptor)
                 held.add(uid)
-        preemption = ledger.find_preemption(plan.preemptor_uid) if held else None
+        preemption = ledger.find_preemption(preemptor) if held else None
         if preemption is not None:
             ledger.hold_preemption(preemption)
         return plan.at(replace(plan.progress, in_ledger=frozenset(held)))
@@ -99,7 +100,11 @@ class LedgerWriter:
         plan = transition.plan
         ledger, progress = self._ledger, plan.progress
         dropped = before.progress.in_ledger - progress.in_ledger
-        given_back = [ledger.release(uid, plan.preemptor_uid) for uid in sorted(dropped)]
+        given_back = [
+            ledger.release(uid, placement.preemptor_uid)
+            for placement, own in (plan.by_placement(dropped) if dropped else ())
+            for uid in sorted(own)
+        ]
         if progress.phase not in HOLDING:
             self._state.waiting.pop(plan.number, None)
             evicted = bool(progress.evicted) or not plan.decided_here

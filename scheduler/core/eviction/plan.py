@@ -2,7 +2,8 @@
 
 A plan never changes. Each move of `transitions` makes a new one, which `preemptions` keeps in place
 of the former one. A plan has one placement for each of its preemptors; it goes on only as long as
-every placement holds.
+every placement holds. When one does not, or its preemptor is placed, the plan is divided: so a plan
+that is withdrawn or vacated has one placement.
 
 Times are those of this process. Time stamps of an earlier leader, the API server or a kubelet are
 never compared with them: a victim hangs only after this process saw it terminate for long enough.
@@ -140,11 +141,9 @@ class Progress(Record, frozen=True):
     """How far a plan is carried out. Pods are given by uid."""
 
     phase: PreemptionPhase
-    #: Preemptors whose nomination the API server has accepted, has not accepted, and that are bound
-    #: to their node.
+    #: Preemptors whose nomination the API server has accepted, and has not accepted.
     nominated: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
-    bound: frozenset[str] = frozenset()
     #: When an eviction that has no answer yet was requested, by victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
     #: Whether an eviction was requested.
@@ -178,6 +177,8 @@ class PreemptionPlan(Record, frozen=True):
 
     #: Counts the plans of this process.
     number: int
+    #: Its first number, which it shares with all plans that it was divided into.
+    decision: int
     placements: tuple[Placement, ...]
     #: When it was decided; with the uid of a preemptor it names the preemption in the ledger.
     decided_at: Seconds
@@ -202,11 +203,19 @@ class PreemptionPlan(Record, frozen=True):
     def decided(
         cls, number: int, placements: tuple[Placement, ...], charge: Charge, now: Seconds
     ) -> "PreemptionPlan":
-        """Return a new plan."""
+        """Return a new plan.
+
+        Raises:
+            ValueError: A victim would be evicted for two of its placements.
+        """
+        if len(placements) > 1:
+            evicts = [each.uid for p in placements for each in p.victims if not each.wait_only]
+            if len(evicts) > len({*evicts}):
+                raise ValueError(f"one victim for two preemptors: {evicts}")
         # Rounded, since it is written to the ledger and to the preemptors.
-        begun = round(now, 3)
+        at = round(now, 3)
         progress = Progress(PreemptionPhase.NOMINATING)
-        return cls(number, placements, begun, begun + EVICT_WITHIN, begun, progress, charge=charge)
+        return cls(number, number, placements, at, at + EVICT_WITHIN, at, progress, charge=charge)
 
     @classmethod
     def inherited(
@@ -245,6 +254,7 @@ class PreemptionPlan(Record, frozen=True):
         known = dict.fromkeys((*evicted, *sorted(gone)), now)
         return cls(
             number,
+            number,
             (Placement(preemptor, record.node, victims, {pod.uid: pod for pod, _ in chosen}),),
             # Another leader's clock may be ahead: nothing was decided later than now.
             decided_at=min(record.begun, round(now, 3)),
@@ -260,7 +270,7 @@ class PreemptionPlan(Record, frozen=True):
         """Return a new plan that also waits for what the preemptor's former plan has evicted.
 
         Args:
-            before: The former plan of one of the preemptors.
+            before: The former plan of one of the preemptors alone.
             preemptor: The uid of that preemptor.
             terminating: The victims of the former plan that terminate, by uid.
         """
@@ -276,6 +286,31 @@ class PreemptionPlan(Record, frozen=True):
         placements = tuple(joined if each is new else each for each in self.placements)
         return replace(self, placements=placements, progress=progress)
 
+    def divided(
+        self, preemptors: Set[str], number: int
+    ) -> tuple["PreemptionPlan", "PreemptionPlan"]:
+        """Return the part for some preemptors, which gets a new number, and that for the others."""
+        own = tuple(each for each in self.placements if each.preemptor_uid in preemptors)
+        others = tuple(each for each in self.placements if each not in own)
+        return replace(self._part(own), number=number), self._part(others)
+
+    def _part(self, placements: tuple[Placement, ...]) -> "PreemptionPlan":
+        """Return a plan with some of the placements, and with the progress of these."""
+        progress, preemptors = self.progress, {each.preemptor_uid for each in placements}
+        known = {*progress.outstanding, *progress.evicted, *progress.in_ledger}
+        victims = frozenset[str]().union(
+            *(own for each, own in self.by_placement(known) if each in placements)
+        )
+        progress = replace(
+            progress,
+            nominated=progress.nominated & preemptors,
+            refused=progress.refused & preemptors,
+            outstanding={uid: at for uid, at in progress.outstanding.items() if uid in victims},
+            evicted={uid: at for uid, at in progress.evicted.items() if uid in victims},
+            in_ledger=progress.in_ledger & victims,
+        )
+        return replace(self, placements=placements, progress=progress)
+
     def at(self, progress: Progress) -> "PreemptionPlan":
         """Return the plan with another progress in the same phase."""
         return replace(self, progress=progress)
@@ -289,11 +324,6 @@ class PreemptionPlan(Record, frozen=True):
     def phase(self) -> PreemptionPhase:
         """The phase of the preemption."""
         return self.progress.phase
-
-    @property
-    def preemptor_uid(self) -> str:
-        """The uid of the first preemptor, by which the ledger names the plan."""
-        return self.placements[0].preemptor_uid
 
     @property
     def priority(self) -> int:
@@ -337,14 +367,14 @@ class PreemptionPlan(Record, frozen=True):
         return (each for each in self.placements if each.node == node)
 
     def by_placement(self, uids: Set[str]) -> list[tuple[Placement, frozenset[str]]]:
-        """Return each placement with those of some victims that are its own.
+        """Return each placement with those of some victims that are evicted for it.
 
         Victims of an earlier leader's plan of which only the fingerprint is known are those of the
         first placement.
         """
         rest, divided = frozenset(uids), []
         for each in reversed(self.placements[1:]):
-            own = rest & (each.victim_uids | each.victim_pods.keys())
+            own = rest & each.victim_pods.keys()
             rest -= own
             divided.append((each, own))
         return [(self.placements[0], rest), *reversed(divided)]

@@ -22,7 +22,7 @@ that wait for that share one write. `waste` counts the evictions that did not le
 
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Final
 
 from msgspec.structs import replace
@@ -48,6 +48,7 @@ from scheduler.core.eviction.waste import Waste
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import UNSCHEDULABLE, StatusReporter
 from scheduler.core.preemption.evaluate.candidates import Candidate
+from scheduler.core.preemption.policy.charge import Charge
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.profile import Profile
@@ -123,18 +124,21 @@ class Preemptions:
 
     def start(self, queued: QueuedPod, candidate: Candidate, message: str, now: Seconds) -> str:
         """Nominate a pod to the candidate's node; return the node's name."""
-        pod, state, victims = queued.pod, self.state, candidate.victims
+        pod, victims = queued.pod, candidate.victims
         node = self._cluster.columns.names[candidate.row]
         charge = self._policies.charge(pod, node, victims, now)
-        # No two plans of this process are equal, so that each answer finds its own.
-        state.last_decision = decided_at = max(now, state.last_decision + 0.001)
         placement = Placement.of(pod, node, victims, self._cluster)
-        plan = PreemptionPlan.decided(state.next_number(), (placement,), charge, decided_at)
-        self.carry_out(plan, message, now)
+        self.carry_out((placement,), charge, message, now)
         return node
 
-    def carry_out(self, plan: PreemptionPlan, message: str, now: Seconds) -> None:
+    def carry_out(
+        self, placements: tuple[Placement, ...], charge: Charge, message: str, now: Seconds
+    ) -> None:
         """Begin a plan whose preemptors wait in the queue for it: nominate each of them."""
+        state = self.state
+        # No two plans of this process are equal, so that each answer finds its own.
+        state.last_decision = decided_at = max(now, state.last_decision + 0.001)
+        plan = PreemptionPlan.decided(state.next_number(), placements, charge, decided_at)
         for preemptor in plan.preemptors:
             plan = self._replace_former(plan, preemptor, now)
         plan = self._ledger_writer.hold(plan, now)
@@ -151,12 +155,13 @@ class Preemptions:
 
     def _replace_former(self, plan: PreemptionPlan, preemptor: str, now: Seconds) -> PreemptionPlan:
         """Close the former plan of a preemptor that has a new one, which may take it over."""
-        before = self.state.plan_of(preemptor)
-        if before is None:
+        former = self.state.plan_of(preemptor)
+        if former is None:
             return plan
+        before = self._part(former, {preemptor}, now)
         old, new = before.placement(preemptor), plan.placement(preemptor)
         if old.node != new.node:
-            self._close_as_lost(before, preemptor, now)
+            self._close_as_lost(before, now)
         elif (
             before.phase is PreemptionPhase.WITHDRAWN
             or new.victim_uids <= old.victim_uids
@@ -169,7 +174,7 @@ class Preemptions:
             self.state.waste.inherit(before, plan, preemptor)
             self._apply(transitions.absorb(before, now), now)
         else:
-            self._apply(transitions.lost(before, preemptor, None, now), now)
+            self._apply(transitions.lost(before, None, now), now)
         return plan
 
     # Plans of an earlier leader -------------------------------------------------------------------
@@ -290,7 +295,8 @@ class Preemptions:
         """Withdraw every nomination to a node that is gone; the pods are tried again."""
         for plan in self.state.on_node(node):
             if plan.phase not in IN_PROGRESS:
-                self._apply(transitions.node_gone(plan, node, now), now)
+                there = {each.preemptor_uid for each in plan.on_node(node)}
+                self._apply(transitions.node_gone(self._part(plan, there, now), now), now)
         for nomination in self._cluster.nominations.on_node(node):
             if self._is_ours(nomination.pod):
                 self._wakeups.withdraw(nomination.pod.uid, now)
@@ -321,20 +327,31 @@ class Preemptions:
         """Process that a pod is gone: close its plan if it is a preemptor, note it as a victim."""
         self._ledger_writer.observed(uid, now, gone=True)
         if (plan := self.state.plan_of(uid)) is not None:
-            self._apply(transitions.vacate(plan, uid, WasteReason.PREEMPTOR_GONE, now), now)
+            own = self._part(plan, {uid}, now)
+            self._apply(transitions.vacate(own, WasteReason.PREEMPTOR_GONE, now), now)
 
     def preemptor_assumed(self, uid: str, node: str, now: Seconds) -> None:
-        """Let other pods use the freed resources when the preemptor is placed elsewhere."""
+        """Let other pods use the freed resources when the preemptor is placed elsewhere.
+
+        A plan for others as well goes on without a preemptor that is placed on its node.
+        """
         plan = self.state.plan_of(uid)
-        if plan is not None and plan.placement(uid).node != node:
-            self._apply(transitions.vacate(plan, uid, WasteReason.PLACED_ELSEWHERE, now), now)
+        if plan is None:
+            return
+        if plan.placement(uid).node != node:
+            own = self._part(plan, {uid}, now)
+            self._apply(transitions.vacate(own, WasteReason.PLACED_ELSEWHERE, now), now)
+        elif len(plan.placements) > 1:
+            own, others = self.state.divide(plan, {uid})
+            self._apply(transitions.watch(own, self.facts, now), now)
+            self._go_on(others, now)
 
     def pod_bound(self, uid: str, node: str, now: Seconds) -> None:
         """Process that a pod is bound: close its plan if it is a preemptor."""
         self._ledger_writer.observed(uid, now)
         self.preemptor_assumed(uid, node, now)
         if (plan := self.state.plan_of(uid)) is not None:
-            self._apply(transitions.bound(plan, uid, now), now)
+            self._apply(transitions.bound(plan, now), now)
 
     def close_if_lost(self, uid: str, now: Seconds) -> None:
         """Close the plan of a preemptor whose victims are gone but that still does not fit.
@@ -346,12 +363,20 @@ class Preemptions:
             placement = plan.placement(uid)
             if self.facts.remaining(placement) or self.facts.preemptor_fits(placement, now):
                 return
-            self._close_as_lost(plan, uid, now)
+            self._close_as_lost(self._part(plan, {uid}, now), now)
 
-    def _close_as_lost(self, plan: PreemptionPlan, preemptor: str, now: Seconds) -> None:
-        """Close a plan of which a preemptor did not get the freed resources."""
+    def _close_as_lost(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Close a plan whose preemptor did not get the freed resources."""
         wasted = self._freed_resources.certainly_wasted(plan)
-        self._apply(transitions.lost(plan, preemptor, wasted, now), now)
+        self._apply(transitions.lost(plan, wasted, now), now)
+
+    def _part(self, plan: PreemptionPlan, preemptors: Set[str], now: Seconds) -> PreemptionPlan:
+        """Return the part of a plan that ends, for some preemptors; the others are tried again."""
+        if len(preemptors) == len(plan.placements):
+            return plan
+        part, others = self.state.divide(plan, preemptors)
+        self._step(transitions.give_up(others, now), now)
+        return part
 
     # Time -----------------------------------------------------------------------------------------
 
@@ -369,7 +394,16 @@ class Preemptions:
         due = state.due.entries
         if due and due[0][0] <= now:
             for number in state.due.pop_until(now):
-                checked = transitions.check_victims(state.plans[number], self.facts, now)
+                plan = state.plans[number]
+                checked = transitions.check_victims(plan, self.facts, now)
+                if checked.overdue:
+                    hanging = {
+                        each.preemptor_uid
+                        for each in plan.placements
+                        if each.victim_uids & checked.overdue
+                    }
+                    part = self._part(plan, hanging, now)
+                    checked = transitions.check_victims(part, self.facts, now)
                 self._step(checked, now)
 
     def next_wakeup(self) -> Seconds | None:
@@ -421,6 +455,10 @@ class Preemptions:
         if before.progress.phase in IN_PROGRESS and transition.move in _ENDS_STEPS:
             succeeded = transition.move is PreemptionMove.EVICTED
             self.durations.append((now - (plan.deadline - EVICT_WITHIN), succeeded))
+        # What was evicted for one preemptor does not depend on the others any more.
+        while transition.move is PreemptionMove.WITHDRAW and len(plan.placements) > 1:
+            own, plan = state.divide(plan, {plan.preemptors[0]})
+            self._go_on(own, now)
         return plan
 
     def _withdraw_lower_nominations(self, plan: PreemptionPlan, now: Seconds) -> None:

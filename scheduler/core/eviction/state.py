@@ -1,7 +1,7 @@
 """What this process remembers of preemptions."""
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,7 +69,7 @@ class WastedVictims(Record, frozen=True):
 class WasteState:
     """What was counted."""
 
-    #: By number of the plan and uid of the preemptor.
+    #: By number of the decision and uid of the preemptor.
     placements: dict[tuple[int, str], WastedVictims] = field(default_factory=dict)
     #: Victims whose preemptor did not use the freed resources, by reason.
     wasted_evictions: Counter[str] = field(default_factory=Counter)
@@ -80,11 +80,11 @@ class WasteState:
 
     def of(self, plan: PreemptionPlan, placement: Placement) -> WastedVictims:
         """Return what was counted for a placement of a plan."""
-        return self.placements.get((plan.number, placement.preemptor_uid), WastedVictims())
+        return self.placements.get((plan.decision, placement.preemptor_uid), WastedVictims())
 
     def put(self, plan: PreemptionPlan, placement: Placement, counted: WastedVictims) -> None:
         """Keep what was counted for a placement of a plan."""
-        self.placements[plan.number, placement.preemptor_uid] = counted
+        self.placements[plan.decision, placement.preemptor_uid] = counted
 
     def inherit(self, before: PreemptionPlan, plan: PreemptionPlan, preemptor: str) -> None:
         """Let a plan take over what was counted for the former plan of a preemptor, by uid."""
@@ -98,7 +98,7 @@ class WasteState:
     def forget(self, plan: PreemptionPlan) -> None:
         """Forget a plan that is over."""
         for preemptor in plan.preemptors:
-            self.placements.pop((plan.number, preemptor), None)
+            self.placements.pop((plan.decision, preemptor), None)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class PreemptionsState:
 
     #: By number of the plan.
     plans: dict[int, PreemptionPlan] = field(default_factory=dict)
-    #: Numbers of the open plans by preemptor, and by node in the order of their decisions.
+    #: Numbers of the open plans by preemptor, and by node in the order in which they came there.
     by_preemptor: dict[str, int] = field(default_factory=dict)
     by_node: dict[str, dict[int, None]] = field(default_factory=dict)
     #: Numbers of the plans whose preemptors do not come: until when other pods may come, in time
@@ -204,12 +204,14 @@ class PreemptionsState:
         return [self.plans[number] for number in self.vacated_by_node.get(node, ())]
 
     def in_ledger(self) -> dict[str, set[str]]:
-        """Return the victims that the ledger counts for plans, by uid of the first preemptor."""
+        """Return the victims that the ledger counts for plans, by uid of the preemptor."""
         held: dict[str, set[str]] = {}
         for plan in self.plans.values():
             if in_ledger := plan.progress.in_ledger:
                 assert plan.progress.outstanding or plan.phase in HOLDING, plan
-                held.setdefault(plan.preemptor_uid, set()).update(in_ledger)
+                for placement, own in plan.by_placement(in_ledger):
+                    if own:
+                        held.setdefault(placement.preemptor_uid, set()).update(own)
         return held
 
     def next_number(self) -> int:
@@ -223,6 +225,21 @@ class PreemptionsState:
         self.plans[plan.number] = plan
         self.by_preemptor.update(dict.fromkeys(plan.preemptors, plan.number))
         _index(self.by_node, plan)
+
+    def divide(
+        self, plan: PreemptionPlan, preemptors: Set[str]
+    ) -> tuple[PreemptionPlan, PreemptionPlan]:
+        """Keep the part of an open plan for some preemptors, and that for the others; return both.
+
+        The latter keeps the number, and what waits for the plan.
+        """
+        parts = plan.divided(preemptors, self.next_number())
+        _drop(self.by_node, plan)
+        for part in parts:
+            self.plans[part.number] = part
+            self.by_preemptor.update(dict.fromkeys(part.preemptors, part.number))
+            _index(self.by_node, part)
+        return parts
 
     def replace(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Keep a plan in place of the former one with its number, unless it is over."""

@@ -17,7 +17,8 @@ A plan waits until earlier nominations to its nodes are written, since its victi
 them. Victims that a disruption budget may protect are evicted first: where the API server refuses
 one of them, no other has been evicted.
 
-A plan with several preemptors goes on only if every placement holds.
+A plan with several preemptors goes on only if every placement holds. The functions that end a plan
+are for one that was divided, so that it has the placements that end alike.
 
 Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomination is written
 before the first eviction, and evictions name the victim's uid.
@@ -33,7 +34,6 @@ from scheduler.core.eviction.facts import Facts, Needed
 from scheduler.core.eviction.phases import (
     CLOSED,
     HOLDING,
-    IN_PROGRESS,
     OPEN,
     TABLE,
     PreemptionMove,
@@ -171,7 +171,7 @@ def next_move(  # noqa: PLR0911 - a case for each phase
         case PreemptionPhase.WITHDRAWN if not progress.evicted:
             return _move(plan, PreemptionMove.END, now)
         case PreemptionPhase.WITHDRAWN if not facts.nodes_exist(plan):
-            return node_gone(plan, None, now)
+            return node_gone(plan, now)
         case _:
             return None
 
@@ -180,9 +180,7 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     """Request the next evictions: of the victims that still run and are still needed."""
     progress = plan.progress
     to_evict = {
-        each.preemptor_uid: victims
-        for each in plan.placements
-        if each.preemptor_uid not in progress.bound and (victims := facts.to_evict(each))
+        each.preemptor_uid: victims for each in plan.placements if (victims := facts.to_evict(each))
     }
     if not to_evict:
         seen, check_at = _watched(plan, facts, now)
@@ -191,16 +189,19 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     # The charge may have been computed under other policies.
     if not progress.began and facts.is_outdated(plan):
         return stop(plan, now)
-    placements, wanted, spared = [], [], frozenset[str]()
+    placements, wanted = [], []
+    # All whose eviction is not certain: else two preemptors might spare each other's victims.
+    spared = {pod.uid for preemptor in to_evict for pod in to_evict[preemptor]}
     for each in plan.placements:
         victims = to_evict.get(each.preemptor_uid, [])
-        needed = facts.needed(each, victims, now) if victims else Needed([])
+        needed = facts.needed(each, victims, spared, now) if victims else Needed([])
         if needed is None:
             return stop(plan, now)
-        dropped = {pod.uid for pod in victims} - {pod.uid for pod in needed.victims}
-        placements.append(each.wait_instead(needed.awaited, dropped) if dropped else each)
+        spared -= {pod.uid for pod in needed.victims}
         wanted += [(each, pod) for pod in needed.victims]
-        spared |= dropped
+        is_less = len(needed.victims) < len(victims)
+        own = spared.intersection([pod.uid for pod in victims]) if is_less else None
+        placements.append(each.wait_instead(needed.awaited, own) if own else each)
     strict = plan.charge.strict
     batch = [(by, victim) for by, victim in wanted if victim.uid in strict] or wanted
     outstanding = {victim.uid: now for _, victim in batch if facts.is_bound(victim.uid)}
@@ -211,7 +212,7 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
         # Also where all are spared: the preemptor takes the room all the same. Upstream leaves
         # nominations alone where all victims terminate already.
         claims_nodes=True,
-        spared=spared,
+        spared=frozenset(spared),
     )
 
 
@@ -314,6 +315,11 @@ def victim_stays(plan: PreemptionPlan, now: Seconds) -> Transition:
     return _withdraw(plan, Then.WAKE, now)
 
 
+def give_up(plan: PreemptionPlan, now: Seconds) -> Transition:
+    """Give up what is left of a plan of which a placement does not hold."""
+    return (victim_stays if plan.phase is PreemptionPhase.AWAITING else stop)(plan, now)
+
+
 # After the evictions ------------------------------------------------------------------------------
 
 
@@ -373,73 +379,42 @@ def _hang_times(
     return replace(plan.progress, seen_terminating=seen), ends
 
 
-def bound(plan: PreemptionPlan, preemptor: str, now: Seconds) -> Transition:
-    """Record that a preemptor is bound to its node; the plan ends with the last one."""
-    progress = replace(plan.progress, bound=plan.progress.bound | {preemptor})
-    if not progress.bound.issuperset(plan.preemptors):
-        return Transition(plan.at(progress))
-    progress = replace(progress, outcome=PreemptionOutcome.BOUND)
+def bound(plan: PreemptionPlan, now: Seconds) -> Transition:
+    """End a plan whose preemptor is bound to its node."""
+    progress = replace(plan.progress, outcome=PreemptionOutcome.BOUND)
     return _move(plan, PreemptionMove.END, now, progress)
 
 
-def node_gone(plan: PreemptionPlan, node: str | None, now: Seconds) -> Transition:
-    """End a plan with a node that is gone; its caller withdraws the nominations to that node.
+def node_gone(plan: PreemptionPlan, now: Seconds) -> Transition:
+    """End a plan whose node is gone; its caller withdraws the nominations to it."""
+    reason, wasted = WasteReason.NODE_GONE, frozenset(plan.progress.evicted)
+    return _move(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
+
+
+def lost(plan: PreemptionPlan, wasted: frozenset[str] | None, now: Seconds) -> Transition:
+    """End a plan whose preemptor, which is being decided for, did not get the freed resources.
 
     Args:
         plan: The plan.
-        node: The name of the node; `None` for any node of a plan that has no nominations.
-        now: The time.
-    """
-    is_nominated = plan.phase is not PreemptionPhase.WITHDRAWN
-    others = (each.preemptor_uid for each in plan.placements if is_nominated and each.node != node)
-    return _move(
-        plan,
-        PreemptionMove.END,
-        now,
-        withdrawn=tuple(others),
-        then=Then.WAKE,
-        reason=WasteReason.NODE_GONE,
-        wasted=frozenset(plan.progress.evicted),
-    )
-
-
-def lost(
-    plan: PreemptionPlan, preemptor: str, wasted: frozenset[str] | None, now: Seconds
-) -> Transition:
-    """End a plan of which a preemptor did not get the freed resources.
-
-    Args:
-        plan: The plan.
-        preemptor: Its uid; it is being decided for.
         wasted: The victims whose resources no other preemptor uses; `None` while that is not
             certain: then other preemptors may use them.
         now: The time.
     """
     reason = WasteReason.ROOM_LOST
     if wasted is None or plan.phase is PreemptionPhase.WITHDRAWN:
-        return vacate(plan, preemptor, reason, now)
-    others = _without(plan, preemptor)
-    return _move(plan, PreemptionMove.END, now, reason=reason, wasted=wasted, **others)
+        return vacate(plan, reason, now)
+    return _move(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
 
 
-def vacate(plan: PreemptionPlan, preemptor: str, reason: WasteReason, now: Seconds) -> Transition:
+def vacate(plan: PreemptionPlan, reason: WasteReason, now: Seconds) -> Transition:
     """Close a plan whose preemptor does not come: other preemptors may use the freed resources."""
     progress = replace(plan.progress, outcome=_OUTCOMES.get(reason))
-    others = _without(plan, preemptor)
     if not progress.evicted and not progress.outstanding:
-        return _move(plan, PreemptionMove.END, now, progress, **others)
+        return _move(plan, PreemptionMove.END, now, progress)
     if plan.phase is PreemptionPhase.WITHDRAWN:
         reason = WasteReason.PLAN_FAILED
     progress = replace(progress, vacated_for=reason)
-    return _move(plan, PreemptionMove.VACATE, now, progress, reason=reason, **others)
-
-
-def _without(plan: PreemptionPlan, preemptor: str) -> dict[str, Any]:
-    """Return what a plan wants for its other preemptors: they lose their nominations."""
-    gone = {preemptor, *plan.progress.bound}
-    others = tuple(uid for uid in plan.preemptors if uid not in gone)
-    then = Then.RETRY if plan.phase in IN_PROGRESS else Then.WAKE
-    return {"withdrawn": others, "then": then}
+    return _move(plan, PreemptionMove.VACATE, now, progress, reason=reason)
 
 
 def settle(plan: PreemptionPlan, wasted: frozenset[str], now: Seconds) -> Transition:

@@ -33,8 +33,6 @@ __all__ = ["Waste"]
 
 #: Reasons that may repeat without end.
 _LOOPS: Final = frozenset({WasteReason.ROOM_LOST, WasteReason.PLACED_ELSEWHERE})
-#: Reasons for which the preemptor needs another preemption.
-_NOT_USED: Final = frozenset({WasteReason.ROOM_LOST, WasteReason.PLAN_FAILED})
 
 
 class Waste:
@@ -68,7 +66,8 @@ class Waste:
             case PreemptionMove.END if plan.progress.outcome is PreemptionOutcome.BOUND:
                 self._record_success(plan, now)
             case PreemptionMove.VACATE | PreemptionMove.END if reason is not None:
-                lost = reason in _NOT_USED and not before.progress.vacated_for
+                # Then the preemptor needs another preemption; a plan that failed counts already.
+                lost = reason is WasteReason.ROOM_LOST and not before.progress.vacated_for
                 if lost:
                     self._record_possible(plan, now)
                 if wasted:

@@ -73,8 +73,8 @@ class History:
         #: Under way, and those that have ended; oldest first.
         self._open: dict[int, PastPreemption] = {}
         self._ended: OrderedDict[int, PastPreemption] = OrderedDict()
-        #: Those whose plan may still change, by number of the plan.
-        self._by_plan: dict[int, list[PastPreemption]] = {}
+        #: Those whose plan may still change, by number of the decision and uid of the preemptor.
+        self._by_decision: dict[tuple[int, str], PastPreemption] = {}
         machine.preemptions.listeners.append(self)
         #: Those that have ended and may still change, in turns.
         self._unsettled: deque[PastPreemption] = deque()
@@ -114,7 +114,7 @@ class History:
         plan = self._machine.preemptions.state.plan_of(attempt.pod.uid)
         if plan is None:
             return
-        if plan.number in self._by_plan:
+        if (plan.decision, attempt.pod.uid) in self._by_decision:
             return  # the plan of an earlier leader, which goes on
         self.preemptions += 1
         if len(self._open) < _MAX_OPEN:
@@ -125,17 +125,19 @@ class History:
             number = next(self._numbers)
             past = PastPreemption(number, plan, placement, attempt, self._machine.cluster)
             self._open[number] = past
-            self._by_plan.setdefault(plan.number, []).append(past)
+            self._by_decision[plan.decision, placement.preemptor_uid] = past
             for victim in past.victims:
                 self._await_replacement(victim)
 
     def moved(self, _before: PreemptionPlan, transition: Transition, _now: Seconds) -> None:
         """Follow a plan."""
         plan = transition.plan
-        for past in self._by_plan.get(plan.number, ()):
-            past.follow(plan, self._machine.preemptions.state.waste.in_vain(plan))
-        if plan.phase is PreemptionPhase.DONE:
-            self._by_plan.pop(plan.number, None)
+        for preemptor in plan.preemptors:
+            past = self._by_decision.get((plan.decision, preemptor))
+            if past is not None:
+                past.follow(plan, self._machine.preemptions.state.waste.in_vain(plan))
+            if plan.phase is PreemptionPhase.DONE:
+                self._by_decision.pop((plan.decision, preemptor), None)
 
     def _await_replacement(self, victim: PastVictim) -> None:
         if victim.controller:
@@ -255,7 +257,8 @@ class History:
         if len(plans) <= len(self._open):
             return
         for plan in plans:
-            known = plan.number in self._by_plan or plan.decided_here
+            key = plan.decision, plan.preemptors[0]
+            known = key in self._by_decision or plan.decided_here
             if not known and len(self._open) < _MAX_OPEN:
                 self._add(plan, None)
 

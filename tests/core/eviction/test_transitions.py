@@ -3,7 +3,7 @@
 The plan of each case has two preemptors on two nodes, `h1` that waits for `a`, and `h2` for `b`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,9 @@ class Known:
     def to_evict(self, placement: Placement) -> list[Pod]:
         return [PODS[name] for name in self.to_evict_ if UIDS[name] in placement.victim_uids]
 
-    def needed(self, placement: Placement, to_evict: list[Pod], now: float) -> Needed | None:
+    def needed(
+        self, placement: Placement, to_evict: list[Pod], spared: Set[str], now: float
+    ) -> Needed | None:
         return self.needed_.get(placement.node, Needed(to_evict))
 
     def may_begin(self, plan: PreemptionPlan) -> bool:
@@ -108,6 +110,7 @@ def plan(phase: Phase, charge: Charge | None = None, **progress: Any) -> Preempt
     progress.setdefault("nominated", frozenset() if phase is Phase.NOMINATING else BOTH)
     return PreemptionPlan(
         number=1,
+        decision=1,
         placements=(placement("h1", "n1", "a"), placement("h2", "n2", "b")),
         decided_at=NOW,
         deadline=NOW + EVICT_WITHIN,
@@ -164,10 +167,6 @@ MOVES = [
         Phase.EVICTING, BATCH | {"evictions": ["b"]},
     ),
     (
-        "one preemptor is bound", plan(Phase.EVICTING, bound=frozenset({H1})), Known(),
-        Phase.EVICTING, BATCH | {"evictions": ["b"]},
-    ),
-    (
         "one victim is not needed", plan(Phase.EVICTING), Known(needed_={"n1": Needed([])}),
         Phase.EVICTING, BATCH | {"evictions": ["b"], "spared": frozenset({A})},
     ),
@@ -209,7 +208,7 @@ MOVES = [
     ("pods were evicted", plan(Phase.WITHDRAWN, evicted=EVICTED), Known(), None, {}),
     (
         "a node is gone", plan(Phase.WITHDRAWN, evicted=EVICTED), Known(nodes=False), Phase.DONE,
-        {"then": Then.WAKE, "reason": WasteReason.NODE_GONE, "wasted": frozenset(EVICTED)},
+        {"reason": WasteReason.NODE_GONE, "wasted": frozenset(EVICTED)},
     ),
     ("victims terminate", plan(Phase.AWAITING), Known(), None, {}),
     ("an earlier leader's plan", plan(Phase.INHERITED), Known(), None, {}),
@@ -236,7 +235,6 @@ REFUSED = Failure(FailureKind.REFUSED, "no")
 LOST = Failure(FailureKind.UNAVAILABLE, "no answer")
 UNSENT = Failure(FailureKind.ABANDONED, "not sent")
 COUNTED = Charge(limited_by=frozenset({"gold"}))
-OTHER_WOKEN = {"withdrawn": (H2,), "then": Then.WAKE}
 ALONE = {"then": Then.WAKE}
 #: (id, plan, event, next phase, what is wanted, progress that has changed)
 EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, Any]]] = [
@@ -341,25 +339,30 @@ EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, 
         Phase.WITHDRAWN, ALL_WITHDRAWN | ALONE, {},
     ),
     (
-        "one preemptor is bound", plan(Phase.AWAITING),
-        lambda it: transitions.bound(it, H2, NOW), Phase.AWAITING, {}, {"bound": {H2}},
+        "the preemptor is bound", plan(Phase.AWAITING),
+        lambda it: transitions.bound(it, NOW),
+        Phase.DONE, {}, {"outcome": PreemptionOutcome.BOUND, "ended_at": NOW},
     ),
     (
-        "the last preemptor is bound", plan(Phase.AWAITING, bound=frozenset({H2})),
-        lambda it: transitions.bound(it, H1, NOW),
-        Phase.DONE, {},
-        {"bound": BOTH, "outcome": PreemptionOutcome.BOUND, "ended_at": NOW},
+        "another part of the plan has ended", plan(Phase.AWAITING, evicted=EVICTED),
+        lambda it: transitions.give_up(it, NOW),
+        Phase.WITHDRAWN, ALL_WITHDRAWN | ALONE, {},
+    ),
+    (
+        "another part has ended while victims are evicted",
+        plan(Phase.EVICTING, outstanding={A: 1.0}),
+        lambda it: transitions.give_up(it, NOW), Phase.STOPPING, {}, {},
     ),
     (
         "a node is gone", plan(Phase.AWAITING, evicted=EVICTED),
-        lambda it: transitions.node_gone(it, "n1", NOW), Phase.DONE,
-        OTHER_WOKEN | {"reason": WasteReason.NODE_GONE, "wasted": {A, B}},
+        lambda it: transitions.node_gone(it, NOW), Phase.DONE,
+        {"reason": WasteReason.NODE_GONE, "wasted": {A, B}},
         {"outcome": PreemptionOutcome.GIVEN_UP, "ended_at": NOW},
     ),
     (
         "other pods may use the room", plan(Phase.AWAITING, evicted=EVICTED),
-        lambda it: transitions.lost(it, H1, None, NOW), Phase.VACATED,
-        OTHER_WOKEN | {"reason": WasteReason.ROOM_LOST},
+        lambda it: transitions.lost(it, None, NOW), Phase.VACATED,
+        {"reason": WasteReason.ROOM_LOST},
         {
             "outcome": PreemptionOutcome.GIVEN_UP, "ended_at": NOW,
             "vacated_for": WasteReason.ROOM_LOST,
@@ -367,14 +370,14 @@ EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, 
     ),
     (
         "other pods have taken the room", plan(Phase.AWAITING, evicted=EVICTED),
-        lambda it: transitions.lost(it, H1, frozenset({A}), NOW), Phase.DONE,
-        OTHER_WOKEN | {"reason": WasteReason.ROOM_LOST, "wasted": {A}},
+        lambda it: transitions.lost(it, frozenset({A}), NOW), Phase.DONE,
+        {"reason": WasteReason.ROOM_LOST, "wasted": {A}},
         {"outcome": PreemptionOutcome.GIVEN_UP, "ended_at": NOW},
     ),
     (
         "they have after it was given up", plan(Phase.WITHDRAWN, evicted=EVICTED, problem="no"),
-        lambda it: transitions.lost(it, H1, frozenset({A}), NOW), Phase.VACATED,
-        OTHER_WOKEN | {"reason": WasteReason.PLAN_FAILED},
+        lambda it: transitions.lost(it, frozenset({A}), NOW), Phase.VACATED,
+        {"reason": WasteReason.PLAN_FAILED},
         {
             "outcome": PreemptionOutcome.FAILED, "ended_at": NOW,
             "vacated_for": WasteReason.PLAN_FAILED,
@@ -383,8 +386,8 @@ EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, 
     (
         "a preemptor is gone while victims are evicted",
         plan(Phase.EVICTING, outstanding={A: 1.0}, in_ledger=frozenset({A, B})),
-        lambda it: transitions.vacate(it, H1, WasteReason.PREEMPTOR_GONE, NOW), Phase.VACATED,
-        {"withdrawn": (H2,), "then": Then.RETRY, "reason": WasteReason.PREEMPTOR_GONE},
+        lambda it: transitions.vacate(it, WasteReason.PREEMPTOR_GONE, NOW), Phase.VACATED,
+        {"reason": WasteReason.PREEMPTOR_GONE},
         {
             "outcome": PreemptionOutcome.GONE, "ended_at": NOW, "in_ledger": {A},
             "vacated_for": WasteReason.PREEMPTOR_GONE,
@@ -392,9 +395,9 @@ EVENTS: list[tuple[str, PreemptionPlan, Event, Phase, dict[str, Any], dict[str, 
     ),
     (
         "a preemptor is placed elsewhere, and no pod was evicted",
-        plan(Phase.AWAITING, bound=frozenset({H2})),
-        lambda it: transitions.vacate(it, H1, WasteReason.PLACED_ELSEWHERE, NOW), Phase.DONE,
-        ALONE, {"outcome": PreemptionOutcome.ELSEWHERE, "ended_at": NOW},
+        plan(Phase.AWAITING),
+        lambda it: transitions.vacate(it, WasteReason.PLACED_ELSEWHERE, NOW), Phase.DONE,
+        {}, {"outcome": PreemptionOutcome.ELSEWHERE, "ended_at": NOW},
     ),
     (
         "what came of it is certain",
