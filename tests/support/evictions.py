@@ -1,11 +1,14 @@
 """A preemptor with two victims on one node, and what has come of its preemption."""
 
+from scheduler.core.eviction.plan import Placement
+from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.effects import Evict
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
-__all__ = ["HIGH", "asked", "two_victims", "victim", "wasted"]
+__all__ = ["FREE", "HIGH", "asked", "begin", "two_victims", "victim", "wasted"]
 
+FREE = Charge()
 HIGH = pod("high").cpu("4").priority(100)
 
 
@@ -15,6 +18,23 @@ def victim(name: str, priority: int = 0, cpu: str = "2", on: str = "n1") -> PodB
 
 def two_victims() -> Cluster:
     return Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1))
+
+
+def begin(cluster: Cluster, *placed: str, charge: Charge = FREE) -> None:
+    """Begin one plan for the active pods, each with its node and its victim."""
+    machine, now = cluster.machine, cluster.now
+    placements = []
+    for word in placed:
+        where, name = word.partition("@")[2].split("=")
+        queued = machine.queue.pop(now)
+        assert queued is not None
+        assert word.startswith(queued.pod.metadata.name)
+        machine.queue.begin_preemption(queued, frozenset({"NodeResourcesFit"}), now)
+        victim = machine.cluster.find_pod(cluster.ref(name).uid)
+        assert victim is not None
+        placements.append(Placement.of(queued.pod, where, (victim,), machine.cluster))
+    machine.preemptions.carry_out(tuple(placements), charge, "no node fits", now)
+    cluster.wait(0)
 
 
 def asked(cluster: Cluster) -> list[str]:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from scheduler.core.eviction.plan import Placement
 from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.core.preemption.policy.charge import Charge
@@ -10,9 +9,9 @@ from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
+from tests.support.evictions import FREE, begin
 from tests.support.stories import play
 
-FREE = Charge()
 COUNTED = Charge(victims={f"uid:default/{name}": frozenset({"gold"}) for name in "ab"})
 
 
@@ -27,23 +26,6 @@ def joint(*holding: type, charge: Charge = FREE) -> Cluster:
     cluster.hold(*holding)
     begin(cluster, "h1@n1=a", "h2@n2=b", charge=charge)
     return cluster
-
-
-def begin(cluster: Cluster, *placed: str, charge: Charge = FREE) -> None:
-    """Begin one plan for the active pods, each with its node and its victim."""
-    machine, now = cluster.machine, cluster.now
-    placements = []
-    for word in placed:
-        where, name = word.partition("@")[2].split("=")
-        queued = machine.queue.pop(now)
-        assert queued is not None
-        assert word.startswith(queued.pod.metadata.name)
-        machine.queue.begin_preemption(queued, frozenset({"NodeResourcesFit"}), now)
-        victim = machine.cluster.find_pod(cluster.ref(name).uid)
-        assert victim is not None
-        placements.append(Placement.of(queued.pod, where, (victim,), machine.cluster))
-    machine.preemptions.carry_out(tuple(placements), charge, "no node fits", now)
-    cluster.wait(0)
 
 
 def phases(cluster: Cluster, *names: str) -> None:

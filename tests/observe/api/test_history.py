@@ -6,6 +6,8 @@ from scheduler.observe.api import history
 from scheduler.observe.api.past_preemption import PastVictim
 from tests.support.api_documents import Documents
 from tests.support.builders import node, pod
+from tests.support.evictions import begin
+from tests.support.stories import play
 
 
 def crowded(nodes: int) -> Documents:
@@ -105,6 +107,22 @@ async def test_the_preemption_of_an_earlier_leader_is_shown():
     (past,) = remembered.newest(docs.cluster.now)
     assert past.preemptor.name == "high"
     assert past.comparison is None
+
+
+def test_the_parts_of_a_divided_plan_are_followed():
+    docs = crowded(2)
+    cluster = docs.cluster
+    # The attempt decides for one pod; its plan is for both.
+    attempt = play("node n0 cpu=4; pod low0@n0 cpu=4; hold Nominate; schedule h1 cpu=4 priority=9")
+    cluster.add(*(pod(name).cpu("4").priority(9) for name in ("h1", "h2")))
+    begin(cluster, "h1@n0=low0", "h2@n1=low1")
+    remembered = history.History(cluster.machine, cluster.now)
+    remembered.attempted(attempt.attempts[-1], cluster.now)
+
+    cluster.delete("h1")
+
+    found = remembered.newest(cluster.now)
+    assert {past.node: past.phase.value for past in found} == {"n0": "vacated", "n1": "withdrawn"}
 
 
 def victim(name: str, controller: str, decided_at: float) -> PastVictim:
