@@ -236,7 +236,7 @@ class BindingCycle:
         claims = self._cluster.devices.claims
         for claim, _ in _allocations(effect):
             if claim.name:
-                claims.doubt(claim.uid)  # the claim shows it, now or soon
+                claims.await_state(claim.uid)  # the claim shows it, now or soon
             else:
                 claims.end(claim.uid, written=True)  # it exists by now, and has a uid of its own
         self._wakeups.wake_by_freed_devices(now)
@@ -287,9 +287,9 @@ class BindingCycle:
     def failed(self, effect: BindVolumes | BindClaims, failure: Failure, now: Seconds) -> None:
         """Take a pod off its node when the effect of a reservation was refused."""
         claims = self._cluster.devices.claims
-        ended = claims.doubt if failure.kind is FailureKind.UNAVAILABLE else claims.end
+        end = claims.await_state if failure.kind is FailureKind.UNAVAILABLE else claims.end
         for claim, _ in _allocations(effect):
-            ended(claim.uid)
+            end(claim.uid)
         self._wakeups.wake_by_freed_devices(now)
         entry = self._pre_binding.get(effect.pod.uid)
         reserved = None if entry is None else next(entry.reservations_of(effect), None)

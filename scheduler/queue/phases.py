@@ -21,7 +21,7 @@ class QueuePhase(StrEnum):
     BACKOFF = "backoff"
     #: Waits for an event that can help.
     UNSCHEDULABLE = "unschedulable"
-    #: Its attempt is running.
+    #: Its attempt is running. Metrics and pages show this value and the next one.
     SCHEDULING = "deciding"
     #: Its attempt is suspended until extenders have answered.
     WAITING_FOR_EXTENDERS = "asking"

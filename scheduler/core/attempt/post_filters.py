@@ -145,7 +145,7 @@ class PostFilterRunner:
         tried = blocked = False
         until: Seconds | None = None
         for plugin in post_filters:
-            if isinstance(plugin, str):
+            if isinstance(plugin, str):  # `PREEMPTION`, whose work is done here
                 tried = True
                 result = yield from self._preempt(context, filtered, extender_result)
                 if result is None:

@@ -322,12 +322,14 @@ class SchedulingAlgorithm:
     def _expected(
         self, pod: Pod, prepared: Preparation, rows: Rows | None = None
     ) -> tuple[Rows, Codes] | None:
-        """Return the verdicts with nominated pods; see `nominated_pods.expected`.
+        """Return the verdicts with nominated pods; see the function of `nominated_pods`.
 
         Raises:
             PluginError: A filter fails.
         """
-        expected = nominated_pods.expected(pod, self._cluster, prepared.predicates, rows)
+        expected = nominated_pods.verdicts_with_nominated_pods(
+            pod, self._cluster, prepared.predicates, rows
+        )
         if expected is not None and (error := self._verdicts.error(expected[1])):
             raise PluginError(error)
         return expected

@@ -15,10 +15,10 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["expected", "layers_on", "with_nominated_pods"]
+__all__ = ["layers_on", "verdicts_with_nominated_pods", "with_nominated_pods"]
 
 
-def expected(
+def verdicts_with_nominated_pods(
     pod: Pod,
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],
@@ -58,7 +58,7 @@ def with_nominated_pods(
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],
 ) -> Codes:
-    """Return, (N,), verdicts that respect nominated pods; for the arguments see `expected`.
+    """Return, (N,), verdicts that respect nominated pods; for the arguments see the one above.
 
     Args:
         codes: (N,) verdicts without them; not written to.
@@ -66,7 +66,7 @@ def with_nominated_pods(
         cluster: The cluster with the nominations.
         predicates: The filters that apply to the pod in this attempt.
     """
-    found = expected(pod, cluster, predicates)
+    found = verdicts_with_nominated_pods(pod, cluster, predicates)
     return codes if found is None else merged(codes, *found)
 
 

@@ -85,10 +85,10 @@ def _watched(keys: Iterable[str]) -> frozenset[tuple[str, str]]:
     return frozenset((ResourceClaim.__name__, key) for key in keys)
 
 
-def _conditional_devices(
+def _devices_if_conditional(
     data: StateData, writes: Sequence[ClaimWrite]
 ) -> tuple[tuple[str, bool], ...]:
-    """Return the devices of a pod as `Reservation.devices` does."""
+    """Return the devices of a pod as `Reservation.devices` does: none if all are ready."""
     former = [claim.status.allocation for claim in data.user_claims]
     written = [write.allocation for write in writes]
     devices = tuple(
@@ -108,7 +108,7 @@ class ClaimReservation(Reservation):
         self._pod: Pod = data.pod
         self._claims = allocator.cluster.devices.claims
         self._keys = tuple(claim.key for claim in data.user_claims)
-        self._devices = _conditional_devices(data, writes)
+        self._devices = _devices_if_conditional(data, writes)
         self.effect = BindClaims(self._pod.ref, node, tuple(writes))
         self.waiting_event = (
             "BindingConditionsPending",

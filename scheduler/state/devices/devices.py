@@ -39,7 +39,7 @@ __all__ = ["Devices"]
 class Devices:
     """All objects of dynamic resource allocation. Only the machine changes them.
 
-    A decided allocation goes through `claims.begin`, and `claims.end` or `claims.doubt`.
+    A decided allocation goes through `claims.begin`, and `claims.end` or `claims.await_state`.
     """
 
     def __init__(self, columns: NodeColumns, reference: Reference = OLDEST) -> None:

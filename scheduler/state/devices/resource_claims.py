@@ -175,7 +175,7 @@ class ClaimTracker:
             if uid not in self._counting and not written:
                 self._freed = allocation
 
-    def doubt(self, uid: str) -> None:
+    def await_state(self, uid: str) -> None:
         """Record that only a later state shows whether the allocation in flight was written."""
         claim = self._claims.get(self._keys.get(uid, ""))
         if claim is None or claim.status.allocation is not None:
@@ -184,7 +184,7 @@ class ClaimTracker:
             self._in_doubt.add(uid)
 
     def _settle(self, uid: str) -> None:
-        """End the doubt about an allocation: a state shows whether it was written."""
+        """End an allocation in flight: a state shows whether it was written."""
         if uid in self._in_doubt:
             self.end(uid)
 

@@ -209,7 +209,7 @@ def test_a_watch_event_that_repeats_a_response_settles_no_allocation_in_flight()
     devices = with_devices(BARE).status.allocation
     assert devices is not None
     table.begin(BARE.uid, devices)
-    table.doubt(BARE.uid)
+    table.await_state(BARE.uid)
 
     table.write(GUARDED)
     after_the_echo = table.is_in_flight(BARE.uid)
