@@ -33,22 +33,18 @@ from scheduler.model.effects import (
 from scheduler.model.events import (
     BudgetGone,
     BudgetObserved,
-    DeviceClassObserved,
-    DevicesObserved,
     EffectDone,
     Event,
-    NamespaceObserved,
     NodeGone,
-    NodeObserved,
     PodGone,
     PodObserved,
     PolicyObserved,
     StorageObserved,
-    WorkloadObserved,
 )
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import Manifests
+from scheduler.sim.what_if_cluster import events_of
 from scheduler.state.cluster import Cluster
 from scheduler.state.trial import Trial
 from tests.oracle.generating.dice import Dice
@@ -181,13 +177,7 @@ def another(pod: Pod, number: int) -> Pod:
 
 
 def _events(manifests: Manifests) -> Iterator[Event]:
-    yield from map(NamespaceObserved, manifests.namespaces)
-    yield from map(NodeObserved, manifests.nodes)
-    yield from map(BudgetObserved, manifests.pdbs)
-    yield from map(WorkloadObserved, manifests.workloads)
-    yield from map(StorageObserved, manifests.storage)
-    yield from map(DeviceClassObserved, manifests.device_classes)
-    yield from map(DevicesObserved, manifests.devices)
+    yield from events_of(manifests)
     for pod in manifests.pods:
         if not pod.terminal and (pod.spec.node_name or not pod.terminating):
             named = replace(pod.spec, scheduler_name=OURS)
