@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.config import load
 from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.sim import what_if_request
 from scheduler.sim.hiding import hide
-from scheduler.sim.manifests import ManifestError, Manifests
+from scheduler.sim.manifests import ManifestError
 from scheduler.sim.what_if import what_if
 from scheduler.sim.what_if_cluster import State
 from scheduler.sim.what_if_request import JSON
+from tests.sim.test_what_if import state
 from tests.support.builders import node, pdb, pod
 
 ROUNDS = 150
@@ -120,15 +120,10 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def around() -> State:
-    found = Manifests(
-        pods=[
-            pod("a").on("n1").cpu("2").owner("ReplicaSet", "a").build(),
-            pod("b").cpu("9").build(),
-        ],
-        nodes=[node("n1").cpu("2").build(), node("n2").cpu("1").build()],
-        pdbs=[pdb("b").selects(app="x").build()],
-    )
-    return State(found, load.defaults(), 1_767_226_600.0)
+    return state(
+        pod("a").on("n1").cpu("2").owner("ReplicaSet", "a"), pod("b").cpu("9"),
+        node("n1").cpu("2"), node("n2").cpu("1"), pdb("b").selects(app="x"),
+    )  # fmt: skip
 
 
 def test_the_objects_are_planned_as_they_are():

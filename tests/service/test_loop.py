@@ -261,7 +261,9 @@ async def test_a_copy_is_made_between_two_decisions_and_events_wait(monkeypatch)
     monkeypatch.setattr(recording, "STEP_SECONDS", 0.0)  # I/O runs after each step of a copy
     made = Running(Cluster(node("n1").cpu("64")).machine)
     copies = [asyncio.create_task(made.loop.copy()) for _ in range(2)]
-    await made.until(lambda: made.loop._held is not None)
+    async with asyncio.timeout(10):
+        while made.loop._held is None:  # a small machine is copied within a millisecond
+            await asyncio.sleep(0)
     made.loop.observe([PodObserved(pod("late").cpu("1").build())])
 
     first, second = await asyncio.gather(*copies)

@@ -13,6 +13,7 @@ from scheduler.core.eviction.phases import (
     HOLDING,
     IN_PROGRESS,
     PreemptionPhase,
+    WasteReason,
 )
 from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.model.base import Record
@@ -72,9 +73,9 @@ class WasteState:
     #: By number of the decision and uid of the preemptor.
     placements: dict[tuple[int, str], WastedVictims] = field(default_factory=dict)
     #: Victims whose preemptor did not use the freed resources, by reason.
-    wasted_evictions: Counter[str] = field(default_factory=Counter)
+    wasted_evictions: Counter[WasteReason] = field(default_factory=Counter)
     #: Failed preemptions that the ledger remembers, by reason.
-    failed_preemptions: Counter[str] = field(default_factory=Counter)
+    failed_preemptions: Counter[WasteReason] = field(default_factory=Counter)
     #: How often preemption was stopped, for a pair of owners or for a pod.
     stops: int = 0
 
