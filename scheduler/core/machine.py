@@ -212,6 +212,8 @@ class Machine:
             self._binding,
             self.preemptions.state,
         )
+        #: Whether it is being copied step by step: it must not be called, nor `explain`.
+        self.is_copied = False
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Apply an event."""

@@ -29,7 +29,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
-from scheduler.service.recording import Recording, copied
+from scheduler.service.recording import CopyError, Recording, copied
 from scheduler.service.telemetry import Telemetry
 
 __all__ = ["Loop"]
@@ -284,15 +284,25 @@ class Loop:
             if is_due and self._recording is not None:
                 await self._recording.begin_segment(self._machine)
             if self._copies:
-                waiting, self._copies = self._copies, []
-                copy = await copied(self._machine, self._clock.perf)
-                for wanted in waiting:
-                    if not wanted.done():
-                        wanted.set_result(copy)
+                await self._copy()
         finally:
             held, self._held = self._held, None
         if held:
             self.observe(held)
+
+    async def _copy(self) -> None:
+        """Copy the machine for all that wait for it."""
+        waiting, self._copies = self._copies, []
+        try:
+            copy = await copied(self._machine, self._clock.perf)
+        except CopyError as error:
+            for wanted in waiting:
+                if not wanted.done():
+                    wanted.set_exception(error)
+            return
+        for wanted in waiting:
+            if not wanted.done():
+                wanted.set_result(copy)
 
     def _slice(self) -> None:
         """Decide pods until the slice is over."""

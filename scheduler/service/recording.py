@@ -26,7 +26,7 @@ from scheduler.observe.recorder.segments import SegmentFolder
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 
-__all__ = ["Recording", "copied", "start"]
+__all__ = ["CopyError", "Recording", "copied", "start"]
 
 #: How long one step of a copy may delay I/O.
 STEP_SECONDS: Final = 0.002
@@ -39,6 +39,10 @@ _NEEDS_ALL_NAMES: Final = (
     " is missing"
 )
 _BYTES: Final = "application/octet-stream"
+
+
+class CopyError(Exception):
+    """The state cannot be copied. Scheduling goes on."""
 
 
 class Recording:
@@ -81,8 +85,8 @@ class Recording:
         self._wanted_since = None
         try:
             copy = await copied(machine, self._clock.perf)
-        except Exception as error:  # noqa: BLE001 - scheduling goes on without a recording
-            self.recorder.give_up(repr(error))
+        except CopyError as error:
+            self.recorder.give_up(str(error))
             return
         self.recorder.begin(self._next_header(lacks=copy.lacks), copy)
 
@@ -111,13 +115,23 @@ class Recording:
 
 
 async def copied(machine: Machine, perf: Callable[[], float]) -> MachineCopy:
-    """Return a copy of a machine, which must not be called meanwhile; I/O goes on."""
+    """Return a copy of a machine, which must not be called meanwhile; I/O goes on.
+
+    Raises:
+        CopyError: The state cannot be copied.
+    """
     copy = MachineCopy()
-    end = perf() + STEP_SECONDS / 4
-    for _ in copying(machine, copy):
-        if perf() >= end:
-            await asyncio.sleep(0)
-            end = perf() + STEP_SECONDS / 4
+    machine.is_copied = True
+    try:
+        end = perf() + STEP_SECONDS / 4
+        for _ in copying(machine, copy):
+            if perf() >= end:
+                await asyncio.sleep(0)
+                end = perf() + STEP_SECONDS / 4
+    except Exception as error:
+        raise CopyError(f"the state cannot be copied: {error!r}") from error
+    finally:
+        machine.is_copied = False
     return copy
 
 

@@ -20,6 +20,7 @@ from scheduler.observe.api.requests import NameAccess, StatusError
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.what_if import SchedulerLoop, WhatIfReply
 from scheduler.service import spawn, what_if_feed, what_if_memory
+from scheduler.service.recording import CopyError
 from scheduler.service.what_if_worker import HEAD, Refusal
 from scheduler.sim.what_if_cluster import State
 from scheduler.sim.what_if_request import MAX_BYTES
@@ -293,7 +294,11 @@ class _Worker:
         await self._send(b"C", b"%d\n" % self.memory + query)
         tag, body = await self._receive()
         if tag == b"R":
-            for part in what_if_feed.parts(*await scheduler_loop.run(feed)):
+            try:
+                state = await scheduler_loop.run(feed)
+            except CopyError as error:
+                raise _BrokenError(str(error)) from error
+            for part in what_if_feed.parts(*state):
                 await self._send(b"S", part)
                 await asyncio.sleep(what_if_feed.PAUSE_SECONDS)
             await self._send(b"E", b"")

@@ -274,6 +274,17 @@ async def test_a_copy_is_made_between_two_decisions_and_events_wait(monkeypatch)
     await ended(made)
 
 
+async def test_a_copy_that_fails_ends_nothing_but_the_copy(running, monkeypatch):
+    monkeypatch.setattr(recording, "copying", lambda *_: 1 / 0)
+
+    with pytest.raises(recording.CopyError, match="ZeroDivisionError"):
+        async with asyncio.timeout(10):
+            await running.loop.copy()
+
+    assert not running.task.done()
+    await ended(running)
+
+
 async def test_who_waits_for_a_copy_does_not_wait_for_ever(running):
     copy = asyncio.create_task(running.loop.copy())
     running.loop.fail(ArithmeticError("a defect"))

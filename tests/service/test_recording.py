@@ -205,9 +205,8 @@ async def test_a_machine_that_cannot_be_copied_is_scheduled_with_all_the_same(li
     live.loop._poll_recorder()
 
     assert len(live.telemetry.decisions) == 80
-    assert live.telemetry.gaps == [
-        Gap("defect", "TypeError('a snapshot cannot copy this')")
-    ]  # fmt: skip
+    problem = "the state cannot be copied: TypeError('a snapshot cannot copy this')"
+    assert live.telemetry.gaps == [Gap("defect", problem)]
 
 
 async def test_a_segment_is_put_off_while_there_is_what_cannot_be_copied(live, monkeypatch):

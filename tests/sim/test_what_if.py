@@ -415,6 +415,19 @@ def test_a_preemption_is_carried_out_from_where_it_is(kind: type[Effect]):
     assert (item.decision, item.final_node) == ("Unschedulable", "")
 
 
+def test_a_plan_that_stopped_before_its_nomination_was_answered_goes_on():
+    live = Cluster(node("n1").cpu("2"), pod("low").on("n1").cpu("2"))
+    live.hold(Nominate)
+    live.add(pod("high").cpu("2").priority(9))
+    live.drain()
+    live.delete_node("n1")
+    live.add(node("n2").cpu("2"))
+
+    copy = going_on(live.machine)
+
+    assert [each.decision for each in (*copy.attempts(), *copy.settle())] == [Placed("n2")]
+
+
 def test_an_attempt_that_waits_for_extenders_begins_again():
     config = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
     live = Cluster(node("n1").cpu("2"), config=config)

@@ -21,18 +21,18 @@ def two_victims() -> Cluster:
 
 
 def begin(cluster: Cluster, *placed: str, charge: Charge = FREE) -> None:
-    """Begin one plan for the active pods, each with its node and its victim."""
+    """Begin one plan for the active pods, each with its node and its victims."""
     machine, now = cluster.machine, cluster.now
     placements = []
     for word in placed:
-        where, name = word.partition("@")[2].split("=")
+        where, names = word.partition("@")[2].split("=")
         queued = machine.queue.pop(now)
         assert queued is not None
         assert word.startswith(queued.pod.metadata.name)
         machine.queue.begin_preemption(queued, frozenset({"NodeResourcesFit"}), now)
-        victim = machine.cluster.find_pod(cluster.ref(name).uid)
-        assert victim is not None
-        placements.append(Placement.of(queued.pod, where, (victim,), machine.cluster))
+        found = (machine.cluster.find_pod(cluster.ref(name).uid) for name in names.split(","))
+        victims = tuple(filter(None, found))
+        placements.append(Placement.of(queued.pod, where, victims, machine.cluster))
     machine.preemptions.carry_out(tuple(placements), charge, "no node fits", now)
     cluster.wait(0)
 

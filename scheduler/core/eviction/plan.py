@@ -276,7 +276,16 @@ class PreemptionPlan(Record, frozen=True):
         """
         old, new = before.placement(preemptor), self.placement(preemptor)
         more = (v for v in old.victims if v.uid not in new.victim_uids and v.uid in terminating)
-        joined = replace(new.with_victims(more), victim_pods=old.victim_pods | new.victim_pods)
+        # A victim that another placement evicts now is no longer one of this preemptor.
+        others = {
+            victim.uid
+            for placement in self.placements
+            if placement is not new
+            for victim in placement.victims
+            if not victim.wait_only
+        }
+        known = {uid: pod for uid, pod in old.victim_pods.items() if uid not in others}
+        joined = replace(new.with_victims(more), victim_pods=known | new.victim_pods)
         mine, former = self.progress, before.progress
         progress = replace(
             mine,

@@ -188,8 +188,7 @@ class PreemptionsState:
                 known = (placement.victim_pods.get(uid) for uid in sorted(uids))
                 yield from (plan.eviction(placement, pod) for pod in known if pod is not None)
             answered = plan.progress.nominated | plan.progress.refused
-            nominates = plan.phase is PreemptionPhase.NOMINATING
-            for placement in plan.placements if nominates else ():
+            for placement in plan.placements if plan.phase in IN_PROGRESS else ():
                 if placement.preemptor_uid not in answered:
                     pod, node = placement.preemptor, placement.node
                     yield Nominate(pod.ref, node, "", pod.metadata.generation, placement.record)

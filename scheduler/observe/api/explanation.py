@@ -68,6 +68,8 @@ class Evaluations:
         try:
             async with self._lock:
                 await asyncio.sleep(_PAUSE_SECONDS)
+                while self._machine.is_copied:
+                    await asyncio.sleep(_PAUSE_SECONDS)
                 if queued.phase not in EVALUATED:
                     return None
                 return self._machine.explain(queued, now)

@@ -133,6 +133,8 @@ class Debug:
         """Evaluate a pod as soon as no other one is being evaluated."""
         async with self._evaluating:
             await asyncio.sleep(_PAUSE_SECONDS)
+            while self._machine.is_copied:
+                await asyncio.sleep(_PAUSE_SECONDS)
             state = self._waiting(queued)
             evaluated = None
             if queued.phase in _EVALUATED:

@@ -224,3 +224,26 @@ def test_two_plans_of_one_moment_have_different_records():
 
     asked = [each for each in cluster.asked(Nominate) if isinstance(each, Nominate)]
     assert len({each.plan for each in asked if each.pod.name == "h2"}) == 2
+
+
+def test_a_victim_of_a_former_plan_of_one_preemptor_is_evicted_for_the_other():
+    cluster = Cluster(
+        node("n1").cpu("6"), *(pod(name).on("n1").cpu("2") for name in "abc"),
+        pod("h2").cpu("4").priority(9),
+    )  # fmt: skip
+    cluster.hold(Evict)
+    begin(cluster, "h2@n1=a,b", charge=FREE)
+    cluster.done()
+    cluster.fail()
+    phases(cluster, "withdrawn")
+    cluster.add(pod("h1").cpu("2").priority(10))
+    cluster.wait(100)
+
+    begin(cluster, "h1@n1=b", "h2@n1=c", charge=COUNTED)
+
+    cluster.delete("h2")
+    for effect in [*cluster.held]:
+        cluster.done(effect)
+    cluster.wait(200)
+    cluster.machine.check()
+    tried_again(cluster, "h1")
