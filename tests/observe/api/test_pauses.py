@@ -8,8 +8,10 @@ import pytest
 from scheduler.core.attempt.node_results import NodeResults
 from scheduler.model.api import selectors
 from scheduler.model.policies import PreemptionPolicy
+from scheduler.observe.api import explanation
 from tests.support.api_documents import Documents
 from tests.support.builders import at, node, pod
+from tests.support.cluster import Cluster
 
 NODES = 600
 MOST = 400
@@ -130,3 +132,20 @@ async def test_no_help_is_derived_from_nodes_that_are_gone_meanwhile(monkeypatch
         " largest of them has 4."
     )
     assert found == [text][:texts]
+
+
+async def test_an_explanation_waits_while_the_machine_is_copied(monkeypatch):
+    monkeypatch.setattr(explanation, "_PAUSE_SECONDS", 0.0)
+    cluster = Cluster(pod("p"))
+    queued = cluster.machine.queue.get(cluster.ref("p").uid)
+    cluster.machine.is_copied = True
+    waiting = asyncio.create_task(
+        explanation.Evaluations(cluster.machine).evaluate(queued, cluster.now)
+    )
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+
+    cluster.machine.is_copied = False
+
+    assert await waiting is not None
