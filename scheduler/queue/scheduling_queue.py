@@ -180,6 +180,11 @@ class SchedulingQueue:
         del self._suspended[queued.uid]
         queued.change_phase(QueueMove.RESUME, now)
 
+    def begin_again(self, queued: QueuedPod, now: Seconds) -> None:
+        """Let a pod have its turn again whose suspended attempt cannot be continued."""
+        self.resume(queued, now)
+        self._enter(queued, now, "ForceActivate", delay=False)
+
     def add_unschedulable(
         self,
         queued: QueuedPod,

@@ -32,8 +32,6 @@ from scheduler.model.events import (
     Event,
     NamespaceObserved,
     NodeObserved,
-    PodGone,
-    PodObserved,
     PolicyObserved,
     StorageObserved,
     WorkloadObserved,
@@ -178,8 +176,7 @@ class WhatIfCluster(VirtualCluster):
             return
         if queued.phase is QueuePhase.WAITING_FOR_EXTENDERS:
             # Its attempt was not copied, so it begins again.
-            self.observe(PodGone(pod.key, pod.uid))
-            self.observe(PodObserved(pod))
+            self.machine.queue.begin_again(queued, self.now)
         node = cluster.nominations.node(pod.uid) or ""
         shown = self._adopted(pod)
         if shown.status.nominated_node_name != node:

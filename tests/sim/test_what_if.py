@@ -428,12 +428,15 @@ def test_a_plan_that_stopped_before_its_nomination_was_answered_goes_on():
     assert [each.decision for each in (*copy.attempts(), *copy.settle())] == [Placed("n2")]
 
 
-def test_an_attempt_that_waits_for_extenders_begins_again():
+def test_an_attempt_that_waits_for_extenders_begins_again_in_its_turn():
     config = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
     live = Cluster(node("n1").cpu("2"), config=config)
     live.hold(Ask)
     live.add(pod("waits").cpu("2"))
     live.drain()
+    live.add(pod("later").cpu("2"))
     assert live.held
 
-    assert [each.decision for each in going_on(live.machine).attempts()] == [Placed("n1")]
+    decisions = [(each.pod.name, each.decision) for each in going_on(live.machine).attempts()]
+
+    assert decisions[0] == ("waits", Placed("n1"))
