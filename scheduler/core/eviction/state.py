@@ -222,9 +222,7 @@ class PreemptionsState:
     def add(self, plan: PreemptionPlan) -> None:
         """Add an open plan; its preemptors must have no other."""
         assert self.by_preemptor.keys().isdisjoint(plan.preemptors), plan
-        self.plans[plan.number] = plan
-        self.by_preemptor.update(dict.fromkeys(plan.preemptors, plan.number))
-        _index(self.by_node, plan)
+        self._keep(plan)
 
     def divide(
         self, plan: PreemptionPlan, preemptors: Set[str]
@@ -236,10 +234,13 @@ class PreemptionsState:
         parts = plan.divided(preemptors, self.next_number())
         _drop(self.by_node, plan)
         for part in parts:
-            self.plans[part.number] = part
-            self.by_preemptor.update(dict.fromkeys(part.preemptors, part.number))
-            _index(self.by_node, part)
+            self._keep(part)
         return parts
+
+    def _keep(self, plan: PreemptionPlan) -> None:
+        self.plans[plan.number] = plan
+        self.by_preemptor.update(dict.fromkeys(plan.preemptors, plan.number))
+        _index(self.by_node, plan)
 
     def replace(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Keep a plan in place of the former one with its number, unless it is over."""

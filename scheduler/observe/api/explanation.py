@@ -32,7 +32,7 @@ from scheduler.observe.api.views import comparison_views, pending_view
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
-__all__ = ["Evaluations", "Explanations"]
+__all__ = ["EVALUATED", "Evaluations", "Explanations", "turn"]
 
 #: Phases in which a pod is on no node, and no binding of it is in progress.
 EVALUATED: Final = (
@@ -46,6 +46,13 @@ _PAUSE_SECONDS: Final = 0.2
 #: How many evaluations may wait for their turn; requests beyond are refused.
 _MAX_WAITING: Final = 16
 _PREEMPTION: Final = " preemption: "
+
+
+async def turn(machine: Machine) -> None:
+    """Wait until a pod may be evaluated: after a pause, and not while the machine is copied."""
+    await asyncio.sleep(_PAUSE_SECONDS)
+    while machine.is_copied:
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 class Evaluations:
@@ -67,9 +74,7 @@ class Evaluations:
         self._waiting += 1
         try:
             async with self._lock:
-                await asyncio.sleep(_PAUSE_SECONDS)
-                while self._machine.is_copied:
-                    await asyncio.sleep(_PAUSE_SECONDS)
+                await turn(self._machine)
                 if queued.phase not in EVALUATED:
                     return None
                 return self._machine.explain(queued, now)

@@ -9,7 +9,7 @@ Axes: N nodes.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.times import Seconds
+from scheduler.observe.api.explanation import EVALUATED, turn
 from scheduler.observe.api.queue_views import found
 from scheduler.observe.api.rejections import grouped
 from scheduler.observe.pages import json_stream
@@ -27,16 +28,6 @@ from scheduler.queue.scheduling_queue import QueuedPod
 
 __all__ = ["Debug"]
 
-#: Phases in which a pod is on no node, and no binding of it is in progress.
-_EVALUATED: Final = (
-    QueuePhase.ACTIVE,
-    QueuePhase.BACKOFF,
-    QueuePhase.UNSCHEDULABLE,
-    QueuePhase.PREEMPTING,
-)
-
-#: Pause before each evaluation, so that many requests at once do not block the loop.
-_PAUSE_SECONDS: Final = 0.2
 
 #: Returns a page, or what returns it when it is awaited.
 Page: TypeAlias = Callable[[Mapping[str, str]], object]
@@ -124,7 +115,7 @@ class Debug:
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
             return {**state, "message": gate}
-        if queued.phase not in _EVALUATED:
+        if queued.phase not in EVALUATED:
             node = self._machine.cluster.node_of(queued.uid)
             return {**state, "node": node, "message": f"the pod is {queued.phase}"}
         return self._evaluated(queued)
@@ -132,12 +123,10 @@ class Debug:
     async def _evaluated(self, queued: QueuedPod) -> AsyncGenerator[bytes]:
         """Evaluate a pod as soon as no other one is being evaluated."""
         async with self._evaluating:
-            await asyncio.sleep(_PAUSE_SECONDS)
-            while self._machine.is_copied:
-                await asyncio.sleep(_PAUSE_SECONDS)
+            await turn(self._machine)
             state = self._waiting(queued)
             evaluated = None
-            if queued.phase in _EVALUATED:
+            if queued.phase in EVALUATED:
                 evaluated = self._machine.explain(queued, self._now())
                 state["preemption"] = self._preemption(evaluated[0])
         if evaluated is None:
