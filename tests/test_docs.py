@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from scheduler.config.settings import (
 from scheduler.core.eviction import phases as preemption_phases
 from scheduler.observe.metrics import catalogue
 from scheduler.queue import phases as pod_phases
+from tests.support import pages
 from tests.support.incident import write_incident
 
 ROOT = Path(__file__).parents[1]
@@ -301,13 +303,13 @@ def test_the_page_about_recordings_shows_what_the_commands_print(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")  # as in a terminal
 
-    shown = re.findall(r"```console\n\$ preemptive-scheduler (.*?)\n(.*?)```", text, re.DOTALL)
+    shown = [each for each in pages.commands(DOCS / "recording.md") if each.output]
 
     assert len(shown) == 3
-    for command, wanted in shown:
-        main.main(command.split())
+    for command in shown:
+        main.main(command.text.split()[1:])
         printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-        assert "\n".join(printed).strip("\n") == wanted.strip("\n")
+        assert "\n".join(printed).strip("\n") == command.output.strip("\n")
 
 
 def threats() -> list[tuple[str, list[str]]]:
@@ -339,6 +341,20 @@ def test_tests_in_parentheses_of_the_security_page_exist():
 
     assert len(named) > 20
     assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_of_a_page_can_be_pasted(page: Path):
+    """They have no prompt, no output, and no comment at the end, which zsh does not know."""
+    assert not re.findall(r"^ *```(?:console|bash|shell)$", page.read_text(), re.MULTILINE)
+    for language, line, lines in pages.shell_blocks(page):
+        if language == "sh":
+            text = "\n".join(lines)
+            read = subprocess.run(
+                ["bash", "-n"], check=False, input=text, capture_output=True, text=True
+            )
+            assert not read.stderr, f"line {line}: {read.stderr}"
+            assert not re.search(r"^ *[$#] |\s# ", text, re.MULTILINE), f"line {line}"
 
 
 def test_the_changelog_begins_with_what_is_not_released():

@@ -1,10 +1,11 @@
 """The commands of pages for operators, as a reader pastes them."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tests.support import pages
 
 __all__ = ["Command", "blocks", "commands", "glob_outside_quotes"]
 
@@ -24,22 +25,13 @@ class Command:
     block: int = 0
 
 
-def commands(page: Path) -> Iterator[Command]:
-    """Yield the commands of a page: the lines of its consoles, and inline code."""
-    begun = 0
-    lines = iter(enumerate(page.read_text().splitlines(), 1))
-    for number, line in lines:
-        if line.startswith("```"):
-            begun = 0 if begun or not line.startswith("```console") else number
-        elif begun and line.startswith("$ "):
-            text = line.removeprefix("$ ")
-            while text.endswith("\\") or text.count("'") % 2:
-                _, more = next(lines)
-                text = f"{text[:-1]}{more.strip()}" if text.endswith("\\") else f"{text}\n{more}"
-            yield Command(page.name, number, text, begun)
-        elif not begun:
-            for found in _INLINE.finditer(line):
-                yield Command(page.name, number, found[1].replace("\\|", "|"))
+def commands(page: Path) -> list[Command]:
+    """Return the commands of a page in order: those of its blocks, and inline code."""
+    found = [Command(page.name, each.line, each.text, each.block) for each in pages.commands(page)]
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        for inline in _INLINE.finditer(line):
+            found.append(Command(page.name, number, inline[1].replace("\\|", "|")))
+    return sorted(found, key=lambda each: each.line)
 
 
 def blocks(page: Path) -> list[tuple[Command, ...]]:

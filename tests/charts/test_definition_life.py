@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
 from tests.charts.rendering import CHART, ROOT, Json
 from tests.charts.test_live import DEFINITION, RELEASE, undefine
+from tests.support import pages
 
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
@@ -28,13 +28,12 @@ def shipped() -> Json:
 
 
 def commands(page: str, start: str) -> list[str]:
-    """Return the commands of a block of a page that begins with this one."""
-    (block,) = (
-        block
-        for block in re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-        if block.startswith(f"$ {start}")
-    )
-    return [each.replace("\\\n", " ") for each in block.removeprefix("$ ").split("\n$ ")]
+    """Return the commands of the block of a page that begins with this one."""
+    found = [*pages.commands(ROOT / page)]
+    (block,) = {
+        each.block for each in found if each.text.startswith(start) and each.line == each.block + 1
+    }
+    return [each.text for each in found if each.block == block]
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """The commands of the page about plans do what the page says."""
 
-import re
 import shlex
 from pathlib import Path
 
 import pytest
 
 from scheduler.cli.main import main
+from tests.support import pages
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "what-if.md"
@@ -14,13 +14,11 @@ PAGE = ROOT / "docs" / "what-if.md"
 
 def steps() -> list[tuple[str, str]]:
     """Return the commands that need no cluster, each with the output that the page shows."""
-    found = []
-    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = step.replace("\\\n", " ").partition("\n")
-            if command.startswith("preemptive-scheduler "):
-                found.append((command, shown.rstrip()))
-    return found
+    return [
+        (each.text, each.output.rstrip())
+        for each in pages.commands(PAGE)
+        if each.text.startswith("preemptive-scheduler ")
+    ]
 
 
 @pytest.mark.parametrize(("command", "shown"), steps())

@@ -1,10 +1,8 @@
 """The commands of the page about devices do what the page says; so do those that feed `plan`."""
 
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,20 +10,13 @@ import yaml
 
 from deploy.tools.controlplane import binaries
 from tests.integration.devices import GROUP
+from tests.support import pages
 from tests.support.live import PATIENCE_SECONDS, ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chart]  # kubectl is one of its tools
 
 PAGE = ROOT / "docs" / "devices.md"
 PIPED = [ROOT / "README.md", ROOT / "docs" / "cli.md", ROOT / "docs" / "troubleshooting.md"]
-
-
-def steps(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield the commands of a page, each with the output that the page shows."""
-    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = step.replace("\\\n", " ").partition("\n")
-            yield command, shown.strip()
 
 
 @pytest.fixture
@@ -65,11 +56,11 @@ def test_the_page_about_devices_does_what_it_says(scene, schedulers, terminal):
     schedulers.start(name="preemptive-scheduler")
     shown = 0
 
-    for command, output in steps(PAGE):
-        printed = terminal(command)
-        if output:
+    for command in pages.commands(PAGE):
+        printed = terminal(command.text)
+        if command.output:
             shown += 1
-            assert printed == output, command
+            assert printed == command.output.strip(), command
 
     assert shown == 3
     assert scene.api.items(f"{GROUP}/resourceslices") == []
@@ -78,7 +69,8 @@ def test_the_page_about_devices_does_what_it_says(scene, schedulers, terminal):
 @pytest.mark.parametrize("page", PIPED, ids=lambda page: page.name)
 def test_what_kubectl_lists_is_read_by_plan(scene, terminal, page):
     scene.node()
-    piped = [command for command, _ in steps(page) if "| " in command and "plan -f -" in command]
+    found = [each.text for each in pages.commands(page)]
+    piped = [command for command in found if "| " in command and "plan -f -" in command]
 
     assert len(piped) == 1
     (command,) = piped

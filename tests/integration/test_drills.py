@@ -35,7 +35,7 @@ PATIENT: Final = {
 }
 #: Commands that cannot run here, by how they begin, and why.
 NOT_RUN: Final = {
-    "etcdutl ": "the tool is not built; `restored` puts the data of etcd back instead",
+    "sudo etcdutl ": "the tool is not built; `restored` puts the data of etcd back instead",
 }
 
 

@@ -1,7 +1,7 @@
-"""Runs the console blocks of a page, and compares what is printed with what the page shows.
+"""The commands of pages, as a reader pastes them, and whether they print what the page shows.
 
-A line that begins with `$ ` is a command; the lines up to the next one are its output. In these
-`…` stands for any text, and the width of columns does not matter.
+Commands are in blocks of `sh`. A block of `text` that follows one shows what its last command
+prints: `…` stands for any text, and the width of columns does not matter.
 """
 
 import os
@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Command", "commands", "run"]
+__all__ = ["Command", "commands", "run", "shell_blocks"]
 
 #: For one command.
 COMMAND_SECONDS = 120.0
+_FENCE = re.compile(r" *```(\w*)$")
 
 
 class Command(NamedTuple):
@@ -22,23 +23,59 @@ class Command(NamedTuple):
 
     #: The title of its section.
     section: str
+    #: Where its block begins; commands of one block share variables.
+    block: int
+    line: int
+    #: On one line, but for texts in quotes.
     text: str
-    #: What the page shows.
-    output: str
+    #: What the page shows; empty where it shows nothing.
+    output: str = ""
+
+
+def shell_blocks(page: Path) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield each block of commands or output: its language, where it begins, and its lines."""
+    language, begun, content = "", 0, list[str]()
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        fence = _FENCE.match(line)
+        if fence is None:
+            content.append(line)
+        elif begun:
+            if language in ("sh", "text"):
+                yield language, begun, content
+            begun = 0
+        else:
+            language, begun, content = fence[1], number, []
 
 
 def commands(page: Path) -> Iterator[Command]:
-    """Yield the commands of a page, in order; those of root, which begin with `# `, too."""
-    section = ""
-    for title, block in re.findall(
-        r"^#+ ([^\n]+)$|^```console\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
-    ):
-        if title:
-            section = title
+    """Yield the commands of a page, in order."""
+    titles = [
+        (number, line.lstrip("# "))
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        if re.match("#+ ", line)
+    ]
+    pending = list[Command]()
+    for language, begun, lines in shell_blocks(page):
+        if language == "text":
+            pending[-1:] = [each._replace(output="\n".join(lines)) for each in pending[-1:]]
             continue
-        for prompted in re.split(r"^(?=[$#] )", block, flags=re.MULTILINE)[1:]:
-            text, _, output = prompted[2:].partition("\n")
-            yield Command(section, text.partition("  #")[0].rstrip(), output)
+        yield from pending
+        section = [title for number, title in titles if number < begun][-1]
+        pending = [Command(section, begun, begun + number, text) for number, text in _joined(lines)]
+    yield from pending
+
+
+def _joined(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield each command of a block with the number of its first line."""
+    text, first = "", 0
+    for number, line in enumerate(lines, 1):
+        first = first if text else number
+        text = f"{text[:-1]}{line.strip()}" if text.endswith("\\") else f"{text}{line}"
+        if text.count("'") % 2 or text.endswith("|"):
+            text += "\n"
+        elif not text.endswith("\\"):
+            yield first, text.strip()
+            text = ""
 
 
 def run(command: Command, environ: Mapping[str, str], folder: Path) -> str:

@@ -42,10 +42,10 @@ profiles:
           scoringStrategy: {type: MostAllocated}
 ```
 
-```console
-$ preemptive-scheduler check-config config.yaml            # all errors at once, with their lines
-$ preemptive-scheduler check-config config.yaml --print    # the effective configuration
-```
+| command | what it does |
+|---|---|
+| `preemptive-scheduler check-config config.yaml` | all errors at once, with their lines |
+| `preemptive-scheduler check-config config.yaml --print` | the effective configuration |
 
 An unknown field is an error, and so is an invalid value: the scheduler does not start, and reports
 where the error is. Every field of kube-scheduler's v1 is accepted. Fields *without effect* are
