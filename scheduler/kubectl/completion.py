@@ -10,12 +10,17 @@ Source: kubectl v0.36.3 pkg/cmd/plugin/plugin_completion.go; Cobra v1.9 shell co
 import argparse
 import asyncio
 import os
+import re
 import sys
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from scheduler.kubectl import parsing
 from scheduler.kubectl.errors import CommandError
+
+if TYPE_CHECKING:
+    from scheduler.kubectl.session import Session
+    from scheduler.model.rest.preemptions import PreemptionView
 
 __all__ = ["candidates", "main", "script"]
 
@@ -24,6 +29,8 @@ FILES, NO_FILES = 0, 4
 #: A user waits for it.
 ANSWER_SECONDS: Final = 3.0
 _FILE_FLAGS: Final = frozenset({"FILE"})
+#: Names of pods, nodes and namespaces, and IDs of preemptions.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 BASH: Final = """\
 _kubectl_preemptive() {
@@ -90,66 +97,109 @@ def candidates(words: Sequence[str]) -> tuple[list[str], int]:
     """
     *before, last = words
     top = parsing.parser()
-    commands = _commands(top)
-    command = next((word for word in before if word in commands), "")
-    actions = (commands[command] if command else top)._actions
+    command = next((word for word in before if word in top.commands), "")
+    actions = (top.commands[command] if command else top)._actions
     flag = next((each for each in actions if before and before[-1] in each.option_strings), None)
     if flag is not None and flag.nargs != 0:
-        return _values(flag, last)
+        return _values(command, flag, before[:-1], last)
     if last.startswith("-"):
         flags = sorted(name for each in actions for name in each.option_strings)
         return [name for name in flags if name.startswith(last)], NO_FILES
-    if not command:
-        return [name for name in commands if name.startswith(last)], NO_FILES
-    if command == "why" and not any(_is_pod(word, before) for word in before):
-        return _pods(before, last), NO_FILES
-    if command == "completion":
-        return [name for name in ("bash", "zsh", "fish") if name.startswith(last)], NO_FILES
-    return [], FILES if command == "replay" else NO_FILES
+    if command in {"", "help"}:
+        return [name for name in top.commands if name.startswith(last)], NO_FILES
+    if command == "replay":
+        return [], FILES
+    places = [each for each in actions if not each.option_strings]
+    given = _positional(before[before.index(command) + 1 :], actions)
+    return _values(command, places[given], before, last) if given < len(places) else ([], NO_FILES)
 
 
-def _commands(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in top._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
+def _positional(words: Sequence[str], actions: Sequence[argparse.Action]) -> int:
+    """Return how many of the words are neither flags nor values of flags."""
+    with_value = {name for each in actions if each.nargs != 0 for name in each.option_strings}
+    pairs = zip(["", *words], words, strict=False)
+    return sum(not word.startswith("-") and left not in with_value for left, word in pairs)
 
 
-def _values(flag: argparse.Action, last: str) -> tuple[list[str], int]:
-    if flag.choices:
-        return [str(each) for each in flag.choices if str(each).startswith(last)], NO_FILES
-    return [], FILES if flag.metavar in _FILE_FLAGS else NO_FILES
+def _values(
+    command: str, action: argparse.Action, before: Sequence[str], last: str
+) -> tuple[list[str], int]:
+    """Return the values of a flag or of an argument."""
+    if action.choices:
+        return [str(each) for each in action.choices if str(each).startswith(last)], NO_FILES
+    names = _NAMES.get(action.dest) or _NAMES.get(f"{command} {action.dest}")
+    if names is not None:
+        return _served(names, before, last), NO_FILES
+    return [], FILES if action.metavar in _FILE_FLAGS else NO_FILES
 
 
-def _is_pod(word: str, before: Sequence[str]) -> bool:
-    """Return whether a word is the argument of `why`, and not a flag or the value of one."""
-    index = before.index(word)
-    return word != "why" and not word.startswith("-") and not before[index - 1].startswith("-")
-
-
-def _pods(before: Sequence[str], last: str) -> list[str]:
-    """Return the names of pending pods; none if the scheduler does not answer soon."""
+def _served(names: "_Names", before: Sequence[str], last: str) -> list[str]:
+    """Return names that the scheduler knows; none if it does not answer soon."""
     try:
-        arguments = parsing.parser().parse_args([*before, last or "x"])
-        return asyncio.run(_pending(arguments, last))
+        arguments, _ = parsing.common_flags().parse_known_args(before)
+        found = asyncio.run(_asked(names, arguments))
     except (CommandError, SystemExit, TimeoutError, OSError):
         return []
+    # Shells insert them as they are, and nobody knows who answers at `--server`.
+    plain = dict.fromkeys(name for name in found if _PLAIN.fullmatch(name))
+    return [name for name in plain if name.startswith(last)]
 
 
-async def _pending(arguments: Any, last: str) -> list[str]:
-    from scheduler.config.names import subdomain
+async def _asked(names: "_Names", arguments: argparse.Namespace) -> list[str]:
     from scheduler.kubectl import connection
     from scheduler.kubectl.client import SchedulerClient
     from scheduler.kubectl.output import Output
     from scheduler.kubectl.session import Session
-    from scheduler.model.rest.cluster import PendingPodsDocument
     from scheduler.service.clock import Clock
 
     clock = Clock()
     way = connection.reach(arguments, os.environ, clock)
     async with asyncio.timeout(ANSWER_SECONDS), SchedulerClient(way.open) as client:
-        session = Session(arguments, client, Output.standard(), clock.wall, way.selection)
-        answer = await client.get("/pods", PendingPodsDocument, namespace=session.namespace())
-        # Shells insert them as they are, and nobody knows who answers at `--server`.
-        names = (each.pod.name for each in answer.document.items if not subdomain(each.pod.name))
-        return [name for name in names if name.startswith(last)]
+        return await names(Session(arguments, client, Output.standard(), clock.wall, way.selection))
+
+
+async def _pods(session: "Session") -> list[str]:
+    from scheduler.model.rest.cluster import PendingPodsDocument
+
+    answer = await session.client.get("/pods", PendingPodsDocument, namespace=session.namespace())
+    return [each.pod.name for each in answer.document.items]
+
+
+async def _nodes(session: "Session") -> list[str]:
+    from scheduler.model.rest.cluster import NodesDocument
+
+    answer = await session.client.get("/nodes", NodesDocument)
+    return [each.name for each in answer.document.items]
+
+
+async def _preemptions(session: "Session") -> list[str]:
+    """Return the names of preemptors, then IDs."""
+    found = await _all_preemptions(session)
+    return [*(each.preemptor.name for each in found), *(each.id for each in found)]
+
+
+async def _namespaces(session: "Session") -> list[str]:
+    """Return the namespaces of pending pods, and of pods that preempt or were evicted."""
+    from scheduler.model.rest.cluster import PendingPodsDocument
+
+    answer = await session.client.get("/pods", PendingPodsDocument)
+    pods = [each.pod for each in answer.document.items]
+    for each in await _all_preemptions(session):
+        pods += [each.preemptor, *(victim.pod for victim in each.victims)]
+    return [pod.namespace for pod in pods]
+
+
+async def _all_preemptions(session: "Session") -> "Sequence[PreemptionView]":
+    from scheduler.model.rest.preemptions import PreemptionsDocument
+
+    return (await session.client.get("/preemptions", PreemptionsDocument)).document.items
+
+
+_Names: TypeAlias = "Callable[[Session], Coroutine[Any, Any, list[str]]]"
+#: What completes a flag of all commands, or an argument or a flag of one, by its `dest`.
+_NAMES: Final[dict[str, _Names]] = {
+    "namespace": _namespaces,
+    "plan drain": _nodes,
+    "preemptions name": _preemptions,
+    "why pod": _pods,
+}

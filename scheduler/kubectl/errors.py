@@ -66,20 +66,21 @@ def scheduler_error(
             )
         )
         return CommandError("the scheduler does not accept the credentials", advice, 401)
+    reason = str(error).removeprefix(f"cannot {verb} {path}: ")
     if isinstance(error, Forbidden):
-        return CommandError(error.message, _missing(error.message, verb, path))
+        return CommandError(reason, _missing(reason, verb, path))
     if isinstance(error, TooManyRequests):
         seconds = error.retry_after or 1.0
-        return CommandError(error.message, f"try again in {seconds:.0f} s", 429)
+        return CommandError(reason, f"try again in {seconds:.0f} s", 429)
     if isinstance(error, NotServed):
         return CommandError(
-            f"the server does not know {path}",
+            "the server does not know this question",
             "the scheduler is older than the plugin, or another server listens there: update the"
             " scheduler",
         )
     if isinstance(error, ApiError):
-        return CommandError(error.message, _ADVICE.get(error.status, ""), error.status)
-    return CommandError(str(error))
+        return CommandError(reason, _ADVICE.get(error.status, ""), error.status)
+    return CommandError(reason)
 
 
 _TOKEN = """\

@@ -18,8 +18,9 @@ from scheduler.service.clock import Clock
 
 __all__ = ["main"]
 
-#: The exit code after Ctrl-C, as of shells.
+#: The exit codes after Ctrl-C, and after the reader of the output has closed it, as of shells.
 INTERRUPTED: Final = 130
+NO_READER: Final = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,9 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack the characters of a frame
         sys.stdout.reconfigure(errors="replace")
     try:
-        if given[:1] == ["replay"]:  # argparse would take its flags for ours
-            return _replay(given[1:])
-        return _run(parsing.parser().parse_args(given))
+        code = _dispatched(given)
+        sys.stdout.flush()
     except CommandError as error:
         print(f"error: {text.clean(str(error))}", file=sys.stderr)
         for line in error.advice.splitlines():
@@ -39,9 +39,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has closed it, so an error cannot be printed either.
-        sys.stderr.close()
-        return 1
+        # What is still buffered would fail again at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NO_READER
+    return code
+
+
+def _dispatched(given: Sequence[str]) -> int:
+    if given[:1] == ["replay"]:  # argparse would take its flags for ours
+        return _replay(given[1:])
+    top = parsing.parser()
+    if not given:
+        top.print_help()
+        return 0
+    arguments = top.parsed(given)
+    if arguments.command == "help":
+        return main([arguments.about, "--help"] if arguments.about else [])
+    return _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:

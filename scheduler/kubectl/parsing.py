@@ -1,9 +1,12 @@
 """The flags and commands of `kubectl preemptive`, in kubectl's habits."""
 
 import argparse
-from typing import Any, Final
+import difflib
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
 
-__all__ = ["COMMANDS", "parser"]
+__all__ = ["COMMANDS", "common_flags", "parser"]
 
 DESCRIPTION: Final = """\
 Query the preemptive scheduler of a cluster: why a pod is pending, what a change would do, and what
@@ -39,22 +42,79 @@ force until `kubectl preemptive resume`, also for later leaders.
 #: The commands in the order of the help.
 COMMANDS: Final = (
     "why", "plan", "preemptions", "top", "policies", "stop", "resume", "console", "record",
-    "replay", "version", "completion",
+    "replay", "version", "completion", "help",
 )  # fmt: skip
+#: Titles of parts of a help, and where they come: commands first, flags of all commands last.
+_COMMANDS, _CONNECTION = "commands", "connection"
+_ORDER: Final = {_COMMANDS: 0, _CONNECTION: 2}
 
 
-def parser() -> argparse.ArgumentParser:
+class _Parser(argparse.ArgumentParser):
+    """Has the flags of all commands at the end of its help, and errors of one line."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            self.error(_unknown("command", value, action.choices))
+        super()._check_value(action, value)
+
+    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the arguments, or end the process with what is wrong."""
+        found, unknown = self.parse_known_args(words)
+        if unknown:
+            command = self.commands.get(getattr(found, "command", ""), self)
+            flags = [flag for action in command._actions for flag in action.option_strings]
+            command.error(_unknown("argument", unknown[0], flags))
+        return found
+
+    @property
+    def commands(self) -> dict[str, argparse.ArgumentParser]:
+        """The parsers of its commands, by name."""
+        found = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))
+        return dict(next(found).choices)
+
+    def error(self, message: str) -> NoReturn:
+        print(f"error: {message}\nsee {self.prog} --help", file=sys.stderr)
+        sys.exit(2)
+
+    def format_usage(self) -> str:
+        formatter = self._get_formatter()
+        everywhere = [
+            action
+            for group in self._action_groups
+            if group.title == _CONNECTION
+            for action in group._group_actions
+        ]
+        own = [action for action in self._actions if action not in everywhere]
+        formatter.add_usage(self.usage, own, self._mutually_exclusive_groups)
+        return formatter.format_help()
+
+    def format_help(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        for group in sorted(self._action_groups, key=lambda each: _ORDER.get(each.title or "", 1)):
+            if group.title == _CONNECTION:
+                formatter.add_text(self.epilog)
+            formatter.start_section(group.title)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        return f"{self.format_usage()}\n{formatter.format_help()}"
+
+
+def _unknown(what: str, value: str, known: Any) -> str:
+    near = difflib.get_close_matches(value, known, n=1)
+    return f'unknown {what} "{value}"' + (f', did you mean "{near[0]}"?' if near else "")
+
+
+def parser() -> _Parser:
     """Return the parser of the whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="kubectl preemptive",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    commands = top.add_subparsers(title=_COMMANDS, required=True, metavar="COMMAND", dest="command")
     _add_common(top, first=True)
-    commands = top.add_subparsers(
-        title="commands", required=True, metavar="COMMAND", dest="command"
-    )
     common = argparse.ArgumentParser(add_help=False)
     _add_common(common, first=False)
     for add in (_why, _plan, _preemptions, _top, _policies, _stop, _resume, _console, _record,
@@ -66,16 +126,29 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("rest", nargs=argparse.REMAINDER)
     completion = commands.add_parser("completion", help="print the completion script of a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    help_of = commands.add_parser("help", help="show the help of a command")
+    help_of.add_argument("about", nargs="?", default="", metavar="COMMAND")
     return top
+
+
+def common_flags() -> argparse.ArgumentParser:
+    """Return a parser of the flags that each command has."""
+    found = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    _add_common(found, first=True)
+    return found
 
 
 def _add_common(target: argparse.ArgumentParser, *, first: bool) -> None:
     """Add the flags that each command has; they may stand before it, too."""
-    group = target.add_argument_group("connection")
+    default: Any = "" if first else argparse.SUPPRESS
+    target.add_argument(
+        "-n", "--namespace", metavar="NAMESPACE", default=default,
+        help="namespace of pods (default: that of the context)",
+    )  # fmt: skip
+    group = target.add_argument_group(_CONNECTION)
     for names, metavar, text in (
         (("--kubeconfig",), "FILE", "kubeconfig (default: $KUBECONFIG, ~/.kube/config)"),
         (("--context",), "NAME", "context of the kubeconfig"),
-        (("-n", "--namespace"), "NAME", "namespace of pods (default: that of the context)"),
         (("--scheduler-namespace",), "NAME",
          "namespace of the scheduler (default: preemptive-scheduler)"),
         (("--scheduler-lease",), "NAME", "its Lease, where the namespace has several"),
@@ -85,7 +158,6 @@ def _add_common(target: argparse.ArgumentParser, *, first: bool) -> None:
          "verify the scheduler's certificate with this authority"),
         (("--tls-server-name",), "NAME", "name in that certificate (default: that of its Service)"),
     ):  # fmt: skip
-        default: Any = "" if first else argparse.SUPPRESS
         group.add_argument(*names, metavar=metavar, help=text, default=default)
 
 

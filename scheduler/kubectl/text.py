@@ -4,6 +4,7 @@ Names and messages are from objects that any user of the cluster may have writte
 passes through `clean`.
 """
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,13 @@ _GAP: Final = "   "
 _SMALL_GAP: Final = "  "
 #: No column is made narrower.
 _LEAST: Final = 8
+#: A column that is not wider is cut only if nothing else is left to cut.
+_SHORT: Final = 20
+#: What the ReplicaSet of a Deployment, and then the pod, add to a name. The first says the least.
+#: Source: apimachinery v0.36.3 util/rand, which uses no other characters.
+_HASH: Final = re.compile(
+    r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)"
+)
 #: Units of memory, the largest first.
 _BINARY: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
@@ -143,18 +151,20 @@ def table(
     Args:
         head: The names of the columns, in capitals.
         rows: The cells.
-        width: If the lines are longer, the longest cells are cut, names in the first column last;
-            `None` cuts nothing.
+        width: If the lines are longer, cells are cut: texts first, then names, in the middle;
+            short cells, such as decisions and numbers, last. `None` cuts nothing.
         indent: Before each line.
     """
     cells = [list(head), *([clean(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
     gap = _GAP
     if width is not None:
         space = width - len(indent)
         if sum(widths) + len(gap) * (len(head) - 1) > space:
             gap = _SMALL_GAP
-        widths = _fitted(widths, space - len(gap) * (len(head) - 1))
+        texts = [any(" " in cell for cell in column[1:]) for column in columns]
+        widths = _fitted(widths, texts, space - len(gap) * (len(head) - 1))
     lines = []
     for row in cells:
         parts = (_cut(cell, size).ljust(size) for cell, size in zip(row, widths, strict=True))
@@ -162,13 +172,41 @@ def table(
     return lines
 
 
-def _fitted(widths: list[int], space: int) -> list[int]:
-    """Return widths that fit: the widest column gives first, down to eight cells."""
-    first, *rest = widths
-    while rest and first + sum(rest) > space and max(rest) > _LEAST:
-        rest[rest.index(max(rest))] -= 1
-    return [max(min(first, _LEAST), min(first, space - sum(rest))), *rest]
+def _fitted(widths: Sequence[int], texts: Sequence[bool], space: int) -> list[int]:
+    """Return widths that fit, if that is possible: the widest column of a kind gives first.
+
+    Args:
+        widths: Those of the longest cells.
+        texts: Whether a column has texts, otherwise names.
+        space: For all of them.
+    """
+    found = list(widths)
+    long = [width > _SHORT for width in widths]
+    for is_text, least in ((True, 24), (False, 32), (True, _LEAST), (False, _LEAST)):
+        may = [i for i, text in enumerate(texts) if long[i] and text == is_text]
+        _give(found, may, least, sum(found) - space)
+    _give(found, range(len(found)), _LEAST, sum(found) - space)
+    return found
+
+
+def _give(widths: list[int], columns: Sequence[int], least: int, excess: int) -> None:
+    for _ in range(excess):
+        widest = max(columns, key=lambda i: widths[i], default=None)
+        if widest is None or widths[widest] <= least:
+            return
+        widths[widest] -= 1
 
 
 def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else text[: max(0, size - 1)] + "…"
+    """Return a text that fits: a name keeps its end, where names of generated pods differ."""
+    if len(text) <= size:
+        return text
+    if " " in text:
+        return text[: size - 1] + "…"
+    space, slash, name = text.rpartition("/")
+    name = _HASH.sub("-…-", name)
+    if len(space + slash + name) <= size:
+        return space + slash + name
+    if slash and len(name) + 6 <= size:
+        return f"{space[: size - len(name) - 2]}…/{name}"
+    return f"{text[: size - 1 - size // 3]}…{text[len(text) - size // 3 :]}"

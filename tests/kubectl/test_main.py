@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,11 +75,56 @@ def test_replay_is_the_command_of_the_scheduler(capsys):
 def test_a_reader_that_closes_the_pipe_is_no_error(server):
     command = f"{sys.executable} -m scheduler.kubectl.main preemptions --server {server} | head -1"
     ended = subprocess.run(
-        ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
     assert ended.stdout.startswith("AGE")
-    assert ended.stderr == ""
+    assert (ended.stderr, ended.returncode) == ("", 141)
+
+
+@pytest.mark.parametrize(
+    ("argv", "first"),
+    [
+        ([], "usage: kubectl preemptive [-h] [-n NAMESPACE] COMMAND ..."),
+        (["help"], "usage: kubectl preemptive [-h] [-n NAMESPACE] COMMAND ..."),
+        (["help", "policies"], "usage: kubectl preemptive policies [-h] [-n NAMESPACE]"),
+        (["help", "replay"], "usage: preemptive-scheduler replay"),
+    ],
+    ids=" ".join,
+)
+def test_help_is_printed_and_ends_with_the_flags_of_all_commands(argv, first, capsys):
+    try:
+        code = main.main(argv)
+    except SystemExit as ended:
+        code = ended.code
+
+    shown = capsys.readouterr().out
+    assert code == 0
+    assert shown.startswith(first)
+    if "replay" not in argv:
+        assert shown.rstrip().split("\n\n")[-1].startswith("connection:\n  --kubeconfig FILE")
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["whi"], 'unknown command "whi", did you mean "why"?'),
+        (["help", "polices"], 'unknown command "polices", did you mean "policies"?'),
+        (["zzz"], 'unknown command "zzz"'),
+        (["why", "x", "--nods"], 'unknown argument "--nods", did you mean "--nodes"?'),
+        (["-n", "x"], "the following arguments are required: COMMAND"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_flags_are_one_line_and_where_help_is(argv, problem, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.main(argv)
+
+    assert ended.value.code == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"error: {problem}"
+    assert re.fullmatch(r"see kubectl preemptive( why)? --help", second)
 
 
 @pytest.mark.parametrize(
@@ -92,18 +138,36 @@ def test_a_reader_that_closes_the_pipe_is_no_error(server):
         pytest.param(["--kubeconfig", ""], [], 0, id="a file before the command"),
         pytest.param(["-n", "x", "to"], ["top"], 4, id="a command after a flag"),
         pytest.param(["replay", "x"], [], 0, id="recordings"),
+        pytest.param(["help", "wh"], ["why"], 4, id="the command of a help"),
+        pytest.param(["why", "web-0", ""], [], 4, id="nothing after the last argument"),
     ],
 )
 def test_words_are_completed(words, found, directive):
     assert completion.candidates(words) == (found, directive)
 
 
-def test_names_of_waiting_pods_are_completed(server, capsys, monkeypatch):
-    monkeypatch.setenv("PREEMPTIVE_SCHEDULER_SERVER", server)
+@pytest.mark.parametrize("named", ["flag", "environment"])
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["why", "-n", "prod", "api-"], ["api-0", "api-4", "api-8", "api-12"]),
+        (["why", "--nodes", "-n", "prod", "api-1"], ["api-12"]),
+        (["plan", "--drain", "node-000"], [f"node-000{n}" for n in range(10)]),
+        (["preemptions", "api-1"], ["api-1", "api-10"]),
+        (["preemptions", "-n", "pr"], ["prod"]),
+        (["-n", "te"], ["team-a", "team-b"]),
+    ],
+    ids=" ".join,
+)
+def test_names_that_the_scheduler_knows_are_completed(server, monkeypatch, words, found, named):
+    if named == "environment":
+        monkeypatch.setenv("PREEMPTIVE_SCHEDULER_SERVER", server)
+    else:
+        words = ["--server", server, *words]
 
-    completion.main(["why", "-n", "prod", "api-"])
+    names, directive = completion.candidates(words)
 
-    assert capsys.readouterr().out.split() == ["api-0", "api-4", "api-8", "api-12", ":4"]
+    assert (sorted(names), directive) == (sorted(found), 4)
 
 
 def test_a_scheduler_that_does_not_answer_completes_nothing(monkeypatch):

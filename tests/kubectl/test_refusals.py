@@ -44,6 +44,7 @@ async def test_a_refusal_says_what_to_do(run, url, scheduler, code, problem, adv
         await run("policies", "--server", url)
 
     assert problem in str(error.value)
+    assert "cannot get /api/v1" not in str(error.value)
     assert advice in error.value.advice
 
 

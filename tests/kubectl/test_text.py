@@ -37,10 +37,32 @@ def test_periods_are_as_in_a_policy(seconds, shown):
     assert text.window(seconds) == shown
 
 
-def test_the_longest_cells_are_cut_until_a_table_fits():
-    lines = text.table(["POD", "WHY"], [["a", "x" * 100], ["b", "y"]], 30)
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        pytest.param(30, "a/web-0  Preempting  one two …", id="a text, down to eight cells"),
+        pytest.param(80, "a/web-0  Preempting  one two three four five six seven", id="nothing"),
+    ],
+)
+def test_texts_are_cut_first_and_short_cells_last(width, shown):
+    row = ["a/web-0", "Preempting", "one two three four five six seven"]
 
-    assert lines == ["POD  WHY", "a    " + "x" * 24 + "…", "b    y"]
+    assert text.table(["POD", "DECISION", "WHY"], [row], width)[1].replace("   ", "  ") == shown
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (46, "preemption-example/report-79c9b8c8f5-xk2p4  ok"),
+        (37, "preemption-example/report-…-xk2p4  ok"),
+        (32, "preemption-e…/report-…-xk2p4  ok"),
+        (20, "preemption…xk2p4  ok"),
+    ],
+)
+def test_a_name_keeps_its_owner_and_its_end(width, shown):
+    row = ["preemption-example/report-79c9b8c8f5-xk2p4", "ok"]
+
+    assert text.table(["POD", "S"], [row], width)[1] == shown
 
 
 def test_a_table_without_a_width_is_not_cut():
