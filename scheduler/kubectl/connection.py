@@ -27,7 +27,7 @@ from scheduler.kubectl.client import Route
 from scheduler.kubectl.errors import LOG_IN, CommandError
 from scheduler.service.clock import Clock
 
-__all__ = ["Reach", "demo_file", "kubeconfig_paths", "reach"]
+__all__ = ["Reach", "demo_files", "kubeconfig_paths", "reach"]
 
 PORT: Final = 10259
 _HEADERS: Final = {"Accept": "application/json", "User-Agent": f"kubectl-preemptive/{__version__}"}
@@ -158,10 +158,11 @@ def kubeconfig_paths(flag: str, environment: Mapping[str, str]) -> tuple[Path, .
     return (Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config",)
 
 
-def demo_file(environment: Mapping[str, str]) -> Path:
-    """Return the file in which the demonstration writes its address."""
+def demo_files(environment: Mapping[str, str]) -> tuple[Path, Path]:
+    """Return the files in which the demonstration writes its address, and its kubeconfig."""
     cache = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~")) / ".cache"
-    return Path(cache).expanduser() / "preemptive-scheduler" / "demo-server"
+    folder = Path(cache).expanduser() / "preemptive-scheduler"
+    return folder / "demo-server", folder / "demo.kubeconfig"
 
 
 async def _nothing(*_: Any) -> None:
@@ -171,13 +172,14 @@ async def _nothing(*_: Any) -> None:
 def reach(arguments: argparse.Namespace, environment: Mapping[str, str], clock: Clock) -> Reach:
     """Return the way to the scheduler that flags and environment name.
 
-    Without a kubeconfig, the demonstration of this machine is asked if it runs.
+    If none is named and there is no kubeconfig, the demonstration of this machine is asked if it
+    runs. Its scheduler is not a pod, so it has an address beside its kubeconfig.
     """
     paths = kubeconfig_paths(arguments.kubeconfig, environment)
     server = arguments.server or environment.get("PREEMPTIVE_SCHEDULER_SERVER", "")
-    if not server and not any(path.exists() for path in paths):
-        server = _demo(environment)
     arguments.server = server
+    if not server:
+        paths, server = _demo(paths, arguments, environment)
     return Reach(
         kubeconfigs=paths,
         wall=clock.wall,
@@ -192,10 +194,19 @@ def reach(arguments: argparse.Namespace, environment: Mapping[str, str], clock: 
     )
 
 
-def _demo(environment: Mapping[str, str]) -> str:
+def _demo(
+    paths: tuple[Path, ...], arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> tuple[tuple[Path, ...], str]:
+    """Return the kubeconfigs, and the address of the demonstration if they are its own."""
+    address, own = demo_files(environment)
+    named = bool(arguments.kubeconfig or environment.get("KUBECONFIG"))
+    absent = not named and not any(path.exists() for path in paths)
+    if not absent and [path.resolve() for path in paths] != [own.resolve()]:
+        return paths, ""
     try:
-        server = demo_file(environment).read_text(encoding="utf-8").strip()
+        server = address.read_text(encoding="utf-8").strip()
     except OSError:
-        return ""
-    print(f"note: no kubeconfig; using the demo of `make run` at {server}", file=sys.stderr)
-    return server
+        return paths, ""
+    if absent:
+        print("note: no kubeconfig; using the demo of `make run`", file=sys.stderr)
+    return (own,), server

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.kubectl.connection import demo_files
 from scheduler.kubectl.errors import CommandError
 from tests.support.api_server_stand_in import TOKEN, ApiServerStandIn, lease
 from tests.support.api_stand_in import StandIn, serving
@@ -177,12 +179,38 @@ async def test_without_a_kubeconfig_it_is_said(run):
         await run("version")
 
 
-async def test_without_a_kubeconfig_the_demonstration_is_asked(run, url, tmp_path):
-    path = tmp_path / ".cache" / "preemptive-scheduler" / "demo-server"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"{url}\n")
+@pytest.fixture
+def demo(url, api, authority, tmp_path) -> Path:
+    """The kubeconfig of a demonstration, whose address is in the file beside it."""
+    server, kubeconfig = demo_files({"HOME": str(tmp_path)})
+    server.parent.mkdir(parents=True)
+    server.write_text(f"{url}\n")
+    return api.write_kubeconfig(kubeconfig, authority, namespace="prod")
 
-    assert (await run("version")).code == 0
+
+async def test_without_a_kubeconfig_the_demonstration_is_asked(run, api, demo, scheduler):
+    assert (await run("why", "api-0")).code == 0
+    assert scheduler.requests == ["GET /api/v1/pods/prod/api-0"]
+    assert api.forwarded == []
+
+
+@pytest.mark.parametrize("flag", [False, True])
+async def test_the_kubeconfig_of_the_demonstration_leads_to_its_scheduler(run, api, demo, flag):
+    path = os.path.relpath(demo)
+    named = ("--kubeconfig", path) if flag else ()
+
+    printed = await run("version", *named, **({} if flag else {"KUBECONFIG": path}))
+
+    assert printed.code == 0
+    assert api.forwarded == []
+
+
+@pytest.mark.parametrize("flag", [False, True])
+async def test_a_kubeconfig_that_is_named_and_missing_is_not_the_demonstration(run, demo, flag):
+    named = ("--kubeconfig", "/nonexistent") if flag else ()
+
+    with refused("there is no kubeconfig: /nonexistent", "--kubeconfig"):
+        await run("version", *named, **({} if flag else {"KUBECONFIG": "/nonexistent"}))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from deploy.tools.demo import address, example, screens
 from deploy.tools.demo.player import DemoError, Pace, Player
 
 NODES = 4
+#: That of the example.
+NAMESPACE = "preemption-example"
 #: The plugin, as `make setup` installs it.
 COMMAND = ".venv/bin/kubectl-preemptive"
 SHAPE = NodeShape(cpu="4", memory="16Gi", zones=("a", "b"))
@@ -83,8 +85,10 @@ def _play(options: argparse.Namespace) -> int:
     hint = "" if options.once else f"ask it: {COMMAND} --server {address.url(port)} top"
     if hint:
         print(hint, flush=True)
-    told = contextlib.nullcontext() if options.once else address.announced(port)
-    with ControlPlane() as cluster, told:
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(ControlPlane())
+        if not options.once:
+            stack.enter_context(address.announced(port, cluster.admin_kubeconfig, NAMESPACE))
         cluster.create_nodes(NODES, SHAPE)
         began_at = time.time()
         with screens.screen(console, hint, began_at) as screen:

@@ -1,14 +1,17 @@
-"""The address of the demonstration's scheduler, for the plugin.
+"""Where the demonstration is: files for the plugin and for kubectl, while it runs.
 
-`kubectl-preemptive` connects to it if there is no kubeconfig, otherwise with `--server`.
+`kubectl-preemptive` uses them by itself if there is no other kubeconfig.
 """
 
 import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
-from scheduler.kubectl.connection import demo_file
+import yaml
+
+from scheduler.kubectl.connection import demo_files
 
 __all__ = ["announced", "free_port", "url"]
 
@@ -25,18 +28,37 @@ def url(port: int) -> str:
 
 
 @contextlib.contextmanager
-def announced(port: int) -> Iterator[None]:
-    """Write the address of the scheduler to the file that the plugin reads.
+def announced(port: int, kubeconfig: Path, namespace: str) -> Iterator[Path]:
+    """Write the address of the scheduler, and a kubeconfig, to files of the cache folder.
 
-    If the file cannot be written, nothing is done.
+    Yields the kubeconfig to use: if the cache folder cannot be written, the given one.
+
+    Args:
+        port: Where the scheduler serves.
+        kubeconfig: That of the administrator.
+        namespace: The namespace of its context.
     """
-    path = demo_file(os.environ)
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{url(port)}\n")
+    config = yaml.safe_load(kubeconfig.read_text())
+    for each in config["contexts"]:
+        each["context"]["namespace"] = namespace
+    paths = demo_files(os.environ)
+    contents = (f"{url(port)}\n", yaml.safe_dump(config, sort_keys=False))
     try:
-        yield
+        yield paths[1] if all(map(_written, paths, contents)) else kubeconfig
     finally:
-        with contextlib.suppress(OSError):
-            if path.read_text().strip() == url(port):  # not that of another demonstration
-                path.unlink()
+        for path, content in zip(paths, contents, strict=True):
+            with contextlib.suppress(OSError):
+                if path.read_text() == content:  # not that of another demonstration
+                    path.unlink()
+
+
+def _written(path: Path, content: str) -> bool:
+    """Write a file for this user only; return whether that was possible."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(content)
+    except OSError:
+        return False
+    return True
