@@ -51,12 +51,13 @@ $(TOOLS): requirements/tools.txt | $(READY)
 # A KUBECONFIG in the environment is ignored: the demonstration has its own cluster, and must not
 # change another one.
 .PHONY: run
-run: setup ## show a preemption; ONCE=1 ends by itself; KUBECONFIG=FILE schedules on that cluster
+run: setup ## show a preemption; STORY=budget|drain|undo; ONCE=1 ends by itself; KUBECONFIG=FILE schedules on that cluster
 ifeq ($(origin KUBECONFIG),command line)
 	$(BIN)/preemptive-scheduler run --kubeconfig '$(patsubst ~/%,$(HOME)/%,$(KUBECONFIG))' \
 		--bind-address 127.0.0.1 --logging-format text
 else
-	@$(BIN)/python -m deploy.tools.demo $(if $(filter-out 0,$(ONCE)),--once)
+	@$(BIN)/python -m deploy.tools.demo $(if $(filter-out 0,$(ONCE)),--once) \
+		$(if $(STORY),--story '$(STORY)')
 endif
 
 ENGINE ?= docker

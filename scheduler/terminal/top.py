@@ -78,7 +78,7 @@ class TopPicture:
     snapshot: TopSnapshot
     #: At the end of the first line: which key ends the view, for example.
     hint: str = ""
-    #: The last line; empty for none.
+    #: The last lines; empty for none.
     footer: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -87,7 +87,7 @@ class TopPicture:
         lines = [_header(self.snapshot, self.hint, width), _queue(self.snapshot, width)]
         if self.snapshot.problem:
             lines.append(fitted(Text(escape.printable(self.snapshot.problem), BAD), width))
-        footer = [fitted(Text(self.footer, MUTED), width)] if self.footer else []
+        footer = [fitted(Text(line, MUTED), width) for line in self.footer.splitlines()]
         above = height - len(footer)
         lines += _body(self.snapshot, width, above - len(lines))
         return iter(lines[:above] + footer)

@@ -2,9 +2,11 @@
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from deploy.tools.controlplane import binaries
@@ -13,14 +15,14 @@ from deploy.tools.controlplane.building import BuildError
 from deploy.tools.controlplane.cluster import ControlPlane, ControlPlaneError
 from deploy.tools.controlplane.nodes import NodeShape
 from deploy.tools.controlplane.processes import ProcessError
-from deploy.tools.demo import address, example, screens
+from deploy.tools.demo import address, example, screens, storyteller
+from deploy.tools.demo.commands import CommandFailed, Commands
 from deploy.tools.demo.player import DemoError, Pace, Player
+from deploy.tools.demo.stories import STORIES, Story
 
 NODES = 4
 #: That of the example.
 NAMESPACE = "preemption-example"
-#: The plugin, as `make setup` installs it.
-COMMAND = ".venv/bin/kubectl-preemptive"
 SHAPE = NodeShape(cpu="4", memory="16Gi", zones=("a", "b"))
 
 DESCRIPTION = """\
@@ -34,17 +36,31 @@ No kubeconfig is read.
 def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; return the exit code."""
     options = _parser().parse_args(argv)
+    if options.story and options.story not in STORIES:
+        print(f"error: there is no story {options.story!r}; the stories are", file=sys.stderr)
+        for name, story in STORIES.items():
+            print(f"  {name:<8} {story.about}", file=sys.stderr)
+        return 2
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        return _play(options)
-    except (BuildError, ControlPlaneError, ProcessError, DemoError, ApiError) as error:
+        _play(options)
+    except (
+        BuildError,
+        ControlPlaneError,
+        ProcessError,
+        DemoError,
+        ApiError,
+        CommandFailed,
+    ) as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
+    else:
+        return 0
     return 1
 
 
@@ -58,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
         "--once",
         action="store_true",
         help="exit when the example has settled: 0 if all pods of high priority run, else 1",
+    )
+    parser.add_argument(
+        "--story",
+        default="",
+        metavar="NAME",
+        help="tell a story: " + ", ".join(STORIES),
     )
     parser.add_argument(
         "--limit",
@@ -75,33 +97,58 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _play(options: argparse.Namespace) -> int:
+def _play(options: argparse.Namespace) -> None:
     console = screens.console()
-    story = example.read(options.file, ending_seconds=1.0 if options.once else 4.0)
+    story = STORIES[options.story] if options.story else None
+    ending_seconds = 1.0 if options.once else 4.0
+    steps = example.read(options.file, ending_seconds)
     pace = Pace(0.0, options.limit) if options.once else Pace(3.0, None)
-    version = binaries.pinned_version("kube-apiserver")
-    print(f"starting a control plane, Kubernetes {version}, with {NODES} nodes", flush=True)
+    started = f"Kubernetes {binaries.pinned_version('kube-apiserver')}, with {NODES} nodes"
+    print(f"starting a control plane, {started}", flush=True)
     port = address.free_port()
-    hint = "" if options.once else f"ask it: {COMMAND} --server {address.url(port)} top"
-    if hint:
-        print(hint, flush=True)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(ControlPlane())
+        kubeconfig = cluster.admin_kubeconfig
         if not options.once:
-            stack.enter_context(address.announced(port, cluster.admin_kubeconfig, NAMESPACE))
+            kubeconfig = stack.enter_context(
+                address.announced(port, kubeconfig, NAMESPACE, os.environ)
+            )
         cluster.create_nodes(NODES, SHAPE)
         began_at = time.time()
-        with screens.screen(console, hint, began_at) as screen:
-            player = Player(cluster, story, pace, screen, port)
-            player.play()
-            summary = screens.summary(player.snapshot, player.pods(), time.time() - began_at)
+        with screens.screen(console, began_at, story=story is not None) as screen:
+            player = Player(cluster, steps, pace, screen, port)
+            player.play(story.steps if story else None)
+            if story:
+                _tell(story, player, cluster, port, ending_seconds, asks=not options.once)
+            summary = screens.summary(player.preemptions(), player.pods(), time.time() - began_at)
+            if story:
+                console.print(summary)
             if not options.once:
+                screen.advise([*storyteller.advice(kubeconfig, player.pods())])
                 with contextlib.suppress(KeyboardInterrupt):  # the user ends it
                     player.linger()
-    console.print(summary)
-    for name, count in story.steps[-1].pods.items():
-        console.print(f"All {count} pods of priority class {name} run.", highlight=False)
-    return 0
+    if not story:
+        console.print(summary)
+        for name, count in steps.steps[-1].pods.items():
+            console.print(f"All {count} pods of priority class {name} run.", highlight=False)
+
+
+def _tell(
+    story: Story, player: Player, cluster: ControlPlane, port: int, ending_seconds: float, *,
+    asks: bool,
+) -> None:  # fmt: skip
+    """Tell a story; the user presses Enter before each command if it asks."""
+    say = partial(screens.console().print, markup=False, highlight=False, soft_wrap=True)
+    # Another demonstration may begin meanwhile, so the plugin has files of its own.
+    own = {"XDG_CACHE_HOME": str(cluster.folder)}
+    with address.announced(port, cluster.admin_kubeconfig, NAMESPACE, own) as kubeconfig:
+        environment = {**os.environ, **own, "KUBECONFIG": str(kubeconfig)}
+        commands = Commands(cluster.api, environment, NAMESPACE, ending_seconds, say)
+        asks = asks and sys.stdin.isatty()
+        if asks:
+            say("Press Enter to run each command.")
+        pause = player.await_enter if asks else player.rest
+        storyteller.tell(story, player, commands, say, pause)
 
 
 if __name__ == "__main__":

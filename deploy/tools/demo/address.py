@@ -6,7 +6,7 @@
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -28,7 +28,9 @@ def url(port: int) -> str:
 
 
 @contextlib.contextmanager
-def announced(port: int, kubeconfig: Path, namespace: str) -> Iterator[Path]:
+def announced(
+    port: int, kubeconfig: Path, namespace: str, environment: Mapping[str, str]
+) -> Iterator[Path]:
     """Write the address of the scheduler, and a kubeconfig, to files of the cache folder.
 
     Yields the kubeconfig to use: if the cache folder cannot be written, the given one.
@@ -37,11 +39,12 @@ def announced(port: int, kubeconfig: Path, namespace: str) -> Iterator[Path]:
         port: Where the scheduler serves.
         kubeconfig: That of the administrator.
         namespace: The namespace of its context.
+        environment: Says where the cache folder is.
     """
     config = yaml.safe_load(kubeconfig.read_text())
     for each in config["contexts"]:
         each["context"]["namespace"] = namespace
-    paths = demo_files(os.environ)
+    paths = demo_files(environment)
     contents = (f"{url(port)}\n", yaml.safe_dump(config, sort_keys=False))
     try:
         yield paths[1] if all(map(_written, paths, contents)) else kubeconfig

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from deploy.tools.controlplane.manifests import documents
 
-__all__ = ["FILE", "Example", "Step", "read"]
+__all__ = ["FILE", "Example", "Step", "ending", "pods", "read"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -38,17 +38,10 @@ class Example:
     #: The values of its PriorityClasses.
     classes: Mapping[str, int]
 
-    def pods(self, step: int) -> Counter[str]:
-        """Return the number of pods by PriorityClass after a step; the first step is 0."""
-        total: Counter[str] = Counter()
-        for each in self.steps[: step + 1]:
-            total.update(each.pods)
-        return total
-
 
 def read(path: Path, ending_seconds: float) -> Example:
     """Return the example of a file; its pods take `ending_seconds` to terminate."""
-    everything = [_ending(each, ending_seconds) for each in documents(path)]
+    everything = [ending(each, ending_seconds) for each in documents(path)]
     numbers = sorted({_step(each) for each in everything})
     steps = (tuple(each for each in everything if _step(each) == number) for number in numbers)
     classes = {
@@ -56,23 +49,25 @@ def read(path: Path, ending_seconds: float) -> Example:
         for each in everything
         if each["kind"] == "PriorityClass"
     }
-    return Example(tuple(Step(each, _pods(each)) for each in steps), classes)
+    return Example(tuple(Step(each, pods(each)) for each in steps), classes)
 
 
 def _step(document: Json) -> int:
     return int(document["metadata"]["labels"][STEP])
 
 
-def _pods(objects: Iterable[Json]) -> Counter[str]:
-    pods: Counter[str] = Counter()
+def pods(objects: Iterable[Json]) -> Counter[str]:
+    """Return the number of pods of Deployments by PriorityClass."""
+    found: Counter[str] = Counter()
     for each in objects:
         if each["kind"] == "Deployment":
             spec = each["spec"]
-            pods[spec["template"]["spec"]["priorityClassName"]] += spec["replicas"]
-    return pods
+            found[spec["template"]["spec"]["priorityClassName"]] += spec["replicas"]
+    return found
 
 
-def _ending(document: Json, seconds: float) -> Json:
+def ending(document: Json, seconds: float) -> Json:
+    """Return an object; if it is a Deployment, its pods take so long to terminate."""
     if document["kind"] == "Deployment":
         metadata = document["spec"]["template"]["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), ENDING: f"{seconds:g}s"}

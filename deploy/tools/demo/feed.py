@@ -54,7 +54,7 @@ class LogLine(msgspec.Struct, frozen=True):
     """What the scheduler has done."""
 
     at: Seconds
-    #: placed, preempts, evicted, waits or failed.
+    #: placed, preempts, evicted, waits, failed or restarts.
     verb: str
     text: str
 
@@ -81,6 +81,15 @@ class Log:
                 self._last[pod] = line
                 found.append(line)
         return found
+
+    def last(self) -> tuple[str, str]:
+        """Return the last event, and its problem; a line that is no event is a problem."""
+        text = (self._path.read_text(errors="replace").splitlines() or [""])[-1]
+        try:
+            record = msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            return "", text
+        return str(record.get("event", "")), str(record.get("problem") or record.get("message", ""))
 
 
 def _line(text: bytes) -> LogLine | None:

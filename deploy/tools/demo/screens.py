@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from deploy.tools.demo.feed import LogLine
 from scheduler.model import times
+from scheduler.model.rest.preemptions import PreemptionView
 from scheduler.model.times import Seconds
 from scheduler.observe.logs import escape
 from scheduler.terminal.layout import ACCENT, BAD, BUSY, GOOD, MUTED
@@ -34,7 +35,10 @@ SIGNS: Final = {
     "evicted": ("▼", BUSY),
     "waits": ("○", MUTED),
     "failed": ("!", BAD),
+    "restarts": ("!", BUSY),
 }
+#: What is shown of the log during a story.
+TOLD: Final = frozenset({"preempts", "evicted", "failed", "restarts"})
 
 
 class Screen(Protocol):
@@ -43,13 +47,16 @@ class Screen(Protocol):
     def show(self, caption: str, snapshot: TopSnapshot, news: Sequence[LogLine], /) -> None:
         """Show what the scheduler serves, and what is new in its log."""
 
+    def advise(self, lines: Sequence[str], /) -> None:
+        """Show what a user may do now."""
+
 
 class LiveView:
     """The live view, on the whole terminal."""
 
-    def __init__(self, display: Live, footer: str, began_at: Seconds) -> None:
+    def __init__(self, display: Live, began_at: Seconds) -> None:
         self._display = display
-        self._footer = footer
+        self._footer = ""
         self._began_at = began_at
         self._log: deque[Text] = deque(maxlen=LOG_LINES)
 
@@ -63,13 +70,24 @@ class LiveView:
         picture = TopPicture(replace(snapshot, log=tuple(self._log)), caption, self._footer)
         self._display.update(picture, refresh=True)
 
+    def advise(self, lines: Sequence[str], /) -> None:
+        """Show it below the picture from now on."""
+        self._footer = "\n".join(lines)
+
 
 class Lines:
-    """A line for each change."""
+    """A line for each change.
 
-    def __init__(self, console: Console, began_at: Seconds) -> None:
+    Args:
+        console: Where to.
+        began_at: Times are relative to it.
+        verbs: What of the log is shown.
+    """
+
+    def __init__(self, console: Console, began_at: Seconds, verbs: Container[str] = SIGNS) -> None:
         self._console = console
         self._began_at = began_at
+        self._verbs = verbs
         self._caption = ""
 
     def show(self, caption: str, _snapshot: TopSnapshot, news: Sequence[LogLine], /) -> None:
@@ -78,7 +96,14 @@ class Lines:
             self._caption = caption
             self._print(time.time() - self._began_at, f"-- {caption}")
         for line in news:
-            self._print(line.at - self._began_at, f"{line.verb:<9} {escape.printable(line.text)}")
+            if line.verb in self._verbs:
+                text = f"{line.verb:<9} {escape.printable(line.text)}"
+                self._print(line.at - self._began_at, text)
+
+    def advise(self, lines: Sequence[str], /) -> None:
+        """Print it."""
+        for line in ("", *lines):
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _print(self, at: Seconds, text: str) -> None:
         # Not wrapped: the output may be a log file.
@@ -93,16 +118,20 @@ def console() -> Console:
 
 
 @contextlib.contextmanager
-def screen(console: Console, footer: str, began_at: Seconds) -> Iterator[Screen]:
-    """Give the kind of output for a console, while it is open; lines have no footer."""
-    if console.is_terminal and not console.is_dumb_terminal:
+def screen(console: Console, began_at: Seconds, *, story: bool = False) -> Iterator[Screen]:
+    """Give the kind of output for a console, while it is open; a story is told in lines."""
+    if story:
+        yield Lines(console, began_at, TOLD)
+    elif console.is_terminal and not console.is_dumb_terminal:
         with live(console) as display:
-            yield LiveView(display, footer, began_at)
+            yield LiveView(display, began_at)
     else:
         yield Lines(console, began_at)
 
 
-def summary(snapshot: TopSnapshot, pods: Iterable[Json], elapsed: Seconds) -> RenderableType:
+def summary(
+    preemptions: Sequence[PreemptionView], pods: Iterable[Json], elapsed: Seconds
+) -> RenderableType:
     """Return the preemptions as a table, and a line about the pods."""
     table = Table(
         title="Preemptions", title_justify="left", title_style="bold", box=None, pad_edge=False
@@ -111,7 +140,7 @@ def summary(snapshot: TopSnapshot, pods: Iterable[Json], elapsed: Seconds) -> Re
         right = name in {"priority", "took"}
         table.add_column(name, header_style=ACCENT, justify="right" if right else "left")
     evicted = 0
-    for each in reversed(snapshot.preemptions):
+    for each in reversed(preemptions):
         began, ended = times.parse(each.decided_at), times.parse(each.ended_at)
         took = f"{ended - began:.0f} s" if began and ended else each.phase
         victims = [victim.pod.name for victim in each.victims]
@@ -121,7 +150,7 @@ def summary(snapshot: TopSnapshot, pods: Iterable[Json], elapsed: Seconds) -> Re
     placed = [bool(pod["spec"].get("nodeName")) for pod in pods]
     closing = (
         f"{sum(placed)} of {len(placed)} pods placed in {elapsed:.1f} s, "
-        f"{len(placed) - sum(placed)} waiting; {len(snapshot.preemptions)} preemptions evicted "
+        f"{len(placed) - sum(placed)} waiting; {len(preemptions)} preemptions evicted "
         f"{evicted} pods."
     )
-    return Group(*([table] if snapshot.preemptions else []), Text(closing, "bold"))
+    return Group(*([table] if preemptions else []), Text(closing, "bold"))

@@ -26,7 +26,7 @@ def admin(tmp_path: Path) -> Path:
 def test_address_and_kubeconfig_are_there_for_this_user_while_it_runs(cache, admin):
     server, kubeconfig = demo_files(os.environ)
 
-    with address.announced(1234, admin, "example") as used:
+    with address.announced(1234, admin, "example", os.environ) as used:
         assert used == kubeconfig
         assert server.read_text() == "https://127.0.0.1:1234\n"
         (context,) = yaml.safe_load(kubeconfig.read_text())["contexts"]
@@ -36,7 +36,7 @@ def test_address_and_kubeconfig_are_there_for_this_user_while_it_runs(cache, adm
 
 
 def test_the_files_of_a_later_demonstration_stay(admin):
-    with address.announced(1, admin, "example"):
+    with address.announced(1, admin, "example", os.environ):
         for path in demo_files(os.environ):
             path.write_text("another")
 
@@ -46,5 +46,5 @@ def test_the_files_of_a_later_demonstration_stay(admin):
 def test_if_the_folder_cannot_be_written_the_first_kubeconfig_is_used(cache, admin):
     (cache / "preemptive-scheduler").write_text("a file")
 
-    with address.announced(1, admin, "example") as used:
+    with address.announced(1, admin, "example", os.environ) as used:
         assert used == admin

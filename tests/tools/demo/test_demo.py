@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,14 @@ class Demo:
 
     def remains(self) -> list[str]:
         """Return the command lines of its processes that are still there."""
-        found = []
+        return list(self._commands().values())
+
+    def pids(self, part: str) -> list[int]:
+        """Return its processes whose command line has a part."""
+        return [pid for pid, command in self._commands().items() if part in command]
+
+    def _commands(self) -> dict[int, str]:
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 marked = f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes()
@@ -51,7 +59,7 @@ class Demo:
             except OSError:
                 continue
             if marked and command:  # zombies have none
-                found.append(command.decode().replace("\0", " "))
+                found[int(folder.name)] = command.decode().replace("\0", " ")
         return found
 
 
@@ -99,16 +107,72 @@ def test_a_deadline_that_passes_is_a_failure_with_a_reason(demo: Demo):
     assert demo.remains() == []
 
 
-def test_ctrl_c_after_it_has_settled_ends_with_the_summary(demo: Demo):
+@pytest.mark.parametrize(
+    ("story", "lines"),
+    [
+        (
+            "budget",
+            [
+                r"cache-\S+ .*violated",
+                r"^preemptionpolicy/strict-budgets applied$",
+                r"report-\S+ +Unschedulable",
+                r"preempts +report-\S+ on node-\d, evicting batch-\S+, batch-\S+$",
+            ],
+        ),
+        (
+            "drain",
+            [
+                r"urgent-\S+ on node-\d$",
+                r"^node/node-\d cordoned$",
+                r"^error: pod preemption-example/cache-\S+: a disruption budget forbids",
+                r"^node/node-\d drained$",
+            ],
+        ),
+        (
+            "undo",
+            [
+                r"\"no-evictions\" refuses",
+                r"^no-evictions\b",
+                r"^preemptionpolicy \"no-evictions\" deleted$",
+                r"3 preemptions evicted 6 pods",
+            ],
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_story_is_told_to_its_end(demo: Demo, story: str, lines: list[str]):
+    process = demo.start("--once", "--story", story)
+    output, _ = process.communicate()
+
+    assert process.returncode == 0, output
+    rest = output
+    for line in lines:  # in this order
+        found = re.search(line, rest, re.M)
+        assert found, f"no {line!r} in:\n{rest}"
+        rest = rest[found.end() :]
+    assert demo.remains() == []
+
+
+def test_it_survives_a_pause_and_ends_with_the_summary(demo: Demo):
+    """As a suspended laptop: the scheduler has lost its lease, and is started again."""
     process = demo.start()
     assert process.stdout is not None
-    until(process.stdout, "settled")
+    advice = until(process.stdout, "settled")
+    kubeconfig = Path(re.findall(r"export KUBECONFIG=(\S+)", advice)[0]).expanduser()
+    assert kubeconfig.stat().st_mode & 0o777 == 0o600
+    (scheduler,) = demo.pids("scheduler.cli.main")
+    os.kill(scheduler, signal.SIGSTOP)
+    time.sleep(11.0)  # the holder trusts its lease for ten seconds
+    os.kill(scheduler, signal.SIGCONT)
+    until(process.stdout, "restarts  the scheduler, which had lost its lease")
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate()
 
     assert process.returncode == 0
+    assert "3 preemptions evicted 6 pods" in output
     assert "All 3 pods of priority class high-example run." in output
     assert demo.remains() == []
+    assert not kubeconfig.exists()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from deploy.tools.demo.feed import Log, LogLine
 
 START = '{"ts":"1970-01-01T00:00:01Z","event":'
@@ -41,3 +43,19 @@ def test_what_a_pod_repeats_is_no_news(tmp_path: Path):
     with path.open("a") as file:
         file.write(WAITS + WAITS.replace("no room", "no port"))
     assert log.news() == [LogLine(1.0, "waits", "low-2: no port")]
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        (WAITS + START + '"lease_lost","problem":"late"}\n', ("lease_lost", "late")),
+        ("Traceback\nOSError: no\n", ("", "OSError: no")),
+        ("[1]\n", ("", "[1]")),
+        ("", ("", "")),
+    ],
+)
+def test_the_last_line_says_why_it_ended(tmp_path: Path, text: str, last: tuple[str, str]):
+    path = tmp_path / "log"
+    path.write_text(text)
+
+    assert Log(path).last() == last

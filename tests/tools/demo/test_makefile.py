@@ -47,6 +47,12 @@ def test_run_plays_the_demonstration(arguments: list[str], environment: dict[str
     assert "/somebody/elses" not in commands
 
 
+def test_a_story_is_passed_on_as_one_word():
+    commands = make("run", "ONCE=1", "STORY=drain && x")
+
+    assert f"{DEMO} --once --story 'drain && x'" in " ".join(commands.replace("\\", "").split())
+
+
 @pytest.mark.parametrize("environment", [{}, {"KUBECONFIG": "/somebody/elses"}])
 def test_run_with_a_kubeconfig_on_the_command_line_runs_the_scheduler_alone(
     environment: dict[str, str],

@@ -1,6 +1,7 @@
 """What the demonstration shows."""
 
 import io
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,21 +11,23 @@ from deploy.tools.demo import screens
 from deploy.tools.demo.feed import NOTHING, LogLine
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView, VictimView
-from scheduler.terminal.top import TopSnapshot, live
+from scheduler.terminal.top import live
 
 NOW = 1_800_000_000.0
 ODD = LogLine(NOW + 1.5, "failed", "odd: a\n\x1b[31mb")
 
 
 def as_lines(console: Console) -> None:
-    with screens.screen(console, "", NOW) as screen:
+    with screens.screen(console, NOW) as screen:
         screen.show("step 1", NOTHING, [ODD])
         screen.show("step 1", NOTHING, [])
 
 
 def as_picture(console: Console) -> None:
     with live(console) as display:
-        screens.LiveView(display, "ask it", NOW).show("step 1", NOTHING, [ODD])
+        view = screens.LiveView(display, NOW)
+        view.advise(["try it", "and this"])
+        view.show("step 1", NOTHING, [ODD])
 
 
 @pytest.mark.parametrize("show", [as_lines, as_picture])
@@ -39,6 +42,19 @@ def test_a_message_cannot_forge_lines(show: Callable[[Console], None]):
     assert text.count("step 1") == 1
 
 
+def test_advice_is_below_the_picture_and_after_the_lines():
+    pictured, listed = io.StringIO(), io.StringIO()
+
+    as_picture(Console(file=pictured, width=40, height=12, force_terminal=True))
+    with screens.screen(Console(file=listed, width=40), NOW) as screen:
+        screen.show("settled", NOTHING, [])
+        screen.advise(["try it", "and this"])
+
+    frame = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", pictured.getvalue())
+    assert [line.strip() for line in frame.splitlines()[-2:]] == ["try it", "and this"]
+    assert listed.getvalue().splitlines()[1:] == ["", "try it", "and this"]
+
+
 def test_the_summary_has_each_preemption_with_its_victims():
     stream = io.StringIO()
     victims = tuple(VictimView(PodView("demo", name)) for name in ("a", "b"))
@@ -47,9 +63,8 @@ def test_the_summary_has_each_preemption_with_its_victims():
         decided_at="2026-01-01T00:00:00Z", ended_at="2026-01-01T00:00:04Z", victims=victims,
     )  # fmt: skip
     pods = [{"spec": {"nodeName": "n1"}}, {"spec": {}}]
-    ended = TopSnapshot(NOTHING.summary, preemptions=[preemption])
 
-    Console(file=stream, width=80).print(screens.summary(ended, pods, 12.34))
+    Console(file=stream, width=80).print(screens.summary([preemption], pods, 12.34))
 
     assert "high        10  n1     4 s  a, b" in stream.getvalue()
     assert stream.getvalue().endswith(
