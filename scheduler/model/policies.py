@@ -172,6 +172,8 @@ class PolicyFigures:
 
     #: Victims that its budgets count, within the longest of their windows.
     victims: int = 0
-    #: The number of preemptions that each rule refused, or would have, by the name of its field.
+    #: The number of preemptions that each rule refused, by the name of its field.
     refusals: Mapping[str, int] = field(default_factory=dict)
     last_victim: LastVictim | None = None
+    #: The number that each rule would have refused, had the mode not been Audit.
+    would_refuse: Mapping[str, int] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from scheduler.config.policies import PolicyError, read
 from scheduler.model import times
 from scheduler.model.policies import PolicyMode, PreemptionPolicy
 from scheduler.model.policy_vetoes import Rule, RuleVeto
+from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import (
     BoundView,
     BudgetUse,
@@ -16,7 +17,7 @@ from scheduler.model.rest.preemptions import (
     PoliciesDocument,
     PolicyView,
 )
-from scheduler.observe.api.policies import rules
+from scheduler.observe.api.policy_words import budget_words, rules
 from scheduler.state.preemption.wasted_evictions import MAX_VICTIMS, WINDOW, WasteScope
 
 __all__ = ["DATABASES", "document", "veto"]
@@ -36,17 +37,21 @@ NIGHT: Final = read(
     {
         "metadata": {"name": "night-budget"},
         "spec": {
+            "mode": "Audit",
             "budgets": [
                 {"scope": "Namespace", "maxVictims": 20, "window": "1h"},
                 {"scope": "Cluster", "maxVictims": 200, "window": "1h"},
-            ]
+            ],
         },
     }
 )
 TEAM: Final = read(
     {
         "metadata": {"name": "team-b"},
-        "spec": {"budgets": [{"scope": "Owner", "maxVictims": 5, "window": "30m"}]},
+        "spec": {
+            "preemptors": {"namespaceSelector": {"matchLabels": {"team": "b"}}},
+            "budgets": [{"scope": "Owner", "maxVictims": 5, "window": "30m"}],
+        },
     }
 )
 
@@ -70,7 +75,13 @@ def _refused() -> str:
 
 
 def _rules(policy: PreemptionPolicy) -> tuple[str, ...]:
-    return tuple(rules(policy))
+    return tuple(rules(policy, ()))
+
+
+def _budget(policy: PreemptionPolicy, number: int, spent: int, *top: BudgetUse) -> BudgetView:
+    budget = policy.budgets[number]
+    scope, text = budget.scope.value.lower(), budget_words(budget)
+    return BudgetView(scope, budget.max_victims, budget.window, spent, top, text)
 
 
 def document(now: float) -> PoliciesDocument:
@@ -85,16 +96,19 @@ def document(now: float) -> PoliciesDocument:
                 DATABASES.name, 3, generation_in_force=3, rules=_rules(DATABASES),
                 refusals={"victimMinRuntime": 12, "foreignVictims": 3},
                 last_refusal=times.stamp(now - 95),
+                last_refused=PodView(namespace="prod", name="api-0", uid="uid-api-0"),
             ),
             PolicyView(
-                NIGHT.name, 1, generation_in_force=1, rules=_rules(NIGHT),
-                budgets=(BudgetView("namespace", 20, 3_600.0, 18, top),
-                         BudgetView("cluster", 200, 3_600.0, 22)),
+                NIGHT.name, 1, generation_in_force=1, mode="Audit", rules=_rules(NIGHT),
+                would_refuse={"budgets": 4}, last_refusal=times.stamp(now - 400),
+                last_refused=PodView(namespace="batch", name="etl-1", uid="uid-etl-1"),
+                budgets=(_budget(NIGHT, 0, 18, *top), _budget(NIGHT, 1, 22)),
             ),
             PolicyView(
                 TEAM.name, 5, accepted=False, generation_in_force=4, message=_refused(),
-                rules=_rules(TEAM), budgets=(BudgetView("owner", 5, 1_800.0, 5, (owner,)),),
+                rules=_rules(TEAM), budgets=(_budget(TEAM, 0, 5, owner),),
                 refusals={"budgets": 7}, last_refusal=times.stamp(now - 11),
+                last_refused=PodView(hidden=True, priority=100),
             ),
         ),
         bounds=(

@@ -363,6 +363,8 @@ class PolicyRegistry:
             status["victims"] = figures.victims if figures is not None else 0
         if figures is not None and figures.refusals:
             status["refusals"] = dict(figures.refusals)
+        if figures is not None and figures.would_refuse:
+            status["wouldRefuse"] = dict(figures.would_refuse)
         if figures is not None and figures.last_victim is not None:
             last = figures.last_victim
             status["lastVictim"] = {

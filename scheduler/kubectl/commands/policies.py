@@ -1,11 +1,17 @@
 """`policies`: what preemption policies allow, what is spent, and what they have refused."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
-from scheduler.model.rest.preemptions import BoundView, BudgetView, PoliciesDocument, PolicyView
+from scheduler.model.policies import PolicyMode
+from scheduler.model.rest.preemptions import BoundView, PoliciesDocument, PolicyView
 
 __all__ = ["run"]
+
+_HEAD: Final = ("POLICY", "MODE", "STATE", "REFUSED", "WOULD REFUSE")
 
 
 async def run(session: Session) -> int:
@@ -24,40 +30,66 @@ def show(out: Output, found: PoliciesDocument, now: float, *, wide: bool) -> Non
             named = f"All preemption is stopped by PreemptionPolicy {each.name}"
             out.line(text.clean(f"{named}{why}"), "red")
             out.line()
-    if found.items:
-        head = ["POLICY", "STATE", "SPENT", "REFUSED", "LAST"]
-        out.table(
-            [*head, "MOST", "RULES"] if wide else head,
-            [row for each in found.items for row in _rows(each, now, wide=wide)],
-            wide=wide,
-        )
-    else:
+    if not found.items:
         out.line("No preemption policies are in force.")
+    else:
+        head, *lines = text.table(_HEAD, map(_row, found.items), out.width, "")
+        out.line(head, "bold")
+        for each, line in zip(found.items, lines, strict=True):
+            out.line(line)
+            _explain(out, each, now, wide=wide)
     for each in found.items:
-        if each.message:
-            out.line()
-            out.line(f"Policy {text.clean(each.name)} is not accepted:", "red")
-            out.paragraph(each.message, "  ")
-            if each.generation_in_force:
-                out.line(f"  Generation {each.generation_in_force} stays in force.")
+        _problem(out, each)
     if found.bounds:
         out.line()
         out.line("Limits on wasted evictions, which no policy can lift:", "bold")
         out.table(["PER", "LIMIT", "SPENT", "STATE"], [_bound(each) for each in found.bounds])
 
 
-def _rows(policy: PolicyView, now: float, *, wide: bool) -> list[list[str]]:
-    refused = str(sum(policy.refusals.values()))
-    last = f"{text.since(policy.last_refusal, now)} ago" if policy.last_refusal else "-"
-    rows = []
-    for number, budget in enumerate(policy.budgets or [None]):
-        first = number == 0
-        row = [policy.name if first else "", _state(policy) if first else "", _spent(budget)]
-        row += [refused, last] if first else ["", ""]
-        if wide:
-            row += [_most(budget), "; ".join(policy.rules) if first else ""]
-        rows.append(row)
-    return rows
+def _problem(out: Output, policy: PolicyView) -> None:
+    if policy.message:
+        out.line()
+        out.line(f"Policy {text.clean(policy.name)} is not accepted:", "red")
+        out.paragraph(policy.message, "  ")
+        if policy.generation_in_force:
+            out.line(f"  Generation {policy.generation_in_force} stays in force.")
+
+
+def _row(policy: PolicyView) -> list[str]:
+    audits = policy.mode == PolicyMode.AUDIT
+    return [
+        policy.name,
+        policy.mode,
+        _state(policy),
+        _number(policy.refusals, is_counted=not audits),
+        _number(policy.would_refuse, is_counted=audits),
+    ]
+
+
+def _number(by_rule: Mapping[str, int], *, is_counted: bool) -> str:
+    """Return a number of preemptions; `-` for what the mode of the policy does not do."""
+    return str(sum(by_rule.values())) if by_rule or is_counted else "-"
+
+
+def _explain(out: Output, policy: PolicyView, now: float, *, wide: bool) -> None:
+    """Print whom a policy limits, its rules, what is spent of its budgets, and whom it refused."""
+    spent = (f"{budget.text} ({budget.spent} spent)" for budget in policy.budgets)
+    if lines := (*policy.rules, *spent):
+        out.paragraph(" · ".join(lines), "  ")
+    if policy.last_refused is not None:
+        word = "would have refused" if policy.mode == PolicyMode.AUDIT else "refused"
+        when = text.since(policy.last_refusal, now)
+        out.paragraph(f"{word} last: {text.pod_name(policy.last_refused)}, {when} ago", "  ")
+    if not wide:
+        return
+    for words, by_rule in (("refused", policy.refusals), ("would refuse", policy.would_refuse)):
+        if by_rule:
+            each = ", ".join(f"{rule} {number}" for rule, number in by_rule.items())
+            out.paragraph(f"{words}: {each}", "  ")
+    for budget in policy.budgets:
+        if budget.top:
+            keys = ", ".join(f"{use.key} {use.spent}" for use in budget.top)
+            out.paragraph(f"most spent by {budget.scope}: {keys}", "  ")
 
 
 def _state(policy: PolicyView) -> str:
@@ -66,18 +98,6 @@ def _state(policy: PolicyView) -> str:
     if policy.accepted:
         return "in force"
     return f"gen {policy.generation_in_force} in force" if policy.generation_in_force else "refused"
-
-
-def _spent(budget: BudgetView | None) -> str:
-    if budget is None:
-        return "-"
-    period = text.window(budget.window_seconds)
-    return f"{budget.spent}/{budget.limit} per {budget.scope} in {period}"
-
-
-def _most(budget: BudgetView | None) -> str:
-    """Return the keys with the most victims."""
-    return ", ".join(f"{each.key} {each.spent}" for each in budget.top[:3]) if budget else "-"
 
 
 def _bound(bound: BoundView) -> list[str]:

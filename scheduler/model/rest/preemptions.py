@@ -132,6 +132,8 @@ class BudgetView(Document, frozen=True):
     spent: int = 0
     #: The ten keys with the most; hidden ones are left out.
     top: tuple[BudgetUse, ...] = ()
+    #: What it allows, in words.
+    text: str = ""
 
 
 class PolicyView(Document, frozen=True):
@@ -143,15 +145,21 @@ class PolicyView(Document, frozen=True):
     #: Why it was refused; an older generation may be in force then.
     message: str = ""
     generation_in_force: int = 0
+    #: Enforce, or Audit: then it refuses nothing.
+    mode: str = "Enforce"
     #: Whether it stops all preemption, and why.
     stops: bool = False
     stop_reason: str = ""
-    #: One line for each rule, in words.
+    #: Whom it limits and whom it protects, then a line for each rule but the budgets, in words.
     rules: tuple[str, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
     #: How often each rule has refused a preemption since the process started.
     refusals: Mapping[str, int] = {}
+    #: How often it would have, had the mode not been Audit.
+    would_refuse: Mapping[str, int] = {}
+    #: When it last refused a preemption, or would have, and that of which pod.
     last_refusal: str = ""
+    last_refused: PodView | None = None
 
 
 class BoundView(Document, frozen=True):

@@ -8,7 +8,7 @@ them, and four times a second for a few of them. Everything is limited.
 import itertools
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
@@ -25,13 +25,20 @@ from scheduler.model.decisions import (
     Unschedulable,
     Waiting,
 )
-from scheduler.model.effects import Evict
-from scheduler.model.events import EffectDone, Event, NamespaceGone, PodGone, PodObserved
+from scheduler.model.effects import Evict, PodRef
+from scheduler.model.events import (
+    EffectDone,
+    Event,
+    NamespaceGone,
+    PodGone,
+    PodObserved,
+    PolicyGone,
+)
 from scheduler.model.times import Seconds
 from scheduler.observe.api.past_attempts import PastAttempts
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
 
-__all__ = ["MAX_AGE", "MAX_PREEMPTIONS", "History"]
+__all__ = ["MAX_AGE", "MAX_PREEMPTIONS", "History", "LastRefusal"]
 
 #: How many preemptions that have ended are kept, and for how long.
 MAX_PREEMPTIONS: Final = 1000
@@ -56,6 +63,13 @@ _RESULTS: Final[dict[type[Decision], str]] = {
     Gated: "unschedulable",
     Failed: "error",
 }
+
+
+class LastRefusal(NamedTuple):
+    """The last pod whose preemption a policy refused, and when."""
+
+    pod: PodRef
+    moment: Seconds
 
 
 class History:
@@ -87,8 +101,8 @@ class History:
         self.attempts: Final[Counter[str]] = Counter()
         self.preemptions = 0
         self.evictions = 0
-        #: When each policy last refused something.
-        self.last_refusals: Final[dict[str, Seconds]] = {}
+        #: What each policy refused last, or would have refused, by its name.
+        self.last_refusals: Final[dict[str, LastRefusal]] = {}
         #: Victims that wait for a replacement, by their namespace and the uid of their controller;
         #: those with the newest victim come last. Anybody can write a foreign controller's uid into
         #: a pod, but not create one in its namespace.
@@ -106,7 +120,7 @@ class History:
         self.attempts[_RESULTS[type(decision)]] += 1
         self.past_attempts.add(attempt, now)
         for veto in attempt.vetoes:
-            self.last_refusals[veto.policy] = now
+            self.last_refusals[veto.policy] = LastRefusal(attempt.pod, now)
         if isinstance(decision, Preempting):
             self._preempting(attempt)
 
@@ -187,6 +201,8 @@ class History:
             self._may_have_left(event.uid, now)
         elif isinstance(event, NamespaceGone):
             self.past_attempts.drop_namespace(event.name)
+        elif isinstance(event, PolicyGone):
+            self.last_refusals.pop(event.name, None)
 
     def _may_have_left(self, uid: str, now: Seconds) -> None:
         if uid in self.past_attempts and self._machine.queue.get(uid) is None:

@@ -5,20 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from scheduler.core.machine import Machine
 from scheduler.model.api.owners import namespace_of
 from scheduler.model.policies import (
-    EVERY_POD,
     Budget,
     BudgetScope,
-    DisruptionBudgets,
-    ForeignVictims,
-    PodSelection,
+    PolicyFigures,
     PolicyMode,
     PolicyState,
     PreemptionPolicy,
-    VictimsFrom,
 )
+from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import (
     BoundView,
     BudgetUse,
@@ -27,10 +26,11 @@ from scheduler.model.rest.preemptions import (
     PolicyView,
 )
 from scheduler.model.times import Seconds
-from scheduler.observe.api.history import History
+from scheduler.observe.api.history import History, LastRefusal
 from scheduler.observe.api.lists import slices
+from scheduler.observe.api.policy_words import budget_words, limit_words, named_namespaces, rules
 from scheduler.observe.api.requests import NameAccess
-from scheduler.observe.api.views import stamp
+from scheduler.observe.api.views import seen_by, stamp
 from scheduler.state.preemption.event_times import EventTimes
 from scheduler.state.preemption.ledger_entries import ANY
 from scheduler.state.preemption.wasted_evictions import (
@@ -52,16 +52,6 @@ _BOUND_SCOPES: Final[Mapping[WasteScope, str]] = {
     WasteScope.NAMESPACE: "namespace",
     WasteScope.NODE: "node",
     WasteScope.CLUSTER: "cluster",
-}
-#: What fields with fixed values say in words.
-_CHOICES: Final[Mapping[ForeignVictims | VictimsFrom, str]] = {
-    ForeignVictims.NEVER: "pods of other schedulers are never victims",
-    ForeignVictims.NON_LOOPING: (
-        "pods of other schedulers are not victims if a preemption between the same two owners was"
-        " wasted recently"
-    ),
-    VictimsFrom.SAME_NAMESPACE: "victims are in the namespace of the preemptor",
-    VictimsFrom.SAME_OWNER: "victims have the controller of the preemptor",
 }
 
 
@@ -97,12 +87,16 @@ class PolicyViews:
             if (namespace := _namespace(budget.scope, key))
         }
         keys |= {namespace_of(use.owner) for use in waste}
+        for state in known.values():
+            keys |= set() if state.in_force is None else named_namespaces(state.in_force)
+        last = self._history.last_refusals
+        keys |= {last[name].pod.namespace for name in known if name in last}
         visible = await names.visible(keys)
         figures = self._machine.policies.figures(now)
         items = []
         for name, state in sorted(known.items()):
-            refusals = figures[name].refusals if name in figures else {}
-            items.append(self._view(state, uses[name], refusals, visible))
+            counted = figures.get(name, PolicyFigures())
+            items.append(_view(state, uses[name], counted, last.get(name), visible))
             await asyncio.sleep(0)
         return PoliciesDocument(0, tuple(items), tuple(self._bounds(waste, visible)))
 
@@ -119,32 +113,11 @@ class PolicyViews:
             budgets.append((_budget(budget), await _since(counted, now - budget.window)))
         limit = policy.max_preemptions_per_owner
         if limit is not None:
-            view = BudgetView("preemptor", limit.max_preemptions, limit.window)
+            text = limit_words(limit)
+            view = BudgetView("preemptor", limit.max_preemptions, limit.window, text=text)
             counted = ledger.counted_by_owner(policy.name)
             budgets.append((view, await _since(counted, now - limit.window)))
         return budgets
-
-    def _view(
-        self,
-        state: PolicyState,
-        uses: list[tuple[BudgetView, dict[str, int]]],
-        refusals: Mapping[str, int],
-        visible: Container[str],
-    ) -> PolicyView:
-        policy = state.in_force
-        return PolicyView(
-            name=state.name,
-            generation=state.generation,
-            accepted=not state.problem,
-            message=state.problem,
-            generation_in_force=0 if policy is None else policy.generation,
-            stops=policy is not None and policy.stop is not None,
-            stop_reason="" if policy is None else policy.stop or "",
-            rules=() if policy is None else tuple(rules(policy)),
-            budgets=tuple(_spent(budget, spent, visible) for budget, spent in uses),
-            refusals=dict(refusals),
-            last_refusal=stamp(self._history.last_refusals.get(state.name)),
-        )
 
     def _bounds(self, waste: Iterable[WasteUse], visible: Container[str]) -> Iterator[BoundView]:
         by_scope: dict[WasteScope, list[WasteUse]] = {}
@@ -175,6 +148,37 @@ class PolicyViews:
         return use.key
 
 
+def _view(
+    state: PolicyState,
+    uses: list[tuple[BudgetView, dict[str, int]]],
+    counted: PolicyFigures,
+    last: LastRefusal | None,
+    visible: Container[str],
+) -> PolicyView:
+    policy = state.in_force
+    return PolicyView(
+        name=state.name,
+        generation=state.generation,
+        accepted=not state.problem,
+        message=state.problem,
+        generation_in_force=0 if policy is None else policy.generation,
+        mode=(PolicyMode.ENFORCE if policy is None else policy.mode).value,
+        stops=policy is not None and policy.stop is not None,
+        stop_reason="" if policy is None else policy.stop or "",
+        rules=() if policy is None else tuple(rules(policy, visible)),
+        budgets=tuple(_spent(budget, spent, visible) for budget, spent in uses),
+        refusals=counted.refusals,
+        would_refuse=counted.would_refuse,
+        last_refusal=stamp(None if last is None else last.moment),
+        last_refused=None if last is None else _pod(last, visible),
+    )
+
+
+def _pod(last: LastRefusal, visible: Container[str]) -> PodView:
+    pod = last.pod
+    return seen_by(PodView(namespace=pod.namespace, name=pod.name, uid=pod.uid), visible)
+
+
 async def _since(counted: Iterable[tuple[str, EventTimes]], moment: Seconds) -> dict[str, int]:
     """Return how often each key was counted since a moment, without those that were not."""
     found: dict[str, int] = {}
@@ -186,14 +190,15 @@ async def _since(counted: Iterable[tuple[str, EventTimes]], moment: Seconds) -> 
 
 
 def _budget(budget: Budget) -> BudgetView:
-    return BudgetView(budget.scope.value.lower(), budget.max_victims, budget.window)
+    scope, text = budget.scope.value.lower(), budget_words(budget)
+    return BudgetView(scope, budget.max_victims, budget.window, text=text)
 
 
 def _spent(budget: BudgetView, spent: Mapping[str, int], visible: Container[str]) -> BudgetView:
     """Return a budget with what is spent of it."""
     everywhere = spent.get(ANY, 0)
     if budget.scope == BudgetScope.CLUSTER.lower():
-        return BudgetView(budget.scope, budget.limit, budget.window_seconds, everywhere)
+        return replace(budget, spent=everywhere)
     counts = Counter({key: everywhere + number for key, number in spent.items() if key != ANY})
     shown = (
         BudgetUse(key, number)
@@ -202,7 +207,7 @@ def _spent(budget: BudgetView, spent: Mapping[str, int], visible: Container[str]
     )
     top = tuple(use for use, _ in zip(shown, range(_TOP), strict=False))
     most = max(counts.values(), default=everywhere)
-    return BudgetView(budget.scope, budget.limit, budget.window_seconds, most, top)
+    return replace(budget, spent=most, top=top)
 
 
 def _namespace(scope: str, key: str) -> str:
@@ -210,64 +215,3 @@ def _namespace(scope: str, key: str) -> str:
     if key == ANY or scope in ("node", "cluster"):
         return ""
     return key if scope == "namespace" else namespace_of(key)
-
-
-def rules(policy: PreemptionPolicy) -> Iterator[str]:
-    """Yield the rules of a policy, one line each."""
-    if policy.stop is not None:
-        why = f": {policy.stop}" if policy.stop else ""
-        yield f"all preemption is stopped, whatever other rules say{why}"
-    if policy.mode is PolicyMode.AUDIT:
-        yield "audit: it refuses nothing, and counts what it would refuse"
-    if policy.preemptors != EVERY_POD:
-        yield f"applies to preemptors selected by {_selection(policy.preemptors)}"
-    if policy.victims != EVERY_POD:
-        yield f"its rules about victims apply to pods selected by {_selection(policy.victims)}"
-    if policy.disruption_budgets is DisruptionBudgets.STRICT:
-        yield "disruption budgets are never violated"
-    elif policy.disruption_budgets is DisruptionBudgets.STRICT_BELOW:
-        yield f"disruption budgets are never violated below priority {policy.strict_below}"
-    for budget in policy.budgets:
-        each = "in the cluster" if budget.scope is BudgetScope.CLUSTER else (
-            f"for each {budget.scope.value.lower()}"
-        )  # fmt: skip
-        yield f"at most {budget.max_victims} victims within {_duration(budget.window)} {each}"
-    yield from _limits(policy)
-
-
-def _limits(policy: PreemptionPolicy) -> Iterator[str]:
-    if policy.max_victims_per_preemption is not None:
-        yield f"at most {policy.max_victims_per_preemption} victims in one preemption"
-    if policy.victim_min_runtime:
-        yield f"victims must have run for {_duration(policy.victim_min_runtime)}"
-    limit = policy.max_preemptions_per_owner
-    if limit is not None:
-        within = _duration(limit.window)
-        yield f"at most {limit.max_preemptions} preemptions within {within} for pods of one owner"
-    if policy.preemptor_delay:
-        yield f"preemptors must have waited for {_duration(policy.preemptor_delay)}"
-    for choice in (policy.foreign_victims, policy.victims_from):
-        if choice in _CHOICES:
-            yield _CHOICES[choice]
-
-
-def _selection(selection: PodSelection) -> str:
-    parts = []
-    if selection.namespaces is not None:
-        parts.append("namespace labels")
-    if selection.pods is not None:
-        parts.append("pod labels")
-    if selection.min_priority is not None:
-        parts.append(f"priority of at least {selection.min_priority}")
-    if selection.max_priority is not None:
-        parts.append(f"priority of at most {selection.max_priority}")
-    if selection.priority_classes:
-        parts.append(f"priority class {' or '.join(sorted(selection.priority_classes))}")
-    return " and ".join(parts)
-
-
-def _duration(seconds: Seconds) -> str:
-    for size, unit in ((3600, "h"), (60, "m")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"

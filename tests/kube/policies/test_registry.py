@@ -175,10 +175,10 @@ def test_what_was_done_is_in_the_status(book):
     book.take(parse_policy(policy(ONE)))
     last = LastVictim("team", "web-0", "n1", "team/high", NOW)
 
-    status = due(book, p=PolicyFigures(3, {"budgets": 2}, last))
+    status = due(book, p=PolicyFigures(3, {"budgets": 2}, last, {"foreignVictims": 1}))
 
     assert status["victims"] == 3
-    assert status["refusals"] == {"budgets": 2}
+    assert (status["refusals"], status["wouldRefuse"]) == ({"budgets": 2}, {"foreignVictims": 1})
     assert status["lastVictim"] == {
         "namespace": "team",
         "name": "web-0",

@@ -20,6 +20,7 @@ from scheduler.model.policies import (
     BudgetScope,
     LastVictim,
     PolicyFigures,
+    PolicyMode,
     PreemptionPolicy,
 )
 from scheduler.model.policy_vetoes import EVICT_ONLY, Rule, RuleVeto
@@ -46,8 +47,9 @@ class PolicyEngineState:
     in_flight: InFlightEvictions
     #: Names of policies in metrics.
     _names: set[str] = field(default_factory=set)
-    #: Refusals by rule, and the last victim, by policy; reported in its status.
+    #: Refusals by rule, those of mode Audit, and the last victim, by policy; for its status.
     _refusals: dict[str, Counter[str]] = field(default_factory=dict)
+    _audited: dict[str, Counter[str]] = field(default_factory=dict)
     _last: dict[str, LastVictim] = field(default_factory=dict)
     #: Policies that bind the eviction of pods which are to be evicted, by uid.
     _planned_victims: dict[str, list[PreemptionPolicy]] = field(default_factory=dict)
@@ -183,7 +185,8 @@ class PolicyEngine(PolicyEngineState):
         for veto in vetoes:
             policy, rule = veto.policy, veto.rule.value
             self.refusal_counts[self._label(policy), rule, veto.mode.value] += 1
-            self._refusals.setdefault(policy, Counter())[rule] += 1
+            counted = self._refusals if veto.mode is PolicyMode.ENFORCE else self._audited
+            counted.setdefault(policy, Counter())[rule] += 1
 
     def victim_evicted(self, effect: Evict, now: Seconds) -> None:
         """Count an evicted victim."""
@@ -197,7 +200,7 @@ class PolicyEngine(PolicyEngineState):
     def figures(self, now: Seconds) -> dict[str, PolicyFigures]:
         """Return the figures of each policy in force, by name."""
         policies = self._cluster.policies
-        for by_name in (self._refusals, self._last):
+        for by_name in (self._refusals, self._audited, self._last):
             for name in [name for name in by_name if policies.get(name) is None]:
                 del by_name[name]
         return {policy.name: self._figures(policy, now) for policy in policies}
@@ -209,6 +212,7 @@ class PolicyEngine(PolicyEngineState):
             len(self._ledger.victims(name, cluster, "", now - window)) if policy.budgets else 0,
             dict(self._refusals.get(name, {})),
             self._last.get(name),
+            dict(self._audited.get(name, {})),
         )
 
     def _label(self, name: str) -> str:

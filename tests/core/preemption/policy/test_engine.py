@@ -230,7 +230,8 @@ def test_figures_count_victims_and_refusals_of_each_policy():
     figures = cluster.machine.policies.figures(cluster.now)
 
     assert (figures["a"].victims, figures["a"].refusals) == (1, {"budgets": 1})
-    assert (figures["b"].victims, figures["b"].refusals) == (0, {"maxVictimsPerPreemption": 1})
+    assert (figures["b"].victims, figures["b"].refusals) == (0, {})
+    assert figures["b"].would_refuse == {"maxVictimsPerPreemption": 1}
     last = figures["a"].last_victim
     assert (last.name, last.node, last.preemptor) == ("x", "n1", "default/first")
     cluster.delete_policy("a")

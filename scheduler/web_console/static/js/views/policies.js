@@ -3,7 +3,7 @@ import { html } from "../html.js";
 import { policies } from "../documents.js";
 import { useLive } from "../live.js";
 import { age, useTicking } from "../clock.js";
-import { count, duration, plural } from "../format.js";
+import { count, duration, plural, podName } from "../format.js";
 import { Empty, Meter, State } from "../parts.js";
 
 export function PoliciesView() {
@@ -24,18 +24,23 @@ export function PoliciesView() {
 
 /** @param {{policy: Api.PolicyView}} props */
 function Policy({ policy }) {
-  const { name, accepted = true, stops = false, stopReason = "", budgets = [], refusals = {}, rules = [], generationInForce = 0 } = policy;
+  const { name, accepted = true, mode = "Enforce", wouldRefuse = {}, lastRefused, stops = false, stopReason = "", budgets = [], refusals = {}, rules = [], generationInForce = 0 } = policy;
   const behind = generationInForce > 0 && generationInForce !== policy.generation;
   return html`<section class="card" aria-label=${`Policy ${name}`}>
     <header class="card-head">
       <h3>${name}</h3>
+      <span class="note">${mode === "Audit" ? "Audit: it refuses nothing" : mode}</span>
       <${State} value=${accepted ? "in force" : "refused"} />
     </header>
     ${stops && html`<p class="callout">All preemption is stopped${stopReason && `: ${stopReason}`}.</p>`}
     ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${generationInForce} stays in force.`}</p>`}
     ${rules.length > 0 && html`<ul class="rules">${rules.map((rule) => html`<li>${rule}</li>`)}</ul>`}
-    ${budgets.map((budget) => html`<${Gauge} key=${budget.scope} title=${`Victims per ${budget.scope}`} budget=${budget} />`)}
-    <${Refusals} refusals=${refusals} last=${policy.lastRefusal} />
+    ${budgets.map((budget) => html`<${Gauge} key=${budget.text} title=${budget.text} budget=${budget} />`)}
+    <${Refusals} refusals=${refusals} verb="refused" />
+    <${Refusals} refusals=${wouldRefuse} verb="would have refused" />
+    ${lastRefused
+      ? html`<p class="muted refusals">The last pod: ${podName(lastRefused)}, ${duration(age(policy.lastRefusal))} ago.</p>`
+      : html`<p class="muted refusals">It has refused nothing.</p>`}
   </section>`;
 }
 
@@ -69,12 +74,12 @@ function Gauge({ title, budget }) {
   </div>`;
 }
 
-/** @param {{refusals: Record<string, number>, last?: string}} props */
-function Refusals({ refusals, last }) {
+/** @param {{refusals: Record<string, number>, verb: string}} props */
+function Refusals({ refusals, verb }) {
   const entries = Object.entries(refusals).filter(([, times]) => times > 0).sort((a, b) => b[1] - a[1]);
-  if (entries.length === 0) return html`<p class="muted refusals">It has refused nothing.</p>`;
+  if (entries.length === 0) return null;
   return html`<div class="refusals">
-    <p class="muted">Refused preemptions${last && `, the last ${duration(age(last))} ago`}</p>
+    <p class="muted">Preemptions that it ${verb}</p>
     <ul class="chips">${entries.map(([rule, times]) => html`<li class="chip">${rule} <strong>${count(times)}</strong></li>`)}</ul>
   </div>`;
 }
