@@ -24,6 +24,7 @@ from tests.charts.rendering import (
     one,
 )
 from tests.integration import test_policy_admission
+from tests.support.recipes import RECIPES
 from tests.support.refusals import BEYOND_THE_SCHEMA, VALID_POLICIES
 
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
@@ -246,7 +247,8 @@ def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothin
         if not (message.startswith("422 ") and "ValidatingAdmissionPolicy" in message)
     ] == []
     assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
-    right = {spec: refusal(control_plane, spec) for spec in VALID_POLICIES}
+    recipes = map(test_policy_admission.spec_of, RECIPES)
+    right = {spec: refusal(control_plane, spec) for spec in (*VALID_POLICIES, *recipes)}
     assert [message for message in right.values() if message] == []
     assert refusal(control_plane, "{stop: true, maxVictimPerPreemption: 1}") == ""
 

@@ -14,6 +14,7 @@ from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.demo import installation
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
+from tests.support.recipes import RECIPES
 from tests.support.refusals import BEYOND_THE_SCHEMA, POLICIES, VALID_POLICIES
 
 pytestmark = pytest.mark.cluster
@@ -42,6 +43,10 @@ def policy(spec: str) -> dict[str, Any]:
     return document if found is None else document | {"spec": found}
 
 
+def spec_of(recipe: str) -> str:
+    return yaml.safe_dump(RECIPES[recipe]["spec"])
+
+
 def submitted(plane: ControlPlane, spec: str) -> dict[str, Any]:
     """Return what the server would store; nothing is."""
     return plane.api.post(f"{PATH}?dryRun=All&fieldValidation=Ignore", policy(spec))
@@ -65,7 +70,7 @@ def test_fields_that_the_schema_cannot_validate_reach_the_reader_unchanged(plane
     assert BEYOND_THE_SCHEMA[spec][0] in str(caught.value)
 
 
-@pytest.mark.parametrize("spec", VALID_POLICIES)
+@pytest.mark.parametrize("spec", [*VALID_POLICIES, *map(spec_of, RECIPES)])
 def test_both_accept_what_is_valid(plane, spec):
     stored = submitted(plane, spec)
 
