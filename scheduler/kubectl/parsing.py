@@ -34,6 +34,12 @@ Show where the pods of these objects would run if they were applied now, and whi
 evicted for them. Workloads (Deployment, Job, StatefulSet and so on) become pods; policies replace
 those of the same name. Nothing is applied.
 """
+POLICIES: Final = """\
+List preemption policies: whom each limits, what it allows and has spent, and what it has refused.
+`policies history NAME` lists the last five generations that the scheduler accepted, and what
+changed. `policies undo NAME` prints the policy of the generation before; it changes nothing:
+  kubectl preemptive policies undo NAME | kubectl replace -f -
+"""
 STOP: Final = """\
 Stop all preemption: no pod is evicted any more, and pods are scheduled as before where they fit.
 It writes the PreemptionPolicy `emergency-stop`, waits until the scheduler confirms it, and is in
@@ -249,8 +255,14 @@ def _seconds(text: str) -> float:
 
 def _policies(commands: Any, common: argparse.ArgumentParser) -> None:
     command = _command(
-        commands, common, "policies", "list preemption policies: what they allow and have spent"
-    )
+        commands, common, "policies", "list preemption policies: what they allow and have spent",
+        description=POLICIES,
+    )  # fmt: skip
+    command.add_argument(
+        "action", nargs="?", choices=("history", "undo"),
+        help="history: list the accepted generations of a policy; undo: print the one before",
+    )  # fmt: skip
+    command.add_argument("name", nargs="?", default="", metavar="NAME", help="of the policy")
     _output(command, "wide", "json", "yaml")
 
 

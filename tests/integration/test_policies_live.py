@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from deploy.tools.controlplane.api import ApiError
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.demo import installation
+from scheduler.kubectl import main
 from tests.integration.objects import condition, is_gone, pod
 from tests.integration.scene import Scene
 from tests.support.live import Scheduler, Schedulers
@@ -44,8 +46,11 @@ class Policy:
         self._api.post(POLICIES, self._object(rules))
 
     def change(self, rules: Json) -> None:
+        self.replace(self._object(rules))
+
+    def replace(self, changed: Json) -> None:
+        """Write the whole object, as `kubectl replace` does."""
         version = self._api.get(self._path)["metadata"]["resourceVersion"]
-        changed = self._object(rules)
         changed["metadata"]["resourceVersion"] = version
         self._api.put(self._path, changed)
 
@@ -176,6 +181,27 @@ def test_a_refused_generation_keeps_the_old_one_in_force_even_across_a_kill(
     assert scene.history().doomed() == []
     policy.change(ONE_VICTIM)
     scene.wait_bound("high")
+
+
+def test_the_generation_before_is_put_in_force_again(undefined, scene, schedulers, policy, capsys):
+    scheduler = start(schedulers)
+    policy.create(NO_VICTIMS)
+    policy.wait_accepted(1)
+    policy.change(MISTYPED)
+    policy.wait_accepted(2, "False")
+    policy.change(ONE_VICTIM)
+    policy.wait_accepted(3)
+    scheduler.kill()
+    start(schedulers)
+
+    main.main(["policies", "undo", policy.name, "--kubeconfig", str(undefined.admin_kubeconfig)])
+    policy.replace(yaml.safe_load(capsys.readouterr().out))
+
+    history = policy.wait_accepted(4)["history"]
+    assert [each["generation"] for each in history] == [4, 3, 1]
+    assert history[0]["spec"] == history[2]["spec"]
+    contested(scene)
+    wait_held(scene, policy)
 
 
 def test_the_definition_can_be_created_and_deleted_while_the_scheduler_runs(

@@ -155,7 +155,7 @@ async def test_without_the_definition_there_is_nothing_to_resume(
 
 @pytest.mark.parametrize("command", ["stop", "resume"])
 async def test_an_address_of_a_scheduler_is_no_way_to_write(run, url, command):
-    with pytest.raises(CommandError, match="writes to the API server of the kubeconfig"):
+    with pytest.raises(CommandError, match="asks the API server of the kubeconfig"):
         await run(command, "--server", url)
 
 

@@ -13,8 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+import msgspec
+from msgspec import structs
+
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
+from scheduler.kube.policies import accepted_generations
+from scheduler.kube.policies.accepted_generations import AcceptedGeneration
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from scheduler.model.messages import count
 from scheduler.model.policies import PolicyFigures, PolicyState, PreemptionPolicy
@@ -51,6 +56,8 @@ STOPPED: Final = "Stopped"
 MAX_CONDITIONS: Final = 8
 #: Of a condition's message, which lists all problems of a policy, rarely more than a few.
 MAX_MESSAGE: Final = 4096
+#: Of the JSON of a spec: the status repeats it, and etcd stores no object of more than 1.5 MiB.
+MAX_SPEC_BYTES: Final = 512 * 1024
 #: Each preemption is checked against all policies, so their number bounds its cost.
 MAX_POLICIES: Final = 64
 #: Digits of a 64 bit number; etcd does not count further.
@@ -133,11 +140,15 @@ def version(metadata: Mapping[str, Any]) -> int:
 def _read(body: Mapping[str, Any]) -> tuple[PreemptionPolicy | None, str]:
     """Return the policy of an object, or why it is refused."""
     try:
-        return policies.read(body), ""
+        policy = policies.read(body)
+        size = len(msgspec.json.encode(body.get("spec")))
     except PolicyError as error:
         return None, str(error)
     except Exception as error:  # noqa: BLE001 - no object may stop the scheduler
         return None, f"the policy cannot be read: {type(error).__name__}: {error}"
+    if size > MAX_SPEC_BYTES:
+        return None, f"spec: Too long: may not be more than {MAX_SPEC_BYTES} bytes"
+    return policy, ""
 
 
 def _text(value: object) -> str:
@@ -156,6 +167,10 @@ class _Entry:
     #: The policy in force and its spec; `None` where none was ever accepted.
     policy: PreemptionPolicy | None
     spec: Json
+    #: The generations that were accepted last, newest first.
+    generations: tuple[AcceptedGeneration, ...] = ()
+    #: Whether this process has written them; then it does not take those of others.
+    has_written: bool = False
     #: The value of each condition and its transition time, until the status contains them.
     turned: dict[str, tuple[str, str]] = field(default_factory=dict)
     #: The status that this process wrote last, and the resulting version.
@@ -203,13 +218,22 @@ class PolicyRegistry:
 
     def _observe(self, parsed: ParsedPolicy) -> None:
         entry = self._entries.get(parsed.name)
+        before = 0 if entry is None else entry.seen.version
         if entry is None or entry.seen.uid != parsed.uid:
             entry = self._entries[parsed.name] = _Entry(parsed, parsed.former, parsed.spec)
         entry.seen = parsed
         if parsed.version >= entry.written_version and _core(parsed.status) != _core(entry.written):
             entry.written = {}  # another client has written
+        if not entry.has_written and parsed.version != before:
+            written = accepted_generations.read(parsed.status)
+            newest = written[0].generation if written else 0
+            newer = (each for each in entry.generations if each.generation > newest)
+            entry.generations = (*newer, *written)
         if parsed.policy is not None:
             entry.policy, entry.spec = parsed.policy, parsed.spec
+            entry.generations = accepted_generations.with_generation(
+                entry.generations, parsed.generation, parsed.spec, _stamp(self._wall())
+            )
 
     def take_gone(self, name: str, uid: str, at: int) -> list[Event]:
         """Record that a policy was deleted; one of that name with another uid is kept."""
@@ -346,7 +370,7 @@ class PolicyRegistry:
         """Record that a status was written, and the resulting version."""
         entry = self._entries.get(name)
         if entry is not None and entry.seen.uid == uid:
-            entry.written, entry.written_version = status, at
+            entry.written, entry.written_version, entry.has_written = status, at, True
 
     def _status(self, entry: _Entry, figures: PolicyFigures | None, evicting: int) -> Json:
         seen = entry.seen
@@ -360,6 +384,7 @@ class PolicyRegistry:
         }
         if seen.name in self._published and entry.policy is not None:
             status["accepted"] = {"generation": entry.policy.generation, "spec": entry.spec}
+            status["history"] = list(map(structs.asdict, entry.generations))
             status["victims"] = figures.victims if figures is not None else 0
         if figures is not None and figures.refusals:
             status["refusals"] = dict(figures.refusals)

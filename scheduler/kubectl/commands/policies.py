@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler.kubectl import text
+from scheduler.kubectl.commands.policy_history import history, undo
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.model.policies import PolicyMode
@@ -15,7 +16,9 @@ _HEAD: Final = ("POLICY", "MODE", "STATE", "REFUSED", "WOULD REFUSE")
 
 
 async def run(session: Session) -> int:
-    """Print the policies; return the exit code."""
+    """Print the policies, or the generations of one; return the exit code."""
+    if session.arguments.action:
+        return await (history if session.arguments.action == "history" else undo)(session)
     answer = await session.client.get("/policies", PoliciesDocument)
     if not session.printed(answer):
         show(session.out, answer.document, session.now(), wide=session.wide)

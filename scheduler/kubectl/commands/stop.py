@@ -56,7 +56,7 @@ def api_server(session: Session) -> ApiServer:
     """
     if session.arguments.server:
         raise CommandError(
-            f"{session.arguments.command} writes to the API server of the kubeconfig",
+            f"{session.arguments.command} asks the API server of the kubeconfig",
             "leave out --server and PREEMPTIVE_SCHEDULER_SERVER",
         )
     return ApiServer(session.selection())

@@ -64,6 +64,11 @@ def due(book: PolicyRegistry, *, evicting: int = 0, **figures: PolicyFigures) ->
 
 
 ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
+ONE_IN_FORCE = {
+    "accepted": {"generation": 1, "spec": ONE},
+    "history": [{"generation": 1, "time": STAMP, "spec": ONE}],
+    "victims": 0,
+}
 
 
 # What is in force
@@ -154,11 +159,11 @@ def test_without_their_definition_there_are_no_policies(book):
 @pytest.mark.parametrize(
     ("specs", "condition", "more"),
     [
-        ([ONE], accepted(), {"accepted": {"generation": 1, "spec": ONE}, "victims": 0}),
+        ([ONE], accepted(), ONE_IN_FORCE),
         (
             [ONE, BAD],
             accepted("False", 2, message=f"generation 1 is in force: {PROBLEM}"),
-            {"accepted": {"generation": 1, "spec": ONE}, "victims": 0},
+            ONE_IN_FORCE,
         ),
         ([BAD], accepted("False", message=f"nothing is in force: {PROBLEM}"), {}),
     ],
