@@ -20,6 +20,7 @@ from scheduler.kubectl.output import Output
 from scheduler.model.rest.cluster import PendingPodView
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import AttemptView, PodExplanation
+from scheduler.model.rest.preemptions import PolicyVeto
 
 GOLDEN = Path(__file__).parent / "golden"
 DEPLOYMENT = """\
@@ -168,6 +169,17 @@ async def test_a_preemption_without_a_comparison_says_why(run, url, scheduler):
     printed = await run("preemptions", "api-5", "--server", url)
 
     assert "No comparison of candidates was recorded" in printed.text
+
+
+async def test_a_preemption_says_which_policy_would_have_refused_it(run, url, scheduler):
+    veto = PolicyVeto("audit-team-a", "maxVictimsPerPreemption", "at most 0 victims per preemption")
+    scheduler.world.preemptions = [
+        msgspec.structs.replace(each, would_refuse=(veto,)) for each in scheduler.world.preemptions
+    ]
+
+    printed = await run("preemptions", "api-5", "--server", url)
+
+    assert "  audit-team-a would have refused: at most 0 victims per preemption\n" in printed.text
 
 
 async def test_names_that_the_user_may_not_see_are_counted(run, url, scheduler):

@@ -149,6 +149,8 @@ def _detail(out: Output, each: PreemptionView, now: float, *, wide: bool) -> Non
         if victim.replacement is not None:
             fate = candidates.fate(victim.replacement)
             out.paragraph(f"{text.pod_name(victim.pod)} was replaced by {fate}", "  ")
+    for veto in each.would_refuse:
+        out.paragraph(f"{veto.policy} would have refused: {veto.message}", "  ")
     if each.candidates:
         meaning = candidates.meaning(each) or "it was the only one"
         out.line()

@@ -96,6 +96,8 @@ class PreemptionView(Document, frozen=True):
     #: Amount times the seconds that the victims had run: `pods`, `cpu`, `memory`. Only of victims
     #: that the caller may see.
     cost: Mapping[str, float] = {}
+    #: What policies in mode Audit would have refused when it was decided, without numbers.
+    would_refuse: tuple[PolicyVeto, ...] = ()
 
 
 class PreemptionsDocument(Document, frozen=True):

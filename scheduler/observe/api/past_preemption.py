@@ -8,7 +8,9 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
 from scheduler.model.comparisons import Comparison
 from scheduler.model.decisions import Attempt
+from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
+from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import Seconds
 from scheduler.observe.api.views import pending_view
 from scheduler.state.cluster import Cluster
@@ -118,6 +120,13 @@ class PastPreemption:
         decided = attempt if plan.decided_here else None
         self.comparison: Final[Comparison | None] = None if decided is None else decided.comparison
         self.violating: Final = frozenset[str]() if decided is None else decided.violating
+        audited = () if decided is None else decided.vetoes
+        #: What policies in mode Audit would have refused.
+        self.would_refuse: Final = tuple(
+            PolicyVeto(veto.policy, veto.rule.value, veto.reason)
+            for veto in audited
+            if veto.mode is PolicyMode.AUDIT
+        )
         self.phase = plan.phase
         self.outcome = ""
         self.ended_at: Seconds | None = None

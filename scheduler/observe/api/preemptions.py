@@ -145,6 +145,7 @@ class PreemptionViews:
             outcome=past.outcome,
             # The text may name a victim.
             problem=past.problem if everything else "",
+            would_refuse=past.would_refuse,
             victims=tuple(self._victim(victim, now) for victim in seen),
             hidden_victims=len(past.victims) - len(seen),
             pdb_violations=sum(victim.violates_pdb for victim in past.victims),

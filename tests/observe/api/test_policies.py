@@ -143,6 +143,20 @@ async def test_what_an_audit_would_have_refused_is_counted_apart():
     assert hidden["lastRefused"] == {"hidden": True}
 
 
+async def test_a_preemption_tells_which_audit_would_have_refused_it():
+    docs = preempted(PreemptionPolicy("p", mode=PolicyMode.AUDIT, max_victims_per_preemption=0))
+
+    (preemption,) = (await docs.get("preemptions", Only("shop")))["items"]
+
+    assert preemption["wouldRefuse"] == [
+        {
+            "policy": "p",
+            "rule": "maxVictimsPerPreemption",
+            "message": "at most 0 victims per preemption",
+        }
+    ]
+
+
 async def test_what_was_refused_last_is_forgotten_with_the_policy():
     docs = preempted(PreemptionPolicy("p", mode=PolicyMode.AUDIT, max_victims_per_preemption=0))
     docs.cluster.observe(PolicyGone("p"))
