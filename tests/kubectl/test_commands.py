@@ -286,6 +286,14 @@ async def test_a_terminal_gets_colours(run, url, manifest):
     assert "\x1b[32m+ prod/web-0" in printed.text
 
 
+async def test_wide_policies_have_numbers_by_rule_and_key(run, url):
+    printed = await run("policies", "-o", "wide", "--server", url)
+
+    assert "  refused: victimMinRuntime 12, foreignVictims 3\n" in printed.text
+    assert "  would refuse: budgets 4\n" in printed.text
+    assert "  most spent by namespace: batch 18, team-a 4\n" in printed.text
+
+
 async def test_without_policies_the_bounds_are_not_denied(run, url, scheduler):
     scheduler.world.policies = msgspec.structs.replace(scheduler.world.policies, items=())
 

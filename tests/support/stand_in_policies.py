@@ -101,6 +101,7 @@ def document(now: float) -> PoliciesDocument:
             PolicyView(
                 NIGHT.name, 1, generation_in_force=1, mode="Audit", rules=_rules(NIGHT),
                 would_refuse={"budgets": 4}, last_refusal=times.stamp(now - 400),
+                last_refusal_mode="Audit",
                 last_refused=PodView(namespace="batch", name="etl-1", uid="uid-etl-1"),
                 budgets=(_budget(NIGHT, 0, 18, *top), _budget(NIGHT, 1, 22)),
             ),

@@ -40,7 +40,9 @@ def show(out: Output, found: PoliciesDocument, now: float, *, wide: bool) -> Non
         out.line(head, "bold")
         for each, line in zip(found.items, lines, strict=True):
             out.line(line)
-            _explain(out, each, now, wide=wide)
+            _explain(out, each, now)
+            if wide:
+                _numbers(out, each)
     for each in found.items:
         _problem(out, each)
     if found.bounds:
@@ -74,17 +76,21 @@ def _number(by_rule: Mapping[str, int], *, is_counted: bool) -> str:
     return str(sum(by_rule.values())) if by_rule or is_counted else "-"
 
 
-def _explain(out: Output, policy: PolicyView, now: float, *, wide: bool) -> None:
+def _explain(out: Output, policy: PolicyView, now: float) -> None:
     """Print whom a policy limits, its rules, what is spent of its budgets, and whom it refused."""
     spent = (f"{budget.text} ({budget.spent} spent)" for budget in policy.budgets)
     if lines := (*policy.rules, *spent):
         out.paragraph(" · ".join(lines), "  ")
     if policy.last_refused is not None:
-        word = "would have refused" if policy.mode == PolicyMode.AUDIT else "refused"
+        word = "refused"
+        if policy.last_refusal_mode == PolicyMode.AUDIT:
+            word = "would have refused"
         when = text.since(policy.last_refusal, now)
         out.paragraph(f"{word} last: {text.pod_name(policy.last_refused)}, {when} ago", "  ")
-    if not wide:
-        return
+
+
+def _numbers(out: Output, policy: PolicyView) -> None:
+    """Print how often each rule refused, and what has spent most."""
     for words, by_rule in (("refused", policy.refusals), ("would refuse", policy.would_refuse)):
         if by_rule:
             each = ", ".join(f"{rule} {number}" for rule, number in by_rule.items())

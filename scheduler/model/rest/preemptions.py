@@ -159,8 +159,9 @@ class PolicyView(Document, frozen=True):
     refusals: Mapping[str, int] = {}
     #: How often it would have, had the mode not been Audit.
     would_refuse: Mapping[str, int] = {}
-    #: When it last refused a preemption, or would have, and that of which pod.
+    #: When it last refused a preemption, or would have, its mode then, and the preemptor.
     last_refusal: str = ""
+    last_refusal_mode: str = ""
     last_refused: PodView | None = None
 
 

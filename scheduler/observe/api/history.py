@@ -34,6 +34,7 @@ from scheduler.model.events import (
     PodObserved,
     PolicyGone,
 )
+from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 from scheduler.observe.api.past_attempts import PastAttempts
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
@@ -66,10 +67,11 @@ _RESULTS: Final[dict[type[Decision], str]] = {
 
 
 class LastRefusal(NamedTuple):
-    """The last pod whose preemption a policy refused, and when."""
+    """The last pod whose preemption a policy refused, or would have in mode Audit, and when."""
 
     pod: PodRef
     moment: Seconds
+    mode: PolicyMode
 
 
 class History:
@@ -120,7 +122,7 @@ class History:
         self.attempts[_RESULTS[type(decision)]] += 1
         self.past_attempts.add(attempt, now)
         for veto in attempt.vetoes:
-            self.last_refusals[veto.policy] = LastRefusal(attempt.pod, now)
+            self.last_refusals[veto.policy] = LastRefusal(attempt.pod, now, veto.mode)
         if isinstance(decision, Preempting):
             self._preempting(attempt)
 

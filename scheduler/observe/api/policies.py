@@ -170,6 +170,7 @@ def _view(
         refusals=counted.refusals,
         would_refuse=counted.would_refuse,
         last_refusal=stamp(None if last is None else last.moment),
+        last_refusal_mode="" if last is None else last.mode.value,
         last_refused=None if last is None else _pod(last, visible),
     )
 

@@ -74,7 +74,7 @@ def rules(policy: PreemptionPolicy, visible: Container[str]) -> Iterator[str]:
             yield f"{role}: {selected}"
     yield from _protections(policy)
     if policy.max_victims_per_preemption is not None:
-        yield f"at most {count(policy.max_victims_per_preemption, 'victim')} in one preemption"
+        yield f"at most {count(policy.max_victims_per_preemption, 'victim')} per preemption"
     if policy.preemptor_delay:
         yield f"preemptors must have waited for {_duration(policy.preemptor_delay)}"
 

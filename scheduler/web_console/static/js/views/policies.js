@@ -36,11 +36,13 @@ function Policy({ policy }) {
     ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${generationInForce} stays in force.`}</p>`}
     ${rules.length > 0 && html`<ul class="rules">${rules.map((rule) => html`<li>${rule}</li>`)}</ul>`}
     ${budgets.map((budget) => html`<${Gauge} key=${budget.text} title=${budget.text} budget=${budget} />`)}
-    <${Refusals} refusals=${refusals} verb="refused" />
-    <${Refusals} refusals=${wouldRefuse} verb="would have refused" />
-    ${lastRefused
-      ? html`<p class="muted refusals">The last pod: ${podName(lastRefused)}, ${duration(age(policy.lastRefusal))} ago.</p>`
-      : html`<p class="muted refusals">It has refused nothing.</p>`}
+    <div class="refusals">
+      <${Refusals} refusals=${refusals} verb="refused" />
+      <${Refusals} refusals=${wouldRefuse} verb="would have refused" />
+      ${lastRefused
+        ? html`<p class="muted">The last one: ${podName(lastRefused)}, ${duration(age(policy.lastRefusal))} ago${policy.lastRefusalMode === "Audit" && ", in mode Audit"}.</p>`
+        : html`<p class="muted">It has refused nothing.</p>`}
+    </div>
   </section>`;
 }
 
@@ -78,10 +80,8 @@ function Gauge({ title, budget }) {
 function Refusals({ refusals, verb }) {
   const entries = Object.entries(refusals).filter(([, times]) => times > 0).sort((a, b) => b[1] - a[1]);
   if (entries.length === 0) return null;
-  return html`<div class="refusals">
-    <p class="muted">Preemptions that it ${verb}</p>
-    <ul class="chips">${entries.map(([rule, times]) => html`<li class="chip">${rule} <strong>${count(times)}</strong></li>`)}</ul>
-  </div>`;
+  return html`<p class="muted">Preemptions that it ${verb}</p>
+    <ul class="chips">${entries.map(([rule, times]) => html`<li class="chip">${rule} <strong>${count(times)}</strong></li>`)}</ul>`;
 }
 
 /** @param {{bound: Api.BoundView}} props */
