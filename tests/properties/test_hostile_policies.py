@@ -37,12 +37,18 @@ SPEC: dict[str, Any] = {
     "foreignVictims": "Never",
     "victimsFrom": "SameOwner",
 }
+#: Seconds since the epoch.
+NOW = 1_767_225_600.0
 STATUS: dict[str, Any] = {
     "observedGeneration": 2,
     "conditions": [
         {"type": "Accepted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     ],
     "accepted": {"generation": 2, "spec": {"maxVictimsPerPreemption": 1}},
+    "history": [
+        {"generation": 2, "time": "2026-01-01T00:00:00Z", "spec": {"maxVictimsPerPreemption": 1}},
+        {"generation": 1, "time": "2025-12-01T00:00:00Z", "spec": {}},
+    ],
     "lastVictim": {"name": "x"},
     "victims": 3,
 }
@@ -97,7 +103,7 @@ class Told:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_policy_stops_the_book(part: int):
     dice = Dice(0x90, part)
-    book, told = PolicyRegistry(lambda: 1_767_225_600.0), Told()
+    book, told = PolicyRegistry(lambda: NOW), Told()
     for number in range(OBJECTS // PARTS):
         judged = parse_policy(body(dice, number))
         told.counts["refused" if judged.problem else "accepted"] += 1
@@ -120,15 +126,16 @@ def sayable(judged: ParsedPolicy, book: PolicyRegistry) -> None:
 
 
 @pytest.mark.parametrize("odd", [*ODD, 10**5000], ids=[str(each) for each in range(len(ODD) + 1)])
-@pytest.mark.parametrize("part", ["metadata", "spec", "status", "accepted"])
+@pytest.mark.parametrize("part", ["metadata", "spec", "status", "accepted", "history"])
 def test_every_field_may_be_invalid(part: str, odd: Any):
     whole: dict[str, Any] = {"metadata": {"name": "p"}, "spec": SPEC, "status": {**STATUS}}
-    if part == "accepted":
-        whole["status"]["accepted"] = odd
+    if part in STATUS:
+        whole["status"][part] = odd
     else:
         whole[part] = odd
 
     judged = parse_policy(whole)
+    PolicyRegistry(lambda: NOW).take(judged)
 
     assert (judged.policy is None) == bool(judged.problem)
     assert (judged.policy is None) == (part == "spec" and odd != {})

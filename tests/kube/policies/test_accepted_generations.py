@@ -133,6 +133,7 @@ for _ in range(3000):
         pytest.param([None, 3, "x", []], id="no objects"),
         pytest.param(history((0, ONE)), id="no generation"),
         pytest.param(history((2**63, ONE)), id="a generation beyond 64 bits"),
+        pytest.param(history((10**5000, ONE)), id="a generation beyond every limit"),
         pytest.param(
             [{**history((1, ONE))[0], "generation": True}], id="a generation that is true"
         ),
