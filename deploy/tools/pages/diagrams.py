@@ -377,9 +377,81 @@ _SERVING: Final = Diagram(
     ),
 )  # fmt: skip
 
+_OPERATION: Final = Diagram(
+    title="What runs where, and who talks to whom",
+    size=(1000, 470),
+    boxes=(
+        Box("a user's machine", 16, 30, 220, 220, kind="area"),
+        Box("kubectl preemptive", 36, 70, 180, 46, ("kubeconfig of the user",), "outside"),
+        Box("browser", 36, 180, 180, 46, ("console on 127.0.0.1",), "outside"),
+        Box("API server", 350, 30, 150, 410, ("keeps in etcd:", "Lease, ledger,",
+            "policies, nominations,", "plans, Events"), "outside"),
+        Box("the scheduler's namespace", 620, 30, 364, 340, kind="area"),
+        Box("leading replica", 650, 70, 304, 86, ("decides, writes, serves port 10259;",
+            "in memory: queue, history;", "recording in its emptyDir")),
+        Box("what-if process", 650, 196, 304, 46, ("a child of the replica, without credentials",)),
+        Box("standby replica", 650, 300, 304, 46, ("the whole cluster in memory, ready to lead",)),
+        Box("Prometheus", 650, 404, 130, 42, (), "outside"),
+        Box("kubelet", 824, 404, 130, 42, (), "outside"),
+    ),
+    arrows=(
+        Arrow(((216, 93), (348, 93)), "port-forward,\nuser's token", (282, 68)),
+        Arrow(((126, 178), (126, 118)), "HTTP", (134, 152), left=True),
+        Arrow(((500, 93), (648, 93)), "tunnel to 10259", (566, 85)),
+        Arrow(((650, 132), (502, 132)), "list, watch, bind,\nnominate, evict,\nreview of tokens",
+              (560, 150)),
+        Arrow(((802, 156), (802, 194)), "copy of the state", (810, 180), left=True),
+        Arrow(((650, 323), (502, 323)), "list, watch,\ntry the lease", (560, 341)),
+        Arrow(((715, 404), (715, 372)), "/metrics, token", (722, 394), left=True),
+        Arrow(((889, 404), (889, 372)), "probes", (896, 394), left=True),
+    ),
+    notes=(
+        (24, 290, "The user's token goes through the"),
+        (24, 307, "tunnel to the scheduler, which asks"),
+        (24, 324, "the API server who it is and what"),
+        (24, 341, "it may read. Its hash is kept for"),
+        (24, 358, "ten seconds, the token is not."),
+        (24, 392, "There is no webhook and no database."),
+    ),
+)  # fmt: skip
+
+_TIMELINE: Final = Diagram(
+    title="One preemption on one node, from left to right",
+    size=(980, 372),
+    boxes=(
+        Box("waits", 200, 136, 120, 46, ("fits on no node",)),
+        Box("nominated to the node", 320, 136, 410, 46, ("what is freed is kept "
+            "from pods of lower priority",), "outside"),
+        Box("runs", 730, 136, 226, 46, ("bound",), "end"),
+        Box("runs", 200, 216, 190, 46, ()),
+        Box("terminates", 390, 216, 240, 46, ("within its own grace period",), "outside"),
+        Box("gone", 630, 216, 100, 46, kind="area"),
+        Box("runs", 200, 56, 756, 46, ("spared: the preemptor fits without its eviction",)),
+    ),
+    arrows=(
+        Arrow(((320, 314), (320, 184)), "1. nominate", (320, 331)),
+        Arrow(((390, 314), (390, 264)), "2. evict", (402, 331), left=True),
+        Arrow(((630, 314), (630, 264)), "3. wait ends", (630, 331)),
+        Arrow(((730, 314), (730, 184)), "4. bind", (730, 331)),
+        Arrow(((200, 290), (956, 290)), "time", (936, 308)),
+    ),
+    notes=(
+        (20, 36, "All three pods compete for one node, the candidate that was chosen."),
+        (20, 76, "another pod"),
+        (20, 93, "priority 100"),
+        (20, 156, "preemptor"),
+        (20, 173, "priority 10000"),
+        (20, 236, "victim"),
+        (20, 253, "priority 100"),
+        (20, 358, "Wasted: the victim is evicted and the preemptor does not run on what it freed."),
+    ),
+)  # fmt: skip
+
 #: By file name.
 DIAGRAMS: Final[Mapping[str, Diagram]] = {
     "architecture.svg": _ARCHITECTURE,
+    "operation.svg": _OPERATION,
+    "preemption.svg": _TIMELINE,
     "serving.svg": _SERVING,
     "pod-phases.svg": _checked(_POD, pod_phases.TABLE),
     "preemption-phases.svg": _checked(_PREEMPTION, preemption_phases.TABLE),
