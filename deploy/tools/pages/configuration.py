@@ -25,6 +25,9 @@ __all__ = ["page"]
 _INTRODUCTION = """\
 # Configuration
 
+For administrators who want other scores, profiles, plugins or extenders: every field of the
+configuration file. `preemptive-scheduler check-config FILE` finds all mistakes in it.
+
 `run --config FILE` takes a `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`), the
 same file that kube-scheduler takes; so do `plan`, `replay` and `check-config`. Without a file, all
 defaults apply. In the chart it is the value `config`. Everything else is set by flags:

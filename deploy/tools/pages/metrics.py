@@ -16,6 +16,9 @@ __all__ = ["page"]
 _INTRODUCTION = """\
 # Metrics
 
+For those who build dashboards and alerts: every metric, and those of kube-scheduler that are
+missing. The chart has a dashboard (`grafanaDashboard`) and alerts (`prometheusRule`).
+
 Served as Prometheus text on `/metrics`, or as OpenMetrics to clients that request it. All values
 are those of this process alone. Every HELP text begins with the stability level of the metric:
 `STABLE` metrics keep their name, type and labels; `BETA` and `ALPHA` metrics may change between
