@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from deploy.tools.pages import configuration as configuration_page
-from deploy.tools.pages import diagrams, site
+from deploy.tools.pages import diagrams, recording, site
 from scheduler.cli import main
 from scheduler.config.args import TYPES
 from scheduler.config.settings import (
@@ -164,6 +164,26 @@ def test_a_diagram_of_phases_shows_every_move_of_the_table(name: str, table: Map
     shown = diagrams.shown(diagrams.DIAGRAMS[name].arrows, table)
 
     assert shown == diagrams.moves(table)
+
+
+def test_the_recording_of_the_demonstration_shows_each_screen_once():
+    screens = ["\x1b[31mred\x1b[0m <b>\nsame", "green\nsame"]
+
+    text = recording.picture([recording.Frame(screen, 2.0) for screen in screens])
+
+    root = ElementTree.fromstring(text)
+    drawn = [each.text for each in root.iter() if each.tag.endswith("text")]
+    assert drawn == ["red", "<b>", "same", "green"]
+    assert text.count("4.0s step-end") == len(screens)
+
+
+def test_the_recording_of_the_demonstration_is_small_and_complete():
+    text = (DOCS / "img" / "demo.svg").read_text()
+
+    words = "".join(ElementTree.fromstring(text).itertext())
+    assert len(text) < 300_000
+    assert all(word in words for word in ("terminating", "bound", recording.SETTLED))
+    assert not re.search(r"<script|https?://(?!www\.w3\.org|127\.)", text)
 
 
 def test_the_runbook_quotes_the_summary_of_every_alert():
