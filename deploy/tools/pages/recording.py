@@ -24,7 +24,7 @@ from rich.text import Text
 __all__ = ["Frame", "main", "picture"]
 
 FILE: Final = Path(__file__).parents[3] / "docs" / "img" / "demo.svg"
-COLUMNS, ROWS = 100, 28
+COLUMNS, ROWS = 100, 34
 #: Between two readings, how long the last screen stays, and when the recording is given up.
 READ_SECONDS: Final = 0.5
 LAST_SECONDS: Final = 6.0
