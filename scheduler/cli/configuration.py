@@ -13,12 +13,12 @@ __all__ = ["add_reference", "of_command", "packages", "read", "reader"]
 _NO_ELECTION = LeaderElectionFlags()
 
 
-def add_reference(command: argparse.ArgumentParser) -> None:
+def add_reference(command: argparse.ArgumentParser, otherwise: Reference = OLDEST) -> None:
     """Add the flag `--reference` for commands that do not connect to an API server."""
     command.add_argument(
         "--reference", choices=tuple(REFERENCES),
         help="release of kube-scheduler whose decisions are reproduced (default: the one in the"
-        f" configuration, else that of the cluster if the input names it, else {OLDEST.name})",
+        f" configuration, else that of the cluster if the input names it, else {otherwise.name})",
     )  # fmt: skip
 
 

@@ -2,20 +2,19 @@
 
 import argparse
 import contextlib
-import json
 import sys
-from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from scheduler.cli import configuration
 from scheduler.config.field_errors import ConfigError
 from scheduler.config.settings import Settings
+from scheduler.kubectl import plan_input, text
+from scheduler.kubectl.errors import CommandError
 from scheduler.model import times
-from scheduler.model.api.device_claims import Allocation, DeviceResult
-from scheduler.model.api.devices import ResourceClaim
-from scheduler.model.decisions import Attempt, NodeTrace, Placed, Preempting, summary
-from scheduler.model.effects import BindClaims
-from scheduler.model.releases import REFERENCES
+from scheduler.model.decisions import Attempt, Preempting, summary
+from scheduler.model.releases import NEWEST, REFERENCES
 
 __all__ = ["add_parser", "run", "show_attempt"]
 
@@ -23,17 +22,16 @@ DESCRIPTION = """\
 Schedule every pending pod of the given objects, in the order of the scheduling queue, as the
 scheduler would in a cluster that consists of exactly these objects. Nothing is written anywhere.
 Deployments and other workloads are expanded to the pods that their controllers would create.
-Objects with a uid are used as they are, as returned by an API server; objects without one get the
-defaults of the API server.
+Objects with a uid are used as they are, as returned by an API server; others get the defaults of
+the API server, and unknown or missing fields in them are errors.
 """
 EXAMPLES = """\
 examples:
   preemptive-scheduler plan -f nodes.yaml -f pods.yaml
   preemptive-scheduler plan -f cluster.yaml --explain -o yaml
-  kubectl get nodes,pods,pdb,ns -A -o json | preemptive-scheduler plan -f - --settle
+  kubectl get nodes,pods,pdb,ns -A -o json | preemptive-scheduler plan -f -
   preemptive-scheduler plan -f snapshot.json -f deployment.yaml --drain node-7
 
-exit codes: 0 planned, even if pods are unschedulable; 2 the input cannot be read
 """
 
 
@@ -43,252 +41,134 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "plan",
         help="show what would happen to the pending pods of objects in files",
         description=DESCRIPTION,
-        epilog=EXAMPLES,
+        epilog=EXAMPLES + plan_input.EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    plan_input.add_flags(command)
     command.add_argument(
-        "-f", "--file", dest="files", action="append", required=True, metavar="FILE",
-        help="YAML or JSON with Kubernetes objects; - is standard input; repeatable",
+        "-n", "--namespace", default="default", metavar="NAME",
+        help="namespace of objects without one (default: default)",
     )  # fmt: skip
     command.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration to use")
     command.add_argument(
-        "-o", "--output", choices=("table", "json", "yaml"), default="table",
-        help="output format (default: table)",
-    )  # fmt: skip
-    command.add_argument("--explain", action="store_true", help="add the verdict on every node")
-    command.add_argument(
-        "--settle", action="store_true",
-        help="remove terminating pods and try again, until nothing changes",
-    )  # fmt: skip
-    command.add_argument(
-        "--drain", action="append", default=[], metavar="NODE",
-        help="make a node unschedulable and delete its pods, which their controllers re-create;"
-        " repeatable",
-    )  # fmt: skip
-    command.add_argument(
-        "--scheduler-name", default="", metavar="NAME", help="only pods of this scheduler"
-    )
-    command.add_argument(
         "--at", default=None, type=_moment, metavar="TIME",
         help="time of the plan, as 2026-01-02T15:04:05Z; preemption policies and devices that were"
-        " not ready in time depend on it"
-        " (default: now; 1970-01-01T00:00:00Z if there are neither)",
+        " not ready in time depend on it (default: now)",
     )  # fmt: skip
-    configuration.add_reference(command)
+    configuration.add_reference(command, NEWEST)
     command.set_defaults(func=run)
 
 
-def _moment(text: str) -> float:
+def _moment(given: str) -> float:
     """Return a time of the command line, in seconds since the epoch.
 
     Raises:
         ArgumentTypeError: The text is not a time.
     """
-    moment = times.parse(text)
+    moment = times.parse(given)
     if moment is None:
-        raise argparse.ArgumentTypeError(f"not a time like 2026-01-02T15:04:05Z: {text!r}")
+        raise argparse.ArgumentTypeError(f"not a time like 2026-01-02T15:04:05Z: {given!r}")
     return moment
-
-
-def _now(arguments: argparse.Namespace, objects: Any) -> float:
-    """Return the time of the plan; policies depend on it, and devices that were never ready."""
-    from scheduler.service.clock import Clock
-
-    if arguments.at is not None:
-        return float(arguments.at)
-    claims = (item for item in objects.devices if isinstance(item, ResourceClaim))
-    timed = objects.policies or any(map(_has_timestamp, claims))
-    return Clock().now() if timed else 0.0
-
-
-def _has_timestamp(claim: ResourceClaim) -> bool:
-    allocation = claim.status.allocation
-    return allocation is not None and allocation.allocation_timestamp is not None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what would happen; return the exit code."""
-    from scheduler.plugins import registry
-    from scheduler.queue.backoff_duration import PodBackoff
-    from scheduler.sim.what_if_cluster import WhatIfCluster, WhatIfOptions
-
-    prepared = _prepared(arguments)
-    if prepared is None:
-        return 2
-    settings, objects, ask = prepared
-    with ask as asked:
-        options = WhatIfOptions(
-            arguments.scheduler_name,
-            explain=arguments.explain,
-            ask=asked,
-            now=_now(arguments, objects),
-        )
-        backoff = _backoff(settings, PodBackoff)
-        cluster = WhatIfCluster(objects, registry.profiles(settings), backoff, options)
-        for node in arguments.drain:
-            cluster.drain(node)
-        attempts = list(cluster.attempts())
-        if arguments.settle:
-            attempts += cluster.settle()
-    allocated = cluster.allocations
-    results = [
-        _result(attempt, allocated.get(attempt.pod.uid, {}), explain=arguments.explain)
-        for attempt in attempts
-    ]
-    answer: dict[str, Any] = {"results": results}
-    if arguments.settle:
-        answer["final"] = cluster.final()
-    _print(answer, arguments.output)
-    return 0
-
-
-def _prepared(arguments: argparse.Namespace) -> tuple[Settings, Any, Any] | None:
-    """Return the settings, the objects and the context of `_ask`; `None` after an error."""
     from scheduler.kube.errors import ConnectionSettingsError
-    from scheduler.sim import manifests
+    from scheduler.sim.manifests import ManifestError
 
     try:
-        settings = configuration.of_command(arguments)
-        objects, warnings = _read(arguments, raw=bool(settings.extenders))
-        if settings.follows_server and objects.reference:
-            settings = configuration.of_command(arguments, REFERENCES[objects.reference])
-        ask = _ask(settings, objects)
+        return _planned(arguments)
+    except CommandError as error:
+        problem = "\n".join(filter(None, (str(error), error.advice)))
     except ConnectionSettingsError as error:
-        print(f"{arguments.config}: {error}", file=sys.stderr)
-        return None
-    except (OSError, ConfigError, manifests.ManifestError) as error:
-        print(_one_line(error, arguments), file=sys.stderr)
-        return None
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    return settings, objects, ask
+        problem = f"{arguments.config}: {error}"
+    except OSError as error:
+        problem = f"{arguments.config}: {error.strerror or error}"
+    except (ConfigError, ManifestError) as error:
+        problem = str(error)
+    print(f"error: {problem}", file=sys.stderr)
+    return 1
 
 
-def _read(arguments: argparse.Namespace, *, raw: bool) -> tuple[Any, list[str]]:
-    """Return the objects of all files with the pods of workloads, and what was assumed.
-
-    Raises:
-        ManifestError: A file cannot be read, its content is invalid, or it lacks a drained node.
-    """
+def _planned(arguments: argparse.Namespace) -> int:
+    from scheduler.kubectl.commands import plan_report
+    from scheduler.kubectl.output import Output
     from scheduler.service.clock import Clock
-    from scheduler.sim import manifests, workloads
-    from scheduler.sim.what_if import cordoned
+    from scheduler.sim.file_plan import FilePlan
 
-    loaded = [each for path in arguments.files for each in manifests.load(path)]
-    expanded = workloads.expand(loaded, manifests.Manifests(), times.stamp(Clock().now()))
-    objects = manifests.Manifests(raw=manifests.RawObjects() if raw else None)
-    for _, document in loaded:
-        objects.reference = manifests.reference_of(document) or objects.reference
-    manifests.collect(expanded.documents, objects)
-    objects.nodes = cordoned(objects.nodes, arguments.drain)
-    return objects, expanded.warnings
+    loaded = plan_input.loaded(arguments)
+    now = Clock().now() if arguments.at is None else float(arguments.at)
+    settings = configuration.of_command(arguments, NEWEST)
+    request = plan_input.request(arguments, arguments.namespace)
+    plan = FilePlan.read(loaded, request, now, raw=bool(settings.extenders))
+    if settings.follows_server and plan.objects.reference:
+        settings = configuration.of_command(arguments, REFERENCES[plan.objects.reference])
+    elif settings.follows_server and not arguments.reference:
+        print(
+            f"note: decided as kube-scheduler {NEWEST.name}, the newest release;"
+            " --reference names another",
+            file=sys.stderr,
+        )
+    with _extenders(settings, plan.objects.raw) as ask:
+        answer = plan.decided(settings, now, ask)
+    out = Output.standard()
+    if arguments.output in {"json", "yaml"}:
+        out.document(msgspec.to_builtins(answer), arguments.output)
+    else:
+        plan_report.show(
+            out, answer, wide=arguments.output == "wide", explain=arguments.explain,
+            diff=arguments.diff,
+        )  # fmt: skip
+    for warning in answer.warnings:
+        print(f"warning: {text.clean(warning)}", file=sys.stderr)
+    return plan_input.exit_code(answer, arguments.fail_on)
 
 
-def _ask(settings: Settings, objects: Any) -> Any:
+def _extenders(settings: Settings, raw: Any) -> Any:
     """Return a context that gives the client of the extenders; it gives `None` without extenders.
 
     Raises:
         ConnectionSettingsError: The settings of an extender are unusable.
     """
-    if objects.raw is None:
+    if raw is None:
         return contextlib.nullcontext()
     from scheduler.sim.extender_client import ExtenderClient
 
-    return ExtenderClient(settings.extenders, objects.raw)
-
-
-def _backoff(settings: Settings, kind: Any) -> Any:
-    return kind(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
-
-
-def _one_line(error: Exception, arguments: argparse.Namespace) -> str:
-    if isinstance(error, OSError):
-        return f"{arguments.config}: {error.strerror or error}"
-    return str(error)
-
-
-def _result(
-    attempt: Attempt, allocations: Mapping[str, Allocation], *, explain: bool
-) -> dict[str, Any]:
-    """Return an attempt as it is printed."""
-    decision = attempt.decision
-    preempting = decision if isinstance(decision, Preempting) else None
-    word, node, message = summary(decision)
-    result: dict[str, Any] = {
-        "pod": attempt.pod.key,
-        "decision": word,
-        "node": node or None,
-        "victims": [] if preempting is None else [victim.key for victim in preempting.victims],
-        "pdbViolations": 0 if preempting is None else preempting.violations,
-        "message": message,
-    }
-    result |= _devices(attempt, allocations)
-    if explain:
-        result["nodes"] = [_explained(trace) for trace in attempt.trace]
-    return result
-
-
-def _devices(attempt: Attempt, allocations: Mapping[str, Allocation]) -> dict[str, Any]:
-    """Return what the claims of a placed pod have; nothing if it has no claims."""
-    if not isinstance(attempt.decision, Placed) or not allocations:
-        return {}
-    claims = {
-        key: [_device(result) for result in allocation.devices.results]
-        for key, allocation in allocations.items()
-    }
-    mappings = [
-        {
-            "containerName": each.container_name,
-            "resourceName": each.resource_name,
-            "requestName": each.request_name,
-        }
-        for effect in attempt.effects
-        if isinstance(effect, BindClaims)
-        for write in effect.claims
-        for each in write.mappings
-    ]
-    return {"claims": claims, **({"requestMappings": mappings} if mappings else {})}
-
-
-def _device(result: DeviceResult) -> dict[str, Any]:
-    """Return one allocated device as it is printed."""
-    shown: dict[str, Any] = {
-        "request": result.request,
-        "driver": result.driver,
-        "pool": result.pool,
-        "device": result.device,
-    }
-    if result.admin_access:
-        shown["adminAccess"] = True
-    if result.consumed_capacity:
-        shown["consumedCapacity"] = dict(result.consumed_capacity)
-    return shown
-
-
-def _explained(trace: NodeTrace) -> dict[str, Any]:
-    """Return the verdict on a node; `vetoes` only if there are any."""
-    explained = {
-        "name": trace.name,
-        "filter": trace.rejection,
-        "scores": trace.scores,
-        "total": trace.total,
-    }
-    return {**explained, "vetoes": list(trace.vetoes)} if trace.vetoes else explained
+    return ExtenderClient(settings.extenders, raw)
 
 
 def show_attempt(attempt: Attempt, output: str) -> None:
-    """Print one attempt with the verdict on every node; `replay --explain` uses it."""
-    _print({"results": [_result(attempt, {}, explain=True)]}, output)
+    """Print one attempt with the result of every node; `replay --explain` uses it."""
+    from scheduler.kubectl.commands import plan_report
+    from scheduler.kubectl.output import Output
+    from scheduler.model.rest.common import PodView
+    from scheduler.model.rest.preemptions import VictimView
+    from scheduler.model.rest.what_if import SimulatedPod
+    from scheduler.sim.what_if_answer import node_results
 
-
-def _print(answer: dict[str, Any], output: str) -> None:
-    if output == "json":
-        print(json.dumps(answer, indent=2))
-    elif output == "yaml":
-        import yaml
-
-        print(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True), end="")
+    decision = attempt.decision
+    victims = decision.victims if isinstance(decision, Preempting) else ()
+    word, node, message = summary(decision)
+    shown = SimulatedPod(
+        PodView(
+            attempt.pod.namespace, attempt.pod.name, attempt.pod.uid, priority=attempt.priority
+        ),
+        word,
+        node=node,
+        message=message,
+        victims=tuple(
+            VictimView(
+                PodView(each.namespace, each.name, each.uid),
+                violates_pdb=each.uid in attempt.violating,
+            )
+            for each in victims
+        ),
+        pdb_violations=decision.violations if isinstance(decision, Preempting) else 0,
+        nodes=node_results(attempt),
+    )
+    out = Output.standard()
+    if output in {"json", "yaml"}:
+        out.document(msgspec.to_builtins(shown), output)
     else:
-        from scheduler.cli import plan_table
-
-        plan_table.show(answer["results"], answer.get("final"))
+        plan_report.rows(out, (shown,))
+        plan_report.details(out, shown)

@@ -105,6 +105,20 @@ class ApiServer:
         except KubeError as error:
             raise api_server_error(error, rule) from error
 
+    async def asked(self, path: str, what: str) -> Any:
+        """Return an object; raises KubeError."""
+        return await self._get(path, what)
+
+    async def dry_run(self, path: str, body: Any, what: str) -> None:
+        """Apply an object without storing it; the query of the path says `dryRun=All`.
+
+        Raises:
+            KubeError: The server refused, or could not be asked.
+        """
+        assert "dryRun=All" in path, path
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        await self._asked("apply", what, path, "PATCH", headers, msgspec.json.encode(body))
+
     async def tunnel(self, path: str) -> aiohttp.ClientWebSocketResponse:
         """Open a WebSocket with channels.
 

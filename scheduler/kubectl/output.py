@@ -45,9 +45,9 @@ class Output:
             content = f"\x1b[{_STYLES[style]}m{content}\x1b[0m"
         self.stream.write(f"{content}\n")
 
-    def paragraph(self, content: str, indent: str = "") -> None:
+    def paragraph(self, content: str, indent: str = "", style: str = "") -> None:
         """Write a text from the server, wrapped at words."""
-        self.line(text.paragraph(content, self.width, indent))
+        self.line(text.paragraph(content, self.width, indent), style)
 
     def table(
         self, head: Sequence[str], rows: Iterable[Sequence[str]], *, wide: bool = False,

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+from scheduler.kubectl import plan_input
+
 __all__ = ["COMMANDS", "common_flags", "parser"]
 
 DESCRIPTION: Final = """\
@@ -27,7 +29,7 @@ examples:
       evict no pod any more, until kubectl preemptive resume
 
 environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE, PREEMPTIVE_SCHEDULER_SERVER, NO_COLOR
-exit codes: 0 done; 1 an error; 2 wrong flags; 3 plan: a pod would be evicted
+exit codes: 0 done; 1 an error; 2 wrong flags; 3 to 6: see plan --help
 """
 PLAN: Final = """\
 Show where the pods of these objects would run if they were applied now, and which pods would be
@@ -194,28 +196,9 @@ def _why(commands: Any, common: argparse.ArgumentParser) -> None:
 def _plan(commands: Any, common: argparse.ArgumentParser) -> None:
     command = _command(
         commands, common, "plan", "show what would happen if objects were applied",
-        description=PLAN,
-        epilog="exit codes: 0 nothing would be evicted; 1 an error; 2 wrong flags; 3 a pod would be"
-        " evicted",
+        description=PLAN, epilog=plan_input.EXIT_CODES,
     )  # fmt: skip
-    command.add_argument(
-        "-f", "--filename", dest="files", action="append", default=[], metavar="FILE",
-        help="YAML or JSON with objects; - is standard input; repeatable",
-    )  # fmt: skip
-    command.add_argument(
-        "--drain", action="append", default=[], metavar="NODE",
-        help="also drain this node; repeatable",
-    )  # fmt: skip
-    command.add_argument("--diff", action="store_true", help="print what would change, by node")
-    command.add_argument(
-        "--scheduler-name", default="", metavar="NAME",
-        help="only pods of this scheduler; templates without one of its names get this",
-    )  # fmt: skip
-    command.add_argument(
-        "--no-settle", dest="settle", action="store_false",
-        help="stop after the first round: evicted pods are not re-created",
-    )  # fmt: skip
-    _output(command, "wide", "json", "yaml")
+    plan_input.add_flags(command)
 
 
 def _preemptions(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ Victims among them are only counted. If such a pod is displaced, simulated, or g
 result, its priority and its nodes are shown, because documents about nodes show them as well. Its
 requests are removed, because resource names may identify tenants. Messages about it are removed,
 because they may name claims and pods. Warnings that reveal what exists in those namespaces are
-removed, too.
+removed, too. Disruption budgets are only counted, and the verdict is made again of what is left.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement
-from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer
+from scheduler.model.rest.what_if import DisplacedPod, DrainBlocker, SimulatedPod, WhatIfAnswer
 from scheduler.observe.api import views
+from scheduler.sim.what_if_verdict import with_verdict
 
 __all__ = ["hide", "namespaces"]
 
@@ -30,7 +31,7 @@ NOTHING: Final[About] = MappingProxyType({})
 def namespaces(answer: WhatIfAnswer, about: About = NOTHING) -> frozenset[str]:
     """Return the namespaces of all pods in an answer, and of what its warnings tell about."""
     pods = frozenset(pod.namespace for pod in _pods(answer))
-    return pods.union(*about.values())
+    return pods.union((each.namespace for each in answer.budgets), *about.values())
 
 
 def hide(answer: WhatIfAnswer, may_see: MaySee, about: About = NOTHING) -> WhatIfAnswer:
@@ -43,13 +44,18 @@ def hide(answer: WhatIfAnswer, may_see: MaySee, about: About = NOTHING) -> WhatI
     """
     if all(map(may_see, namespaces(answer, about))):
         return answer
-    return replace(
+    budgets = tuple(each for each in answer.budgets if may_see(each.namespace))
+    hidden = replace(
         answer,
+        budgets=budgets,
+        hidden_budgets=len(answer.budgets) - len(budgets),
+        blockers=tuple(_blocker(each, may_see) for each in answer.blockers),
         items=tuple(_simulated(each, may_see) for each in answer.items),
         displaced=tuple(_displaced(each, may_see) for each in answer.displaced),
         others=tuple(_simulated(each, may_see) for each in answer.others),
         warnings=tuple(text for text in answer.warnings if all(map(may_see, about.get(text, ())))),
     )
+    return with_verdict(hidden)
 
 
 def _pods(answer: WhatIfAnswer) -> Iterator[PodView]:
@@ -58,6 +64,8 @@ def _pods(answer: WhatIfAnswer) -> Iterator[PodView]:
         for victim in item.victims:
             yield victim.pod
             yield from _pod_of(victim.replacement)
+    for blocker in answer.blockers:
+        yield blocker.pod
     for displaced in answer.displaced:
         yield displaced.pod
         yield from _pod_of(displaced.replacement)
@@ -86,6 +94,12 @@ def _simulated(item: SimulatedPod, may_see: MaySee) -> SimulatedPod:
 
 def _without_messages(vetoes: Iterable[PolicyVeto]) -> tuple[PolicyVeto, ...]:
     return tuple(replace(veto, message="") for veto in vetoes)
+
+
+def _blocker(blocker: DrainBlocker, may_see: MaySee) -> DrainBlocker:
+    if may_see(blocker.pod.namespace):
+        return blocker
+    return replace(blocker, pod=views.hidden(blocker.pod), budgets=())
 
 
 def _displaced(displaced: DisplacedPod, may_see: MaySee) -> DisplacedPod:

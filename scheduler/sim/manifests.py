@@ -4,6 +4,7 @@ Objects must be as an API server returns them: defaulted and admitted. Kinds tha
 skipped. Preemption policies count as accepted; a policy that would be refused is an error.
 """
 
+import contextlib
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
-import yaml
 
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
@@ -40,6 +40,8 @@ from scheduler.model.api.storage import (
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.releases import REFERENCES, SNAPSHOT_REFERENCE
 from scheduler.observe.logs.escape import printable, shortened
+from scheduler.sim import yaml_documents
+from scheduler.sim.yaml_documents import BadYamlError
 
 __all__ = [
     "ManifestError",
@@ -49,6 +51,7 @@ __all__ = [
     "flattened",
     "keep",
     "load",
+    "parsed",
     "read",
     "reference_of",
     "type_of",
@@ -67,8 +70,10 @@ NamespacedT = TypeVar(
 
 #: The longest message, in characters.
 _LONGEST: Final = 2000
-#: The C loader of PyYAML if it is available; it is ten times as fast.
-_Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: The largest file.
+MAX_BYTES: Final = 1 << 30
+#: How many values aliases of YAML may stand for.
+MAX_VALUES: Final = 1_000_000
 _TYPES: Final[dict[tuple[str, str], type[Any]]] = {kind: type_ for type_, kind in KINDS.items()}
 
 
@@ -153,26 +158,43 @@ def load(path: str) -> Iterator[tuple[str, Any]]:
     """
     shown = "standard input" if path == "-" else path
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ManifestError(f"{shown}: {reason}") from error
-    loader = _Loader(text)
+        with contextlib.ExitStack() as stack:
+            binary = sys.stdin.buffer if path == "-" else stack.enter_context(Path(path).open("rb"))
+            content = binary.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(f"{shown}: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise ManifestError(f"{shown}: larger than {MAX_BYTES >> 20} MiB")
+    yield from parsed(content, shown)
+
+
+def parsed(content: bytes, shown: str) -> Iterator[tuple[str, Any]]:
+    """Yield each document of YAML or JSON with its place.
+
+    Args:
+        content: The text.
+        shown: What it is, for places and messages.
+
+    Raises:
+        ManifestError: It cannot be read.
+    """
+    if content.lstrip()[:1] == b"{":
+        # As kubectl prints it, and too large to be read as YAML in reasonable time.
+        document = None
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            document = msgspec.json.decode(content)
+        if document is not None:
+            yield f"{shown}:1", document
+            return
     try:
-        while loader.check_data():
-            node = loader.get_node()
-            if node is not None:
-                line = node.start_mark.line + 1
-                yield f"{shown}:{line}", loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark is not None else 1
-        raise ManifestError(f"{shown}:{line}: {error.problem or error.context}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ManifestError(f"{shown}: {text}") from error
-    finally:
-        loader.dispose()
+        text = content.decode("utf-8-sig")
+        # Text has no more values than characters, so only aliases are limited.
+        for line, document in yaml_documents.documents(text, MAX_VALUES + len(text)):
+            yield f"{shown}:{line}", document
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{shown}: not UTF-8") from error
+    except BadYamlError as error:
+        raise ManifestError(f"{shown}:{error.line}: {error}") from error
 
 
 def reference_of(document: Any) -> str:

@@ -7,18 +7,21 @@ are not called.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
+from scheduler.config.field_errors import suggestion
+from scheduler.config.settings import Settings
 from scheduler.model import times
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.decisions import Detail
 from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
+from scheduler.observe.logs.escape import printable, shortened
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import workloads
@@ -28,10 +31,15 @@ from scheduler.sim.manifests import ManifestError, Manifests, collect
 from scheduler.sim.what_if_answer import AnswerBuilder
 from scheduler.sim.what_if_cluster import State, WhatIfCluster, WhatIfOptions
 
-__all__ = ["MAX_OBJECTS", "cordoned", "decided", "what_if"]
+__all__ = [
+    "MAX_OBJECTS", "adopted", "cordoned", "decided", "foreign_scheduler", "run", "scheduler_names",
+    "what_if",
+]  # fmt: skip
 
 #: The most objects of a request.
 MAX_OBJECTS: Final = 10_000
+#: The longest name of a scheduler that a message repeats.
+_LONGEST_NAME: Final = 80
 
 
 def what_if(state: State, request: WhatIfRequest) -> WhatIfAnswer:
@@ -46,36 +54,51 @@ def decided(state: State, request: WhatIfRequest) -> tuple[WhatIfAnswer, About]:
         ManifestError: The objects are invalid, or name what does not exist.
         TooManyPodsError: There are too many new pods.
     """
-    names = [profile.scheduler_name for profile in state.settings.profiles]
-    if request.scheduler_name and request.scheduler_name not in names:
-        raise ManifestError(
-            f"schedulerName: no profile of this scheduler is called {request.scheduler_name!r};"
-            f" known: {', '.join(names)}"
-        )
+    names = scheduler_names(state.settings, request)
     places = ((f"objects[{index}]", each) for index, each in enumerate(request.objects))
     created = times.stamp(state.now)
     namespace = request.namespace or "default"
     after = _cluster(state, request, detail=Detail.COUNTS)
     existing = after.manifests()
-    expanded = workloads.expand(places, existing, created, namespace, MAX_OBJECTS)
+    expanded = workloads.expand(places, existing, created, namespace, MAX_OBJECTS, strict=True)
     given = collect(expanded.documents, Manifests())
-    adopted = _adopted(_created(given.pods, created), names, request.scheduler_name)
-    applied, former = _applied(existing, replace(given, pods=adopted), expanded, request.drain)
+    pods = [*_created(given.pods, created)]
+    if request.scheduler_name:
+        pods = [adopted(pod, names, request.scheduler_name) for pod in pods]
+    foreign = {pod.uid: problem for pod in pods if (problem := foreign_scheduler(pod, names))}
+    applied, former = _applied(existing, replace(given, pods=pods), expanded, request.drain)
     if state.has_extenders:
         expanded.warnings.append(
             "extenders are not called; in the cluster they may change the result"
         )
-    asked = {pod.uid for pod in adopted}
+    asked = {pod.uid for pod in pods}
     after.apply(applied, former)
-    for node in request.drain:
-        after.drain(node)
-    _run(after, request)
+    foreign = {uid: problem for uid, problem in foreign.items() if uid in after.pods}
+    after.drain(request.drain)
+    run(after, request)
     replacements = (each.replacement for each in after.displaced().values())
     made = {pod.uid for pod in replacements if pod is not None}
     others = [each.uid for each in after.pending if each.uid not in asked and each.uid not in made]
-    before = _run(_cluster(state, request), request) if others else None
-    answer = AnswerBuilder(state, request, expanded, after, before).answer(asked, others)
+    before = run(_cluster(state, request), request) if others else None
+    answer = AnswerBuilder(state.now, request, expanded, after, before, foreign).answer(
+        asked, others
+    )
     return answer, expanded.about
+
+
+def scheduler_names(settings: Settings, request: WhatIfRequest) -> list[str]:
+    """Return the names of all profiles.
+
+    Raises:
+        ManifestError: The request names another one.
+    """
+    names = [profile.scheduler_name for profile in settings.profiles]
+    if request.scheduler_name and request.scheduler_name not in names:
+        raise ManifestError(
+            f"schedulerName: no profile of this scheduler is called {request.scheduler_name!r};"
+            f" known: {', '.join(names)}"
+        )
+    return names
 
 
 def _cluster(
@@ -95,7 +118,7 @@ def _cluster(
     return WhatIfCluster(Manifests(), registry.profiles(settings), backoff, options, state.snapshot)
 
 
-def _run(cluster: WhatIfCluster, request: WhatIfRequest) -> WhatIfCluster:
+def run(cluster: WhatIfCluster, request: WhatIfRequest) -> WhatIfCluster:
     """Schedule the pending pods of a cluster, and return it."""
     deque(cluster.attempts(), maxlen=0)
     if request.settle:
@@ -133,17 +156,27 @@ def _created(pods: Iterable[Pod], created: str) -> Iterator[Pod]:
         yield msgspec.structs.replace(pod, metadata=stamped)
 
 
-def _adopted(pods: Iterable[Pod], names: Sequence[str], wanted: str) -> list[Pod]:
-    """Return pods, each with a profile: that of its name, else the wanted or the first one."""
-    other = wanted or names[0]
-    return [
-        pod
-        if pod.spec.scheduler_name in names
-        else msgspec.structs.replace(
-            pod, spec=msgspec.structs.replace(pod.spec, scheduler_name=other)
-        )
-        for pod in pods
-    ]
+def adopted(pod: Pod, names: Collection[str], wanted: str) -> Pod:
+    """Return a pod that another scheduler would schedule, with one of ours."""
+    spec = pod.spec
+    if spec.scheduler_name in names or spec.node_name:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, scheduler_name=wanted))
+
+
+def foreign_scheduler(pod: Pod, names: Collection[str]) -> str:
+    """Return which other scheduler schedules a pod, in words; empty if one of ours does."""
+    given = pod.spec.scheduler_name
+    if given in names or pod.spec.node_name or pod.terminal:
+        return ""
+    near = suggestion(given, names)
+    if near:
+        return f"scheduler {_quoted(given)}{near}"
+    return f"scheduler {_quoted(given)}; spec.schedulerName must be {' or '.join(sorted(names))}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{shortened(printable(name), _LONGEST_NAME)}"'
 
 
 # What changes -------------------------------------------------------------------------------------

@@ -1,25 +1,38 @@
 """Builds the answer to a what-if from simulations: documents of `/api/v1`."""
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from scheduler.model import times
+from scheduler.model.api.devices import DeviceResult
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Attempt, AttemptDetails, Preempting, summary
 from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import RejectionGroup
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
-from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer, WhatIfRequest
+from scheduler.model.rest.what_if import (
+    DisplacedPod,
+    DrainBlocker,
+    NodeResult,
+    SimulatedPod,
+    ViolatedBudget,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
+from scheduler.model.times import Seconds
 from scheduler.observe.api import views
 from scheduler.sim import recreation
 from scheduler.sim.expanded import Expanded
-from scheduler.sim.what_if_cluster import Displacement, State, WhatIfCluster
+from scheduler.sim.what_if_cluster import Displacement, WhatIfCluster
+from scheduler.sim.what_if_verdict import NOT_PLANNED, with_verdict
 
-__all__ = ["AnswerBuilder"]
+__all__ = ["AnswerBuilder", "node_results"]
 
 #: The rule of vetoes that no policy has made.
 _HISTORY: Final = "preemptionHistory"
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class AnswerBuilder:
@@ -27,14 +40,16 @@ class AnswerBuilder:
 
     def __init__(
         self,
-        state: State,
+        now: Seconds,
         request: WhatIfRequest,
         expanded: Expanded,
         after: WhatIfCluster,
         before: WhatIfCluster | None,
+        foreign: Mapping[str, str] = NOTHING,
     ) -> None:
-        self._state = state
+        self._now = now
         self._request = request
+        self._foreign = foreign
         self._expanded = expanded
         self._after = after
         #: Uids of the pods that would disappear anyway.
@@ -56,21 +71,64 @@ class AnswerBuilder:
             for uid in (reference.uid for reference in self._after.pending)
             if uid in asked and uid in self._after.first
         ]
+        items += [self._not_planned(uid, text) for uid, text in self._foreign.items()]
         displaced = [
             self._displaced(each) for uid, each in self._gone.items() if uid not in self._anyway
         ]
-        evicts = bool(displaced) or any(
-            victim.state == "planned" for item in items for victim in item.victims
+        evicted = {each.pod.uid for each in displaced}.union(
+            victim.pod.uid for item in items for victim in item.victims if victim.state == "planned"
         )
-        return WhatIfAnswer(
-            at=times.stamp(self._state.now),
+        answer = WhatIfAnswer(
+            at=times.stamp(self._now),
             reference=self._after.machine.reference.name,
-            evicts=evicts,
+            evicts=bool(evicted),
+            evictions=len(evicted),
+            budgets=self._violated(),
+            drain=tuple(self._request.drain),
+            blockers=tuple(
+                DrainBlocker(each.pod.spec.node_name, self._view(each.pod), each.budgets)
+                for each in self._after.blockers()
+            ),
             items=tuple(items),
             displaced=tuple(displaced),
             others=tuple(self._simulated(uid) for uid in others if self._differs(uid)),
             warnings=tuple(self._expanded.warnings),
         )
+        return with_verdict(answer)
+
+    def _violated(self) -> tuple[ViolatedBudget, ...]:
+        """Return the disruption budgets that preemptions violate which would not happen anyway."""
+        index = self._after.machine.cluster.pdbs
+        victims: dict[str, set[str]] = {}
+        violated: set[str] = set()
+        for attempt in self._after.violating:
+            if not isinstance(attempt.decision, Preempting):
+                continue
+            protected: dict[str, set[str]] = {}
+            for victim in attempt.decision.victims:
+                for key in index.protecting(self._pods[victim.uid]):
+                    protected.setdefault(key, set()).add(victim.uid)
+            for key, uids in protected.items():
+                victims.setdefault(key, set()).update(uids)
+                new = attempt.violating & uids - self._anyway
+                if new and len(uids) > index.allowed(key):
+                    violated.add(key)
+        found = [index.get(key) for key in sorted(violated)]
+        return tuple(
+            ViolatedBudget(
+                pdb.metadata.namespace,
+                pdb.metadata.name,
+                pdb.status.disruptions_allowed,
+                len(victims[pdb.metadata.key]),
+            )
+            for pdb in found
+        )
+
+    def _not_planned(self, uid: str, text: str) -> SimulatedPod:
+        """Return the result of a given pod that another scheduler schedules."""
+        pod = self._pods[uid]
+        source = self._expanded.sources.get(pod.key, "")
+        return SimulatedPod(self._view(pod), NOT_PLANNED, source, message=text)
 
     def _differs(self, uid: str) -> bool:
         """Return whether a pending pod ends otherwise than without the request."""
@@ -117,6 +175,7 @@ class AnswerBuilder:
             criterion=compared.criterion,
             policies=_vetoes(attempt, details),
             claims=self._claims(uid),
+            nodes=node_results(attempt),
         )
 
     def _victim(self, uid: str, attempt: Attempt) -> VictimView:
@@ -126,7 +185,7 @@ class AnswerBuilder:
         leaving = self._after.was_leaving(uid)
         return VictimView(
             pod=self._view(pod),
-            ran_seconds=0.0 if started is None else max(0.0, self._state.now - started),
+            ran_seconds=0.0 if started is None else max(0.0, self._now - started),
             state="terminating" if leaving else "planned",
             violates_pdb=uid in attempt.violating,
             replacement=None if gone is None else self._replacement(gone.replacement),
@@ -139,6 +198,7 @@ class AnswerBuilder:
         return DisplacedPod(
             pod=self._view(each.pod),
             from_node=each.pod.spec.node_name,
+            cause=each.cause,
             recreated=recreated,
             replacement=self._replacement(each.replacement),
         )
@@ -154,19 +214,34 @@ class AnswerBuilder:
     def _view(self, pod: Pod) -> PodView:
         return views.pending_view(pod, self._after.machine.cluster)
 
-    def _claims(self, uid: str) -> Mapping[str, tuple[Mapping[str, object], ...]]:
+    def _claims(self, uid: str) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
         return {
-            key: tuple(
-                {
-                    "request": each.request,
-                    "driver": each.driver,
-                    "pool": each.pool,
-                    "device": each.device,
-                }
-                for each in allocation.devices.results
-            )
+            key: tuple(map(_device, allocation.devices.results))
             for key, allocation in self._after.allocations.get(uid, {}).items()
         }
+
+
+def _device(result: DeviceResult) -> Mapping[str, Any]:
+    """Return one allocated device as it is shown."""
+    shown: dict[str, Any] = {
+        "request": result.request,
+        "driver": result.driver,
+        "pool": result.pool,
+        "device": result.device,
+    }
+    if result.admin_access:
+        shown["adminAccess"] = True
+    if result.consumed_capacity:
+        shown["consumedCapacity"] = dict(result.consumed_capacity)
+    return shown
+
+
+def node_results(attempt: Attempt) -> tuple[NodeResult, ...]:
+    """Return the result of an attempt for each node, if it was explained."""
+    return tuple(
+        NodeResult(each.name, each.rejection or "", each.scores, each.total, tuple(each.vetoes))
+        for each in attempt.trace
+    )
 
 
 def _has_controller(pod: Pod) -> bool:

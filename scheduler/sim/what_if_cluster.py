@@ -7,10 +7,10 @@ Each pending pod is attempted once. With `settle`, terminating pods disappear an
 tried again, until nothing changes. Only extenders are really called.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -42,12 +42,15 @@ from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.sim.claim_controller import SimulatedClaims
+from scheduler.sim.disruption_controller import SimulatedBudgets
 from scheduler.sim.manifests import Manifests, keep
 from scheduler.sim.virtual_cluster import VirtualCluster
 from scheduler.sim.volume_controller import SimulatedStorage
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Displacement", "State", "WhatIfCluster", "WhatIfOptions", "events_of", "objects_of"]
+__all__ = [
+    "Blocker", "Displacement", "State", "WhatIfCluster", "WhatIfOptions", "events_of", "objects_of",
+]  # fmt: skip
 
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -59,6 +62,8 @@ _MAX_ROUNDS: Final = 10_000
 #: Kinds of the controllers whose pods a drain leaves: each node has such a pod of its own.
 _NOT_DRAINED: Final = frozenset({"DaemonSet", "Node"})
 
+#: Why a pod disappears: its node is drained, or it is evicted for another pod.
+Cause: TypeAlias = Literal["drain", "preemption"]
 #: Calls extenders about a pod of a simulated cluster, whose pods are given by uid.
 CallExtenders: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[ExtenderAnswer, ...]]
 
@@ -104,6 +109,16 @@ class Displacement:
     pod: Pod
     #: `None` if the pod has no controller.
     replacement: Pod | None
+    cause: Cause = "preemption"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A pod at which the drain of its node stops."""
+
+    pod: Pod
+    #: The disruption budgets that do not allow its eviction, by key.
+    budgets: tuple[str, ...]
 
 
 class WhatIfCluster(VirtualCluster):
@@ -142,12 +157,17 @@ class WhatIfCluster(VirtualCluster):
         #: The first and the last attempt of each pod, by uid.
         self.first: dict[str, Attempt] = {}
         self.last: dict[str, Attempt] = {}
+        #: The attempts whose victims violate disruption budgets.
+        self.violating: list[Attempt] = []
         #: What the claims of each placed pod have, by uid of the pod and key of the claim.
         self.allocations: dict[str, dict[str, Allocation]] = {}
         #: The pods that are scheduled, in the order of the queue or of the files.
         self.pending: list[PodRef] = []
         self._gone: list[Pod] = []
         self._displaced: dict[str, Displacement] = {}
+        self._budgets = SimulatedBudgets(machine.cluster.pdbs)
+        #: Uids of pods whose nodes are drained, and whose budgets did not allow to evict them yet.
+        self._undrained: list[str] = []
         #: Uids of the pods that terminate from the beginning: their successors exist already.
         self._leaving: set[str] = set()
         if snapshot:
@@ -235,6 +255,8 @@ class WhatIfCluster(VirtualCluster):
             # After every back-off and after the longest wait, all pending pods are tried again.
             self.advance(self.now + _PAST_BACKOFF)
             changed = bool(terminating)
+            if self._undrained:
+                changed |= self._drain_on()
             while self.machine.active():
                 attempt = self.step(explain=self._options.explain)
                 if attempt is None:
@@ -247,16 +269,47 @@ class WhatIfCluster(VirtualCluster):
             if not changed:
                 return
 
-    def drain(self, node: str) -> None:
-        """Delete the pods of a node, and let their controllers make them again.
+    def drain(self, nodes: Collection[str]) -> None:
+        """Evict the pods of nodes as far as disruption budgets allow; controllers re-create them.
 
         As with `kubectl drain --ignore-daemonsets --force`, pods of DaemonSets and those of the
-        kubelet stay. The node is expected to be unschedulable.
+        kubelet stay. The nodes are expected to be unschedulable.
         """
-        for pod in [pod for pod in self.pods.values() if pod.spec.node_name == node]:
-            owners = pod.metadata.owner_references
-            if not any(owner.controller and owner.kind in _NOT_DRAINED for owner in owners):
-                self._displace(pod, recreates=True)
+        found = [pod for pod in self.pods.values() if pod.spec.node_name in nodes]
+        self._undrained = [
+            pod.uid
+            for pod in sorted(found, key=lambda pod: pod.key)
+            if not any(
+                owner.controller and owner.kind in _NOT_DRAINED
+                for owner in pod.metadata.owner_references
+            )
+        ]
+        self._drain_on()
+
+    def _drain_on(self) -> bool:
+        """Evict what budgets allow by now; return whether that was any pod."""
+        for pdb in [
+            *self._budgets.placed({uid: pod.spec.node_name for uid, pod in self.pods.items()})
+        ]:
+            self.observe(BudgetObserved(pdb))
+        before, self._undrained = self._undrained, []
+        for uid in before:
+            pod = self.pods.get(uid)
+            if pod is None:
+                continue
+            if self._budgets.refusing(pod):
+                self._undrained.append(uid)
+                continue
+            made = self._displace(pod, recreates=True, cause="drain")
+            charged = self._budgets.evicted(pod, made)
+            if charged is not None:
+                self.observe(BudgetObserved(charged))
+        return len(self._undrained) < len(before)
+
+    def blockers(self) -> list[Blocker]:
+        """Return the pods at which drains stop."""
+        pods = filter(None, map(self.pods.get, self._undrained))
+        return [Blocker(pod, self._budgets.refusing(pod)) for pod in pods]
 
     def known(self) -> Iterator[Pod]:
         """Yield all pods, those that have disappeared too."""
@@ -312,17 +365,18 @@ class WhatIfCluster(VirtualCluster):
             return replace(pod, spec=replace(pod.spec, scheduler_name=only))
         return pod
 
-    def _displace(self, pod: Pod, *, recreates: bool) -> None:
-        """Let a pod disappear, and its controller make it again if that is wanted."""
+    def _displace(self, pod: Pod, *, recreates: bool, cause: Cause = "preemption") -> Pod | None:
+        """Let a pod disappear, and its controller make it again if that is wanted; return that."""
         self.remove(pod.uid)
         self._gone.append(pod)
         if not pod.spec.node_name:
-            return
+            return None
         made = self.recreate(pod, self._profile_of(pod)) if recreates else None
         if made is not None:
             self.pending.append(made.ref)
         if pod.uid not in self._leaving:
-            self._displaced[pod.uid] = Displacement(pod, made)
+            self._displaced[pod.uid] = Displacement(pod, made, cause)
+        return made
 
     def _profile_of(self, pod: Pod) -> str:
         """Return the profile of ours that schedules a pod: that of its name, else the first one."""
@@ -357,6 +411,8 @@ class WhatIfCluster(VirtualCluster):
     def _note(self, attempt: Attempt) -> None:
         self.first.setdefault(attempt.pod.uid, attempt)
         self.last[attempt.pod.uid] = attempt
+        if attempt.violating:
+            self.violating.append(attempt)
 
     def _gated(self, pod: Pod) -> Attempt:
         return Attempt(

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.config import policies
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import Node, Pod
-from scheduler.sim import defaults, known_kinds, workload_kinds
+from scheduler.sim import defaults, known_kinds, object_fields, workload_kinds
 from scheduler.sim.defaults import Json, Priorities, mapping, sequence
 from scheduler.sim.expanded import Expanded
 from scheduler.sim.known_kinds import UnknownKinds
@@ -63,6 +63,8 @@ def expand(
     created: str,
     namespace: str = "default",
     max_objects: int | None = None,
+    *,
+    strict: bool = False,
 ) -> Expanded:
     """Make the pods of workloads, and apply the defaults of the API server to new objects.
 
@@ -74,6 +76,7 @@ def expand(
         created: The creation time of the pods of workloads.
         namespace: That of objects without one.
         max_objects: How many documents there may be, those of lists too.
+        strict: Whether new objects must have no unknown fields, and all that are required.
 
     Raises:
         ManifestError: A document is invalid.
@@ -89,6 +92,8 @@ def expand(
             flat += flattened(document, where)
         if max_objects is not None and len(flat) > max_objects:
             raise TooManyPodsError(f"{len(flat)} objects; at most {max_objects} are planned")
+        if strict:
+            object_fields.check(flat)
         return _Expansion(flat, existing, created, namespace).run()
     except RecursionError as error:
         raise ManifestError(f"{where}: nested too deeply") from error

@@ -137,10 +137,10 @@ def test_a_decision_is_explained_as_of_then(longer, capsys):
         capsys, longer, "--explain", "default/high", "--at", "2026-01-01T00:00:05Z", "-o", "json"
     )
 
-    (result,) = json.loads(shown)["results"]
+    result = json.loads(shown)
     assert (code, said) == (0, "decided at 2026-01-01T00:00:02Z\n")
-    assert (result["decision"], result["victims"]) == ("Preempting", ["default/low"])
-    assert [each["filter"] for each in result["nodes"]] == ["NodeResourcesFit: Insufficient cpu"]
+    assert (result["decision"], result["victims"][0]["pod"]["name"]) == ("Preempting", "low")
+    assert [each["rejection"] for each in result["nodes"]] == ["NodeResourcesFit: Insufficient cpu"]
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,16 @@ NOW = 1_767_226_600.0
 
 pytestmark = pytest.mark.timeout(120)
 
+TEMPLATE = {"spec": {"schedulerName": OURS, "containers": [{"name": "c", "image": "c"}]}}
+
 
 def new(name: str, cpu: str = "1", priority: int = 0, namespace: str = "default") -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"priority": priority, "containers": [container]},
+        "spec": {"priority": priority, "schedulerName": OURS, "containers": [container]},
     }
 
 
@@ -267,7 +269,7 @@ async def test_while_rights_cannot_be_reviewed_there_is_no_answer(world):
         (
             {
                 "kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "x"},
-                "spec": {"replicas": 100_000, "template": {}},
+                "spec": {"replicas": 100_000, "selector": {}, "template": TEMPLATE},
             },
             JSON, 413, "at most 10000",
         ),
@@ -394,7 +396,7 @@ async def test_a_plan_without_enough_memory_is_refused():
             "kind": "Deployment",
             "apiVersion": "apps/v1",
             "metadata": {"name": "x"},
-            "spec": {"replicas": 10_000, "template": {"spec": {"containers": [{"name": "c"}]}}},
+            "spec": {"replicas": 10_000, "selector": {}, "template": TEMPLATE},
         }
 
         code, _ = await made.post(many)

@@ -15,7 +15,7 @@ from scheduler.observe.api.requests import EVERY_NAME
 from scheduler.observe.server import access, what_if_route
 from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
 from scheduler.sim.what_if_cluster import State
-from tests.service.test_what_if import JSON, NOW, SETTINGS, World, new, until
+from tests.service.test_what_if import JSON, NOW, SETTINGS, TEMPLATE, World, new, until
 from tests.support.builders import pod
 
 
@@ -48,7 +48,7 @@ async def test_warnings_do_not_tell_what_exists_in_other_namespaces(world):
     world.authorize = authorize
     existing = pod("c").namespace("secret").on("n1").cpu("0").owner("ReplicaSet", "db").build()
     world.machine.observe(PodObserved(existing), NOW)
-    spec = {"replicas": 1, "template": {"spec": {}}}
+    spec = {"replicas": 1, "selector": {}, "template": TEMPLATE}
     workload = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": spec}
     guesses = [
         {**workload, "metadata": {"name": "db", "namespace": "secret"}},

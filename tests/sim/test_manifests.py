@@ -129,7 +129,7 @@ def test_what_no_rule_reads_is_skipped(written, text):
 
 
 def test_standard_input_is_read(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(POD))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(POD.encode())))
 
     assert names(manifests.read(["-"]))["pods"] == ["p"]
 
@@ -266,7 +266,9 @@ def test_a_file_in_another_encoding_is_a_problem(written):
 
 
 def test_a_problem_of_standard_input_says_so(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("apiVersion: v1\nkind: Pod\nmetadata: {}\n"))
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(b"apiVersion: v1\nkind: Pod\nmetadata: {}\n"))
+    )
 
     with pytest.raises(ManifestError, match=r"^standard input:1: Pod: metadata.name is missing$"):
         manifests.read(["-"])

@@ -56,8 +56,8 @@ def of_machine(machine: Machine, **fields: Any) -> State:
 
 
 def new(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    body = {"priority": priority, "containers": [container], **spec}
+    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
+    body = {"priority": priority, "schedulerName": OURS, "containers": [container], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
 
 
@@ -113,15 +113,38 @@ def test_verdicts_on_a_pod_that_fits_are_given_on_demand():
     assert asked(around, new("x"), explain=True).items[0].verdicts[0].examples == ("n2",)
 
 
-def test_gated_pods_and_pods_without_a_scheduler_of_ours_are_planned():
+def test_a_gated_pod_is_planned():
     gated = new("gated", schedulingGates=[{"name": "g"}])
 
-    answer = asked(state(node("n1").cpu("4")), gated, new("x", schedulerName="default-scheduler"))
+    (item,) = asked(state(node("n1").cpu("4")), gated).items
 
-    assert [(each.pod.name, each.decision) for each in answer.items] == [
-        ("gated", "Gated"),
-        ("x", "Scheduled"),
-    ]
+    assert (item.pod.name, item.decision) == ("gated", "Gated")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param(
+            {"schedulerName": None},
+            'scheduler "default-scheduler"; spec.schedulerName must be preemptive-scheduler',
+            id="that names none",
+        ),
+        pytest.param(
+            {"schedulerName": "preemptive-schedular"},
+            'scheduler "preemptive-schedular", did you mean "preemptive-scheduler"?',
+            id="with a typing error",
+        ),
+    ],
+)
+def test_a_pod_of_another_scheduler_is_not_planned_unless_the_request_names_one(spec, message):
+    around, other = state("node n1 cpu=1; pod low@n1 cpu=1"), new("x", priority=9, **spec)
+
+    (item,) = (answer := asked(around, other)).items
+    (forced,) = asked(around, other, scheduler_name=OURS).items
+
+    assert (item.decision, item.node, item.message) == ("NotPlanned", "", message)
+    assert not answer.evicts
+    assert forced.decision == "Preempting"
 
 
 def test_an_unknown_scheduler_name_is_refused():

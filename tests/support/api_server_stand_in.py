@@ -48,6 +48,8 @@ class ApiServerStandIn:
     confirm: Callable[[int], dict[str, Any]] = lambda _generation: {}
     #: The status of answers by resource: `leases`, `pods`, `portforward`.
     refused: dict[str, int] = field(default_factory=dict)
+    #: Status, reason and message of the answer to each pod that is applied without storing it.
+    dry_run: tuple[int, str, str] = (200, "", "")
     #: What the kubelet reports instead of forwarding.
     forward_error: str = ""
     requests: list[str] = field(default_factory=list)
@@ -61,6 +63,10 @@ class ApiServerStandIn:
         app.router.add_get(LEASES + "/{name}", self._lease)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods/{name}", self._pod)
+        for version in ("/api/v1", "/apis/scheduling.k8s.io/v1"):
+            app.router.add_get(version, self._resources)
+        app.router.add_patch(PRIORITY_CLASSES + "/{name}", self._dry_run)
+        app.router.add_patch("/api/v1/namespaces/{namespace}/{plural}/{name}", self._dry_run)
         app.router.add_get(PRIORITY_CLASSES, self._priority_classes)
         app.router.add_route("*", POLICIES, self._all_policies)
         app.router.add_route("*", POLICIES + "/{name}", self._policy)
@@ -115,6 +121,22 @@ class ApiServerStandIn:
             return refusal(code, "Forbidden", message)
         answer: web.StreamResponse = await handler(request)
         return answer
+
+    async def _resources(self, request: web.Request) -> web.Response:
+        kinds = {"pods": "Pod", "serviceaccounts": "ServiceAccount"}
+        if request.path != "/api/v1":
+            kinds = {"priorityclasses": "PriorityClass"}
+        found = [
+            {"name": name, "kind": kind, "namespaced": kind != "PriorityClass"}
+            for name, kind in kinds.items()
+        ]
+        return web.json_response({"resources": found})
+
+    async def _dry_run(self, request: web.Request) -> web.Response:
+        assert request.query["dryRun"] == "All"
+        is_pod = request.match_info.get("plural") == "pods"
+        code, reason, message = self.dry_run if is_pod else (200, "", "")
+        return web.json_response({}) if code == 200 else refusal(code, reason, message)
 
     async def _lease(self, request: web.Request) -> web.Response:
         key = (request.match_info["namespace"], request.match_info["name"])

@@ -10,6 +10,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer, WhatIfRequest
 from scheduler.sim import known_kinds
 from scheduler.sim.manifests import ManifestError, flattened
+from scheduler.sim.what_if_verdict import with_verdict
 from tests.support.stand_in_documents import World, at
 
 __all__ = ["answer_what_if", "what_if_request"]
@@ -39,21 +40,24 @@ def answer_what_if(world: World, asked: WhatIfRequest) -> WhatIfAnswer:
             raise ValueError(f"drain: node {node!r} does not exist")
         for pod in world.node(node).pods[:4]:
             displaced.append(DisplacedPod(pod, node, recreated=pod.owner is not None))
+    displaced = [msgspec.structs.replace(each, cause="drain") for each in displaced]
     displaced += [
         DisplacedPod(victim.pod, each.node, replacement=victim.replacement)
         for each in items
         for victim in each.victims
     ]
-    return WhatIfAnswer(
+    return with_verdict(WhatIfAnswer(
         at=at(0),
         reference="v1.37",
         evicts=bool(displaced),
+        evictions=len(displaced),
+        drain=asked.drain,
         items=tuple(items),
         displaced=tuple(displaced),
         others=(SimulatedPod(PodView("team-b", "web-3", "u"), "Unschedulable", message="0/12 nodes"
                            " are available: 12 Insufficient cpu."),) if displaced else (),
         warnings=tuple(warnings),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _planned(world: World, item: Mapping[str, Any], asked: WhatIfRequest) -> list[SimulatedPod]:

@@ -1,7 +1,7 @@
 """The documents of `POST /api/v1/plan`: what would happen if objects were applied now."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from scheduler.model.rest.common import CriterionView, Document, PodView
 from scheduler.model.rest.explanations import RejectionGroup
@@ -12,7 +12,10 @@ from scheduler.model.rest.preemptions import (
     VictimView,
 )
 
-__all__ = ["DisplacedPod", "KubernetesObject", "SimulatedPod", "WhatIfAnswer", "WhatIfRequest"]
+__all__ = [
+    "DisplacedPod", "DrainBlocker", "KubernetesObject", "NodeResult", "SimulatedPod",
+    "ViolatedBudget", "WhatIfAnswer", "WhatIfRequest",
+]  # fmt: skip
 
 
 class KubernetesObject(Document, frozen=True):
@@ -33,8 +36,8 @@ class WhatIfRequest(Document, frozen=True):
     drain: tuple[str, ...] = ()
     #: The namespace of objects without one.
     namespace: str = "default"
-    #: Only pods of this scheduler name are scheduled; empty for all profiles. Pods of a template
-    #: without a scheduler name of a profile get this one, or that of the first profile.
+    #: Only pods of this scheduler name are scheduled; empty for all profiles. Given pods that name
+    #: no profile get this one; without it they are not planned.
     scheduler_name: str = ""
     #: Whether to continue until nothing changes, so that owners re-create their victims.
     settle: bool = True
@@ -42,11 +45,25 @@ class WhatIfRequest(Document, frozen=True):
     explain: bool = False
 
 
+class NodeResult(Document, frozen=True):
+    """What one node means for a pod."""
+
+    name: str
+    #: Why it rejects the pod; empty if the pod fits.
+    rejection: str = ""
+    #: By plugin, weighted.
+    scores: Mapping[str, int] = {}
+    total: int = 0
+    #: Which policies forbid victims there.
+    vetoes: tuple[str, ...] = ()
+
+
 class SimulatedPod(Document, frozen=True):
     """What would happen to one pod."""
 
     pod: PodView
-    #: Scheduled, Preempting, Unschedulable, Gated or Error.
+    #: Scheduled, Preempting, Unschedulable, Gated, Error, or NotPlanned: another scheduler
+    #: schedules it.
     decision: str
     #: The object that it was made from, as `Deployment/web`; empty for a pod of its own.
     source: str = ""
@@ -66,6 +83,8 @@ class SimulatedPod(Document, frozen=True):
     policies: tuple[PolicyVeto, ...] = ()
     #: Devices by claim, as `plan -o json` prints them.
     claims: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
+    #: The result of each node: only of a plan from files with `--explain`.
+    nodes: tuple[NodeResult, ...] = ()
 
 
 class DisplacedPod(Document, frozen=True):
@@ -73,9 +92,31 @@ class DisplacedPod(Document, frozen=True):
 
     pod: PodView
     from_node: str
+    #: drain, or preemption: it is evicted for another pod.
+    cause: Literal["drain", "preemption"] = "preemption"
     #: Whether a controller re-creates it.
     recreated: bool = True
     replacement: Replacement | None = None
+
+
+class ViolatedBudget(Document, frozen=True):
+    """A PodDisruptionBudget that preemptions would violate."""
+
+    namespace: str
+    name: str
+    #: How many disruptions it allows now.
+    allowed: int = 0
+    #: How many of its pods would be evicted for preemptions.
+    victims: int = 0
+
+
+class DrainBlocker(Document, frozen=True):
+    """A pod at which the drain of its node stops: no disruption budget allows its eviction."""
+
+    node: str
+    pod: PodView
+    #: Its disruption budgets, as `NAMESPACE/NAME`. With several, the API server never evicts it.
+    budgets: tuple[str, ...] = ()
 
 
 class WhatIfAnswer(Document, frozen=True):
@@ -84,8 +125,22 @@ class WhatIfAnswer(Document, frozen=True):
     #: The time of the cluster state that the answer is about.
     at: str
     reference: str
+    #: The answer in one sentence.
+    verdict: str = ""
+    #: What would be lost: evictions if pods would be evicted, budgets if that would violate
+    #: disruption budgets.
+    impact: Literal["none", "evictions", "budgets"] = "none"
     #: Whether any pod would be evicted, for a preemption or from a drained node.
     evicts: bool = False
+    #: How many pods would be evicted or drained.
+    evictions: int = 0
+    #: Disruption budgets that would be violated, and how many more the caller may not see.
+    budgets: tuple[ViolatedBudget, ...] = ()
+    hidden_budgets: int = 0
+    #: The nodes that would be drained.
+    drain: tuple[str, ...] = ()
+    #: Pods at which drains stop.
+    blockers: tuple[DrainBlocker, ...] = ()
     items: tuple[SimulatedPod, ...] = ()
     displaced: tuple[DisplacedPod, ...] = ()
     #: Pods that were pending before and would change: bound, or no longer bound, because of this.

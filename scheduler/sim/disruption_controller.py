@@ -1,0 +1,89 @@
+"""Simulates disruption budgets while nodes are drained: the eviction API, and their controller.
+
+An eviction that a budget does not allow is refused, and `kubectl drain` repeats it until it is
+allowed: when a replacement of an evicted pod runs elsewhere.
+
+Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create;
+pkg/controller/disruption updatePdbStatus.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.model.api.objects import Pod, PodDisruptionBudget
+from scheduler.state.pods.pdb_index import PdbIndex
+
+__all__ = ["SimulatedBudgets"]
+
+#: A pod that has not started, or has ended, is evicted without asking a budget.
+_UNPROTECTED_PHASES: Final = frozenset({"Pending", "Succeeded", "Failed"})
+_ALWAYS: Final = "AlwaysAllow"
+
+
+@dataclass(slots=True)
+class SimulatedBudgets:
+    """The disruption budgets of a cluster while its nodes are drained."""
+
+    _index: PdbIndex
+    #: The budgets that evictions were charged to, by uid of the pod that replaces the evicted one.
+    _charged: dict[str, str] = field(default_factory=dict)
+
+    def refusing(self, pod: Pod) -> tuple[str, ...]:
+        """Return the budgets because of which the eviction of a pod is refused, by key.
+
+        They are several if several protect the pod: the API server refuses to evict such a pod.
+        """
+        keys = self._asked(pod)
+        if len(keys) != 1:
+            return keys
+        pdb = self._index.get(keys[0])
+        outdated = pdb.status.observed_generation < pdb.metadata.generation
+        return keys if outdated or pdb.status.disruptions_allowed <= 0 else ()
+
+    def evicted(self, pod: Pod, replacement: Pod | None) -> PodDisruptionBudget | None:
+        """Charge the eviction of a pod to its budget, and return this; `None` if it has none."""
+        keys = self._asked(pod)
+        if not keys:
+            return None
+        if replacement is not None:
+            self._charged[replacement.uid] = keys[0]
+        return self._changed(keys[0], -1)
+
+    def placed(self, nodes: dict[str, str]) -> Iterator[PodDisruptionBudget]:
+        """Yield the budgets that allow more because replacements run, by uid and node of these."""
+        for uid in [uid for uid in self._charged if nodes.get(uid)]:
+            yield self._changed(self._charged.pop(uid), 1)
+
+    def _asked(self, pod: Pod) -> tuple[str, ...]:
+        """Return the budgets that an eviction of a pod is charged to, by key."""
+        if pod.terminating or pod.status.phase in _UNPROTECTED_PHASES:
+            return ()
+        keys = self._index.protecting(pod)
+        if len(keys) == 1 and not _is_ready(pod) and _spares_unready(self._index.get(keys[0])):
+            return ()
+        return keys
+
+    def _changed(self, key: str, difference: int) -> PodDisruptionBudget:
+        pdb = self._index.get(key)
+        status = pdb.status
+        changed = replace(
+            status,
+            disruptions_allowed=status.disruptions_allowed + difference,
+            current_healthy=status.current_healthy + difference,
+        )
+        return replace(pdb, status=changed)
+
+
+def _is_ready(pod: Pod) -> bool:
+    ready = pod.condition("Ready")
+    return ready is not None and ready.status == "True"
+
+
+def _spares_unready(pdb: PodDisruptionBudget) -> bool:
+    """Return whether a pod that is not ready is evicted without using the budget up."""
+    status = pdb.status
+    healthy = 0 < status.desired_healthy <= status.current_healthy
+    return pdb.spec.unhealthy_pod_eviction_policy == _ALWAYS or healthy
