@@ -171,4 +171,7 @@ def show_attempt(attempt: Attempt, output: str) -> None:
         out.document(msgspec.to_builtins(shown), output)
     else:
         plan_report.rows(out, (shown,))
-        plan_report.details(out, shown)
+        if victims:
+            out.paragraph(f"Victims: {', '.join(each.key for each in victims)}")
+        out.line()
+        plan_report.nodes(out, shown.nodes)

@@ -15,7 +15,7 @@ from scheduler.model.rest.preemptions import PolicyVeto, Replacement, VictimView
 from scheduler.model.rest.what_if import (
     DisplacedPod,
     DrainBlocker,
-    NodeResult,
+    EvaluatedNode,
     SimulatedPod,
     ViolatedBudget,
     WhatIfAnswer,
@@ -236,10 +236,10 @@ def _device(result: DeviceResult) -> Mapping[str, Any]:
     return shown
 
 
-def node_results(attempt: Attempt) -> tuple[NodeResult, ...]:
+def node_results(attempt: Attempt) -> tuple[EvaluatedNode, ...]:
     """Return the result of an attempt for each node, if it was explained."""
     return tuple(
-        NodeResult(each.name, each.rejection or "", each.scores, each.total, tuple(each.vetoes))
+        EvaluatedNode(each.name, each.rejection or "", each.scores, each.total, tuple(each.vetoes))
         for each in attempt.trace
     )
 

@@ -25,9 +25,10 @@ def steps() -> list[tuple[str, str]]:
 def test_a_command_of_the_page_prints_what_the_page_shows(command, shown, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
 
-    assert main(shlex.split(command)[1:]) == 0
+    code = main(shlex.split(command)[1:])
 
     assert shown
+    assert code == (0 if "--fail-on" in command else 3)
     assert capsys.readouterr().out.rstrip() == shown
 
 

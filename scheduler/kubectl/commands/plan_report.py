@@ -7,9 +7,9 @@ from scheduler.kubectl import text
 from scheduler.kubectl.commands import candidates, plan_diff
 from scheduler.kubectl.output import Output
 from scheduler.model.messages import without_preamble
-from scheduler.model.rest.what_if import DisplacedPod, NodeResult, SimulatedPod, WhatIfAnswer
+from scheduler.model.rest.what_if import DisplacedPod, EvaluatedNode, SimulatedPod, WhatIfAnswer
 
-__all__ = ["details", "rows", "show"]
+__all__ = ["nodes", "rows", "show"]
 
 #: The colour of a verdict, by impact.
 _COLORS: Final = {"none": "green", "evictions": "yellow", "budgets": "red"}
@@ -30,7 +30,7 @@ def show(
         out.line()
         rows(out, answer.items, wide=wide)
     for each in answer.items:
-        details(out, each, wide=wide, explain=explain)
+        _details(out, each, wide=wide, explain=explain)
     drained = [each for each in answer.displaced if each.cause == "drain"]
     evicted = [each for each in answer.displaced if each.cause != "drain"]
     _displaced(out, "Drained pods, and what becomes of them:", drained, wide=wide)
@@ -68,7 +68,7 @@ def _row(each: SimulatedPod, *, wide: bool) -> list[str]:
     return [*row, each.source or "-"] if wide else row
 
 
-def details(out: Output, each: SimulatedPod, *, wide: bool = False, explain: bool = False) -> None:
+def _details(out: Output, each: SimulatedPod, *, wide: bool = False, explain: bool = False) -> None:
     """Print victims, candidates, vetoes and the results of nodes of one pod."""
     if each.victims or each.hidden_victims:
         number = len(each.victims) + each.hidden_victims
@@ -94,11 +94,12 @@ def details(out: Output, each: SimulatedPod, *, wide: bool = False, explain: boo
     if each.nodes:
         out.line()
         out.line(f"Node results for {text.pod_name(each.pod)}:")
-        _nodes(out, each.nodes)
+        nodes(out, each.nodes)
 
 
-def _nodes(out: Output, found: Iterable[NodeResult]) -> None:
-    rows = [
+def nodes(out: Output, found: Iterable[EvaluatedNode]) -> None:
+    """Print the result of each node."""
+    lines = [
         [
             each.name,
             "; ".join((each.rejection or "fits", *each.vetoes)),
@@ -107,7 +108,7 @@ def _nodes(out: Output, found: Iterable[NodeResult]) -> None:
         ]
         for each in found
     ]
-    out.table(["NODE", "RESULT", "TOTAL", "SCORES"], rows, wide=True)
+    out.table(["NODE", "RESULT", "TOTAL", "SCORES"], lines, wide=True)
 
 
 def _displaced(out: Output, title: str, found: Sequence[DisplacedPod], *, wide: bool) -> None:

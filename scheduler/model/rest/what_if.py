@@ -13,8 +13,14 @@ from scheduler.model.rest.preemptions import (
 )
 
 __all__ = [
-    "DisplacedPod", "DrainBlocker", "KubernetesObject", "NodeResult", "SimulatedPod",
-    "ViolatedBudget", "WhatIfAnswer", "WhatIfRequest",
+    "DisplacedPod",
+    "DrainBlocker",
+    "EvaluatedNode",
+    "KubernetesObject",
+    "SimulatedPod",
+    "ViolatedBudget",
+    "WhatIfAnswer",
+    "WhatIfRequest",
 ]  # fmt: skip
 
 
@@ -45,7 +51,7 @@ class WhatIfRequest(Document, frozen=True):
     explain: bool = False
 
 
-class NodeResult(Document, frozen=True):
+class EvaluatedNode(Document, frozen=True):
     """What one node means for a pod."""
 
     name: str
@@ -84,7 +90,7 @@ class SimulatedPod(Document, frozen=True):
     #: Devices by claim, as `plan -o json` prints them.
     claims: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     #: The result of each node: only of a plan from files with `--explain`.
-    nodes: tuple[NodeResult, ...] = ()
+    nodes: tuple[EvaluatedNode, ...] = ()
 
 
 class DisplacedPod(Document, frozen=True):
