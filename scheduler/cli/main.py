@@ -15,7 +15,7 @@ examples:
       schedule the pods of a cluster that name this scheduler
   preemptive-scheduler plan -f cluster.yaml --explain
       show what would happen to the pending pods of these objects, and why
-  kubectl get nodes,pods,pdb -A -o yaml | preemptive-scheduler plan -f - --settle
+  kubectl get nodes,pods,pdb -A -o yaml | preemptive-scheduler plan -f -
       the same for a live cluster, repeated until nothing changes any more
   preemptive-scheduler check-config config.yaml
       list every error of a configuration file, with its line

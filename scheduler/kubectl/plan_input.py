@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -131,8 +132,11 @@ def _kustomized(folder: str) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"kubectl kustomize {folder} takes longer than 2 minutes") from error
     if done.returncode:
-        problem = done.stderr.decode(errors="replace").strip().removeprefix("error: ")
-        raise CommandError(f"kubectl kustomize {folder}: {problem or done.returncode}")
+        problem = done.stderr.decode(errors="replace").strip()
+        logged = re.search(r' err="(.*)"$', problem)
+        raise CommandError(
+            f"kubectl kustomize {folder}: {logged[1] if logged else problem or done.returncode}"
+        )
     return done.stdout
 
 

@@ -7,7 +7,7 @@ Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionRES
 pkg/controller/disruption updatePdbStatus.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,10 +52,12 @@ class SimulatedBudgets:
             self._charged[replacement.uid] = keys[0]
         return self._changed(keys[0], -1)
 
-    def placed(self, nodes: dict[str, str]) -> Iterator[PodDisruptionBudget]:
-        """Yield the budgets that allow more because replacements run, by uid and node of these."""
-        for uid in [uid for uid in self._charged if nodes.get(uid)]:
-            yield self._changed(self._charged.pop(uid), 1)
+    def placed(self, pods: Mapping[str, Pod]) -> Iterator[PodDisruptionBudget]:
+        """Yield the budgets that allow more because replacements run; `pods` are by uid."""
+        for uid in [*self._charged]:
+            pod = pods.get(uid)
+            if pod is not None and pod.spec.node_name:
+                yield self._changed(self._charged.pop(uid), 1)
 
     def _asked(self, pod: Pod) -> tuple[str, ...]:
         """Return the budgets that an eviction of a pod is charged to, by key."""

@@ -8,7 +8,6 @@ from typing import Any
 from scheduler.config.settings import Settings
 from scheduler.model import times
 from scheduler.model.decisions import Detail
-from scheduler.model.messages import count
 from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
 from scheduler.model.times import Seconds
 from scheduler.plugins import registry
@@ -86,8 +85,8 @@ class FilePlan:
         )
         if others:
             self._expanded.warn(
-                f"{count(others.total(), 'pending pod')} of other schedulers"
-                f" ({', '.join(sorted(others))}) are not planned"
+                f"pending pods of other schedulers are not planned: {others.total()} of"
+                f" {', '.join(sorted(others))}"
             )
         options = WhatIfOptions(
             request.scheduler_name,

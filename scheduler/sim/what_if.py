@@ -135,7 +135,8 @@ def cordoned(nodes: Iterable[Node], names: Sequence[str]) -> list[Node]:
     found = list(nodes)
     missing = sorted(set(names) - {node.metadata.name for node in found})
     if missing:
-        raise ManifestError(f"drain: there is no node {missing[0]!r}")
+        near = suggestion(missing[0], (node.metadata.name for node in found))
+        raise ManifestError(f"drain: there is no node {missing[0]!r}{near}")
     wanted = frozenset(names)
     return [
         msgspec.structs.replace(

@@ -288,9 +288,7 @@ class WhatIfCluster(VirtualCluster):
 
     def _drain_on(self) -> bool:
         """Evict what budgets allow by now; return whether that was any pod."""
-        for pdb in [
-            *self._budgets.placed({uid: pod.spec.node_name for uid, pod in self.pods.items()})
-        ]:
+        for pdb in self._budgets.placed(self.pods):
             self.observe(BudgetObserved(pdb))
         before, self._undrained = self._undrained, []
         for uid in before:

@@ -12,6 +12,9 @@ from tests.support.live import Scheduler, connect
 pytestmark = pytest.mark.cluster
 
 PATH = "/api/v1/plan"
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+}  # fmt: skip
 RIGHT = f"/preemptive-scheduler{PATH}"
 
 
@@ -72,9 +75,11 @@ def test_the_answer_is_that_of_plan_on_the_snapshot(scene, schedulers, tmp_path,
     _, answer = ask(scheduler, {"objects": [high], "drain": [nodes[0]]})
     (tmp_path / "snapshot.json").write_text(snapshot)
     (tmp_path / "high.json").write_text(json.dumps(high))
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**CONFIG, "profiles": [{"schedulerName": schedulers.name}]}))
     files = ["-f", str(tmp_path / "snapshot.json"), "-f", str(tmp_path / "high.json")]
     capsys.readouterr()
-    main(["plan", *files, "--drain", nodes[0], "-o", "json"])
+    main(["plan", *files, "--drain", nodes[0], "-o", "json", "--config", str(config)])
     offline = json.loads(capsys.readouterr().out)
 
     (item,) = answer["items"]

@@ -14,7 +14,8 @@ from scheduler.sim.manifests import ManifestError, flattened
 
 __all__ = ["run"]
 
-#: How the scheduler names an object of a request.
+#: How errors of the client begin, and how the scheduler names an object of a request.
+_POSTED: Final = "cannot post /api/v1/plan: "
 _OBJECT: Final = re.compile(r"\bobjects\[(\d{1,7})\]")
 
 
@@ -33,14 +34,15 @@ async def run(session: Session) -> int:
     problems, warnings = await server_check.checked(session, found)
     if problems:
         raise CommandError("\n".join(problems))
-    objects, problem = await priority_classes.added(session, given)
+    objects, unread = await priority_classes.added(session, given)
     request = plan_input.request(arguments, session.namespace(), objects)
     try:
         answer = await session.client.plan(request, WhatIfAnswer)
     except CommandError as error:
-        raise CommandError(_placed(str(error), places), error.advice, error.status) from error
+        problem = _placed(str(error).removeprefix(_POSTED), places)
+        raise CommandError(problem, error.advice, error.status) from error
     is_printed = session.printed(answer)
-    warnings += [problem] if problem else []
+    warnings += [unread] if unread else []
     for warning in (*warnings, *(() if is_printed else answer.document.warnings)):
         print(f"warning: {text.clean(_placed(warning, places))}", file=sys.stderr)
     if not is_printed:
