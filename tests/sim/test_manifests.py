@@ -232,7 +232,10 @@ PROBLEMS = {
     "a tag": ("!!python/object:os.system {}\n", None),
     "a control character": ("kind: P\x01od\n", None),
     "a year that is none": ("kind: Pod\nmetadata: {creationTimestamp: 2026-13-99}\n", None),
-    "a list that holds itself": ("&a {kind: List, items: [*a]}\n", "f.yaml:1: nested too deeply"),
+    "a list that holds itself": (
+        "&a {kind: List, items: [*a]}\n",
+        "f.yaml:1: a value contains itself",
+    ),
     "deep nesting": (f"{POD}spec: {'[' * 3000}{']' * 3000}\n", None),
 }  # fmt: skip
 
