@@ -90,6 +90,7 @@ class StatusReporter:
                 note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}{where}",
                 scheduler_name=eviction.scheduler_name,
                 resource_version=resource_version,
+                related=eviction.preemptor,
             )
         )
 

@@ -247,6 +247,8 @@ class RecordEvent(Record, frozen=True):
     scheduler_name: str
     #: Part of the aggregation key, as upstream.
     resource_version: str = ""
+    #: The pod for which it happened.
+    related: PodRef | None = None
 
 
 class Verb(StrEnum):

@@ -56,6 +56,13 @@ def test_events_say_what_kube_scheduler_would_say(scene, schedulers):
         "Preempting",
         f"Preempted by pod {preemptor['metadata']['uid']} on node {node}",
     )
+    assert preempted["related"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": scene.namespace,
+        "name": "high",
+        "uid": preemptor["metadata"]["uid"],
+    }
 
 
 def test_conditions_say_why_a_pod_waits_and_since_when(scene, scheduler):

@@ -226,6 +226,23 @@ async def test_an_event_and_its_repeat(world):
     assert len(event["note"].encode()) <= 1024
 
 
+async def test_an_event_names_only_related_pods_of_its_own_namespace(world):
+    pod = await world.add("a")
+    near, far = PodRef(world.namespace, "b", "u-b"), PodRef("elsewhere", "c", "u-c")
+    for related in (near, far):
+        effect = RecordEvent(pod, "Normal", "Preempted", "Preempting", "", "ours", related=related)
+        assert await world.write(effect) == "done"
+
+    path = f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events"
+    items = (await world.ask("GET", path))["items"]
+    related = {each["related"]["uid"]: each["related"] for each in items if "related" in each}
+    kind = {"apiVersion": "v1", "kind": "Pod"}
+    assert related == {
+        "u-b": {**kind, "namespace": world.namespace, "name": "b", "uid": "u-b"},
+        "u-c": {**kind, "uid": "u-c"},
+    }
+
+
 async def test_what_an_informer_sees(world):
     seen: list[Event] = []
     await world.add("before")

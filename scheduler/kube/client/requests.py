@@ -220,15 +220,13 @@ def evict(victim: PodRef) -> Request:
 
 
 def create_event(effect: RecordEvent, name: str, now: Seconds, instance: str) -> Request:
-    """Write an Event."""
-    pod = effect.regarding
-    regarding = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "uid": pod.uid,
-    }
+    """Write an Event.
+
+    Who may read Events of a namespace learns no name of another one: a related pod of another
+    namespace is given by its uid alone.
+    """
+    pod, related = effect.regarding, effect.related
+    regarding = _reference(pod)
     if effect.resource_version:
         regarding["resourceVersion"] = effect.resource_version
     body = {
@@ -244,7 +242,24 @@ def create_event(effect: RecordEvent, name: str, now: Seconds, instance: str) ->
         "note": cut_note(effect.note),
         "type": effect.type,
     }
+    if related is not None:
+        has_name = related.namespace == pod.namespace
+        body["related"] = (
+            _reference(related)
+            if has_name
+            else {"apiVersion": "v1", "kind": "Pod", "uid": related.uid}
+        )
     return Request("create", "events", "POST", _events(pod.namespace), _json(body))
+
+
+def _reference(pod: PodRef) -> dict[str, str]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+    }
 
 
 def repeat_event(namespace: str, name: str, count: int, now: Seconds) -> Request:

@@ -120,4 +120,5 @@ def _key(effect: RecordEvent) -> tuple[str, ...]:
         effect.reason,
         effect.action,
         effect.scheduler_name,
+        "" if effect.related is None else effect.related.uid,
     )
