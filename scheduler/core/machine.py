@@ -8,10 +8,13 @@ exactly one outcome. The live scheduler, `plan` and the tests run this very mach
 An attempt that calls extenders is suspended, and continues in a later step.
 """
 
+import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from scheduler.core.attempt.equivalence import no_longer_equivalent
 from scheduler.core.attempt.node_results import node_traces
@@ -36,6 +39,7 @@ from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.quantity import QuantityError
 from scheduler.model.base import Record
+from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Attempt, AttemptPhase, Decision, Detail
 from scheduler.model.effects import (
     Ask,
@@ -317,17 +321,24 @@ class Machine:
             preempting=sum(plan.phase in IN_PROGRESS for plan in self.preemptions.state),
         )
 
-    def explain(self, queued: QueuedPod, now: Seconds) -> tuple[AttemptResult, str]:
+    def explain(
+        self, queued: QueuedPod, now: Seconds, priority: int | None = None
+    ) -> tuple[AttemptResult, str]:
         """Run an attempt for a pod of the queue without acting on its result.
 
         Args:
             queued: The pod.
             now: The time.
+            priority: Explain it as if it had this priority.
 
         Returns:
             The result of an attempt, with what was found about every node, and the error that
             prevents one; empty where there is none. Vetoes do not name pods.
         """
+        if priority is not None:
+            spec = replace(queued.pod.spec, priority=priority)
+            queued = copy.copy(queued)
+            queued.classified = ClassifiedPod(replace(queued.pod, spec=spec))
         begin = self._attempt_starter(queued, now, Detail.NODES)
         questions, result, error = self._run(AttemptRun(queued, queued.timestamp, begin))
         return (

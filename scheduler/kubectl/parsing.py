@@ -18,7 +18,7 @@ The scheduler is reached by port-forward, with the credentials of the kubeconfig
 EXAMPLES: Final = """\
 examples:
   kubectl preemptive why web-0 -n prod
-      why a pod is pending, and what would help
+      why a pod waits and what would help; who evicted it; where it runs
   kubectl preemptive plan -f deployment.yaml
       what would happen if this was applied; exit code 3 if a pod would be evicted
   kubectl preemptive top
@@ -30,6 +30,10 @@ examples:
 
 environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE, PREEMPTIVE_SCHEDULER_SERVER, NO_COLOR
 exit codes: 0 done; 1 an error; 2 wrong flags; 3 to 6: see plan --help
+"""
+WHY: Final = """\
+Show where a pod is, and why. Of one that waits: what the nodes say, and what would help. Of one
+that was evicted: when, from where, for whom, by which rule, and what replaced it.
 """
 PLAN: Final = """\
 Show where the pods of these objects would run if they were applied now, and which pods would be
@@ -187,8 +191,18 @@ def _output(command: Any, *forms: str) -> None:
 
 
 def _why(commands: Any, common: argparse.ArgumentParser) -> None:
-    command = _command(commands, common, "why", "show why a pod is pending and what would help")
-    command.add_argument("pod", metavar="POD", help="name, or pod/NAME")
+    command = _command(
+        commands, common, "why", "show why a pod waits or was evicted, and what would help",
+        description=WHY,
+    )  # fmt: skip
+    command.add_argument(
+        "pod", nargs="?", default="", metavar="POD",
+        help="POD, NAMESPACE/POD, KIND/NAME as deploy/web, or the uid of a pod",
+    )  # fmt: skip
+    command.add_argument(
+        "-l", "--selector", dest="labels", default="", metavar="SELECTOR",
+        help="the pods with these labels instead",
+    )  # fmt: skip
     command.add_argument("--nodes", action="store_true", help="add the result for each node")
     _output(command, "wide", "json", "yaml")
 
@@ -205,7 +219,7 @@ def _preemptions(commands: Any, common: argparse.ArgumentParser) -> None:
     command = _command(commands, common, "preemptions", "list preemptions under way and past")
     command.add_argument(
         "name", nargs="?", default="", metavar="NAME",
-        help="show one in detail: an ID, or the name of its preemptor",
+        help="in detail: those of a preemptor or victim, as NAME, NAMESPACE/NAME or UID; or an ID",
     )  # fmt: skip
     command.add_argument(
         "-w", "--watch", action="store_true", help="keep running and print each change"

@@ -1,16 +1,17 @@
 """What a command works with: its arguments, the scheduler, and where to write."""
 
 import argparse
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from scheduler.kube.auth.kubeconfig import Selection
 from scheduler.kubectl.client import Answer, SchedulerClient
 from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 
-__all__ = ["Session"]
+__all__ = ["Session", "Target", "target_of"]
 
 
 @dataclass(frozen=True)
@@ -46,18 +47,46 @@ class Session:
         return True
 
 
-def name_of_pod(given: str) -> str:
-    """Return the name in an argument such as `web-0`, `pod/web-0` or `po/web-0`.
+class Target(NamedTuple):
+    """Which pods a command is about: one by name, one by uid, those of an owner, or by labels."""
+
+    name: str = ""
+    namespace: str = ""
+    #: The kind of the owner whose name it is; empty if it is that of a pod.
+    kind: str = ""
+    uid: str = ""
+    labels: str = ""
+
+
+_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_POD: Final = ("pod", "pods", "po")
+_OWNERS: Final = (
+    "deployment", "deployments", "deploy", "replicaset", "replicasets", "rs", "statefulset",
+    "statefulsets", "sts", "daemonset", "daemonsets", "ds", "job", "jobs",
+    "replicationcontroller", "replicationcontrollers", "rc",
+)  # fmt: skip
+_FORMS: Final = "name it as POD, NAMESPACE/POD, KIND/NAME (deploy/web, job/x), UID or -l SELECTOR"
+
+
+def target_of(given: str, labels: str) -> Target:
+    """Return which pods an argument names: `web-0`, `prod/web-0`, `deploy/web`, a uid, or labels.
 
     Raises:
-        PluginError: It names something else.
+        CommandError: It names nothing, or too much.
     """
-    kind, slash, name = given.rpartition("/")
-    if slash and kind not in {"pod", "pods", "po"}:
-        raise CommandError(
-            f"{given}: not a pod",
-            "name a pod as POD or pod/POD, and its namespace with -n NAMESPACE",
-        )
-    if not name:
-        raise CommandError("the name of the pod is empty")
-    return name
+    if bool(given) == bool(labels):
+        raise CommandError("name one pod, or the labels of some", _FORMS)
+    if labels:
+        return Target(labels=labels)
+    if _UID.fullmatch(given):
+        return Target(uid=given)
+    first, slash, name = given.partition("/")
+    if not slash:
+        return Target(name=given)
+    if not name or "/" in name:
+        raise CommandError(f"{given}: not a pod", _FORMS)
+    kind = first.lower()
+    if kind in _POD:
+        return Target(name=name)
+    # A namespace may be called like a kind: a name with a kind is what kubectl prints.
+    return Target(name=name, kind=kind) if kind in _OWNERS else Target(name=name, namespace=first)

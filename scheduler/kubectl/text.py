@@ -7,11 +7,10 @@ passes through `clean`.
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from scheduler.model import times
-from scheduler.model.messages import count
+from scheduler.model.messages import age, amount, count, spent
 from scheduler.model.rest.common import PodView
 from scheduler.observe.logs import escape
 
@@ -24,6 +23,7 @@ __all__ = [
     "paragraph",
     "pod_name",
     "since",
+    "spent",
     "table",
     "window",
 ]
@@ -40,52 +40,11 @@ _SHORT: Final = 20
 _HASH: Final = re.compile(
     r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)"
 )
-#: Units of memory, the largest first.
-_BINARY: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-
-
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    below: float
-    units: tuple[tuple[str, int], ...]
-
-
-_SECOND, _MINUTE, _HOUR, _DAY, _YEAR = (
-    ("s", 1),
-    ("m", 60),
-    ("h", 3_600),
-    ("d", 86_400),
-    ("y", 31_536_000),
-)
-#: Source: apimachinery v0.36.3 util/duration.HumanDuration.
-_AGES: Final = (
-    _Limit(120, (_SECOND,)),
-    _Limit(600, (_MINUTE, _SECOND)),
-    _Limit(3 * 3_600, (_MINUTE,)),
-    _Limit(8 * 3_600, (_HOUR, _MINUTE)),
-    _Limit(48 * 3_600, (_HOUR,)),
-    _Limit(8 * 86_400, (_DAY, _HOUR)),
-    _Limit(2 * 31_536_000, (_DAY,)),
-    _Limit(8 * 31_536_000, (_YEAR, _DAY)),
-    _Limit(float("inf"), (_YEAR,)),
-)
 
 
 def clean(text: str) -> str:
     """Return a text that cannot control the terminal."""
     return escape.printable(text)
-
-
-def age(seconds: float) -> str:
-    """Return a duration as kubectl shows ages: `15s`, `2m5s`, `3h20m`, `5d`."""
-    rest = max(0, int(seconds))
-    units = next(each.units for each in _AGES if rest < each.below)
-    parts: list[str] = []
-    for unit, size in units:
-        value, rest = divmod(rest, size)
-        if value or not parts:
-            parts.append(f"{value}{unit}")
-    return "".join(parts)
 
 
 def window(seconds: float) -> str:
@@ -99,17 +58,6 @@ def since(stamp: str, now: float) -> str:
     """Return the age of a time stamp; `<unknown>` where it is none."""
     moment = times.parse(stamp)
     return "<unknown>" if moment is None else age(now - moment)
-
-
-def amount(resource: str, value: float) -> str:
-    """Return an amount of a resource, as in a manifest."""
-    if resource == "cpu":
-        return f"{value / 1000:g}" if value % 1000 == 0 else f"{value:g}m"
-    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
-        for unit, size in _BINARY:
-            if value >= size:
-                return f"{value / size:.4g}{unit}"
-    return f"{value:g}"
 
 
 def amounts(requests: Mapping[str, int]) -> str:

@@ -240,7 +240,8 @@ def test_a_pod_that_has_left_the_queue_shows_for_how_long_it_waited():
             attempts=2,
         ),
         now="2026-01-01T00:10:00Z",
-        message="the pod was bound to node n2",
+        message="the pod has left the queue",
+        state="left",
         left_at="2026-01-01T00:05:00Z",
         history=(AttemptView("2026-01-01T00:00:00Z", "Unschedulable", message="too large"),),
     )
@@ -253,7 +254,7 @@ def test_a_pod_that_has_left_the_queue_shows_for_how_long_it_waited():
         "  waited     5m, 2 attempts",
         "  priority   7",
         "",
-        "the pod was bound to node n2",
+        "the pod has left the queue",
         "",
         "AGE   ATTEMPT         NODE   MESSAGE",
         "10m   Unschedulable   -      too large",

@@ -34,6 +34,7 @@ from scheduler.model.rest.cluster import (
     Summary,
 )
 from scheduler.model.rest.common import PodView
+from scheduler.model.rest.explanations import FoundPod, FoundPodsDocument
 from scheduler.model.rest.preemptions import PoliciesDocument, PreemptionsDocument
 from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.observe.pages.statuses import status
@@ -45,7 +46,8 @@ __all__ = ["StandIn", "Switches", "serving"]
 
 PATHS: Final = (
     "/api/v1", "/api/v1/summary", "/api/v1/nodes", "/api/v1/nodes/{name}", "/api/v1/labels",
-    "/api/v1/pods", "/api/v1/pods/{namespace}/{name}", "/api/v1/preemptions", "/api/v1/policies",
+    "/api/v1/pods", "/api/v1/pods/{namespace}/{name}", "/api/v1/find", "/api/v1/preemptions",
+    "/api/v1/policies",
     "/api/v1/recording", "/api/v1/openapi.json", "/api/v1/plan",
 )  # fmt: skip
 RECORDING: Final = b"recording\x00" * 4096
@@ -113,6 +115,7 @@ class StandIn:
             "/labels": self._labels,
             "/pods": self._pods,
             "/pods/{namespace}/{name}": self._explanation,
+            "/find": self._find,
             "/preemptions": self._watched(self._preemptions),
             "/policies": self._watched(lambda request, since: self._policies()),
             "/recording": self._recording,
@@ -248,6 +251,24 @@ class StandIn:
         except KeyError:
             raise web.HTTPNotFound(text=f'pod "{key}" is not pending') from None
         return self._answer(document)
+
+    async def _find(self, request: web.Request) -> web.Response:
+        asked = dict(request.query)
+        kind, _, owner = asked.get("owner", "").partition("/")
+        found = [
+            each
+            for each in self.world.pending.values()
+            if asked.get("namespace", "") in ("", each.pod.namespace)
+            and asked.get("name", "") in ("", each.pod.name)
+            and asked.get("uid", "") in ("", each.pod.uid)
+            and (not kind or (each.pod.owner is not None and each.pod.owner.name == owner))
+        ]
+        if not found:
+            raise web.HTTPNotFound(text="no pod is known of that")
+        first = self.world.explanation(f"{found[0].pod.namespace}/{found[0].pod.name}")
+        items = tuple(FoundPod(each.pod, "waiting", since=each.since) for each in found)
+        verdict = f"{len(items)} pods wait."
+        return self._answer(FoundPodsDocument(at(0), verdict, "none", items, 0, first))
 
     def _preemptions(self, request: web.Request, since: int) -> PreemptionsDocument:
         state = request.query.get("state", "")

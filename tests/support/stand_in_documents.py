@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from scheduler.core.preemption.evaluate.objective import KUBE_SCHEDULER
 from scheduler.model import times
@@ -25,6 +26,7 @@ from scheduler.model.rest.common import OwnerView, PodView
 from scheduler.model.rest.explanations import (
     AttemptView,
     NodeVerdict,
+    PodEviction,
     PodExplanation,
     PossiblePreemption,
     RejectionGroup,
@@ -36,6 +38,7 @@ from scheduler.model.rest.preemptions import (
     Replacement,
     VictimView,
 )
+from scheduler.observe.api import verdicts
 from scheduler.observe.api.views import comparison_views
 from tests.support import stand_in_policies as policies
 
@@ -153,11 +156,22 @@ class World:
         )
 
     def explanation(self, key: str, *, nodes: bool = False) -> PodExplanation:
-        """Return why a pod waits.
+        """Return why a pod waits, or who evicted it.
 
         Raises:
-            KeyError: It is not in the queue.
+            KeyError: It is neither in the queue nor a victim.
         """
+        document = self._explanation(key, nodes=nodes)
+        verdict, impact = verdicts.of_pod(document, NOW)
+        return replace(document, verdict=verdict, impact=impact)
+
+    def _explanation(self, key: str, *, nodes: bool) -> PodExplanation:
+        for preemption in self.preemptions:
+            for victim in preemption.victims:
+                if _key(victim.pod) == key:
+                    pending = PendingPodView(victim.pod, "preemptive-scheduler", "evicted", "")
+                    evictions = (PodEviction(victim, preemption),)
+                    return PodExplanation(pending, at(0), state="evicted", evictions=evictions)
         pending = self.pending[key]
         if pending.phase == "gated":
             return PodExplanation(
@@ -169,30 +183,32 @@ class World:
         total = len(self.nodes)
         first, second = total // 3, total // 5
         rest, refused = total - first - second, min(2, first)
-        verdicts = (
-            RejectionGroup("NodeResourcesFit", "Insufficient cpu", first, True, self._examples(0)),
-            RejectionGroup("NodeResourcesFit", "Insufficient memory", second, True,
-                    self._examples(3)),
-            RejectionGroup("TaintToleration", "node(s) had untolerated taint(s)", rest, False,
-                    self._examples(6)),
-        )  # fmt: skip
         helped = pending.pod.priority > 1_000
+        lower = "yes" if helped else f"no: {verdicts.NOTHING_LOWER}"
+        groups = (
+            RejectionGroup("NodeResourcesFit", "Insufficient cpu", first, True,
+                    self._examples(0), lower),
+            RejectionGroup("NodeResourcesFit", "Insufficient memory", second, True,
+                    self._examples(3), lower),
+            RejectionGroup("TaintToleration", "node(s) had untolerated taint(s)", rest, False,
+                    self._examples(6), "no: evictions do not change this"),
+        )  # fmt: skip
         why_not = _message(
             total,
             (refused, VETO),
             (first + second - refused, "No preemption victims found for incoming pod"),
             (rest, "Preemption is not helpful for scheduling"),
         )
-        message = _message(total, *((each.nodes, each.reason) for each in verdicts))
+        message = _message(total, *((each.nodes, each.reason) for each in groups))
         return PodExplanation(
             pending=pending,
             now=at(0),
             message=message if helped else f"{message} preemption: {why_not}",
-            verdicts=verdicts,
+            verdicts=groups,
             preemption=self.possible(1) if helped else None,
             preemption_message="" if helped else why_not,
             policies=(PolicyVeto(policies.DATABASES.name, "victimMinRuntime", VETO, refused),),
-            suggestions=tuple(self._suggestions(verdicts)),
+            suggestions=tuple(self._suggestions(groups)),
             history=tuple(_attempts(pending, message)),
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
         )  # fmt: skip
@@ -203,9 +219,9 @@ class World:
         same = [name for name in PossiblePreemption.__struct_fields__ if name != "hidden_victims"]
         return PossiblePreemption(**{name: getattr(view, name) for name in same})
 
-    def _suggestions(self, verdicts: tuple[RejectionGroup, ...]) -> Iterator[str]:
+    def _suggestions(self, groups: tuple[RejectionGroup, ...]) -> Iterator[str]:
         """Yield sentences as `scheduler.observe.api.suggestions` makes them."""
-        for verdict, missing in zip(verdicts, ("50m cpu", "128Mi memory"), strict=False):
+        for verdict, missing in zip(groups, ("50m cpu", "128Mi memory"), strict=False):
             if verdict.nodes > 1:
                 yield (
                     f"Node {verdict.examples[0]} lacks only {missing}, the least of"
@@ -295,7 +311,7 @@ class World:
         decided = 20.0 + i * 97
         outcome = "" if active else ("bound", "bound", "bound", "elsewhere", "failed")[i % 5]
         phase = ("nominating", "evicting", "awaiting")[i % 3] if active else "done"
-        return PreemptionView(
+        view = PreemptionView(
             id=f"preemption-{i:05}",
             revision=self.revision,
             preemptor=_pod("prod", f"api-{i}", 100_000, i),
@@ -320,6 +336,9 @@ class World:
                 "memory": sum(victim.ran_seconds * GIB for victim in victims),
             },
         )
+        evicted = 0 if phase == "nominating" else count
+        verdict, impact = verdicts.of_preemption(view, evicted, violations)
+        return replace(view, verdict=verdict, impact=impact)
 
     def _victim(self, i: int, number: int, *, active: bool) -> VictimView:
         again = None
@@ -333,6 +352,8 @@ class World:
             ran_seconds=600.0 + 61 * i,
             state=("terminating" if number else "evicting") if active else "gone",
             violates_pdb=i % 8 == 5 and number == 0,
+            budgets=("batch/train",) if i % 8 == 5 and number == 0 else (),
+            evicted_at=at(20.0 + i * 97),
             wasted=not active and i % 5 >= 3,
             replacement=again,
         )
@@ -359,7 +380,7 @@ def _labels(i: int) -> Mapping[str, str]:
 
 
 def _pod(namespace: str, name: str, priority: int, i: int) -> PodView:
-    owner = None if i % 5 == 4 else OwnerView("ReplicaSet", name.rpartition("-")[0] or name)
+    owner = None if i % 5 == 4 else OwnerView("Deployment", name.rpartition("-")[0] or name)
     requests = {"cpu": 250 * (1 + i % 8), "memory": GIB // 2 * (1 + i % 4)}
     uid = f"00000000-0000-4000-8000-{abs(hash_of(namespace + name)):012x}"
     return PodView(namespace, name, uid, owner=owner, priority=priority, requests=requests)

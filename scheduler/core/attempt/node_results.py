@@ -8,6 +8,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
+from scheduler.core.preemption.dry_run_result import EvictionOutcome
 from scheduler.core.preemption.policy.vetoes import Veto
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 from scheduler.model.decisions import NodeTrace
@@ -27,6 +28,8 @@ class NodeResult(NamedTuple):
     scores: dict[str, int]
     #: Why no pods of it were evicted.
     vetoes: tuple[Veto, ...]
+    #: What evictions there would mean; `None` where they were not tried.
+    outcome: EvictionOutcome | None = None
 
 
 class NodeResults(Sequence[NodeResult]):
@@ -36,7 +39,7 @@ class NodeResults(Sequence[NodeResult]):
     read, so that readers can do it in parts while the cluster changes.
     """
 
-    __slots__ = ("_codes", "_extra", "_names", "_rows", "_scored", "_table", "_vetoes")
+    __slots__ = ("_codes", "_extra", "_names", "_outcome", "_rows", "_scored", "_table", "_vetoes")
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class NodeResults(Sequence[NodeResult]):
         extra: Mapping[str, Mapping[str, int]],
         columns: NodeColumns,
         vetoes: Callable[[int], tuple[Veto, ...]],
+        outcome: Callable[[int], EvictionOutcome | None],
     ) -> None:
         """Copy what may change.
 
@@ -56,6 +60,7 @@ class NodeResults(Sequence[NodeResult]):
             extra: The scores that extenders gave, by extender and node.
             columns: Has the names of the nodes.
             vetoes: Returns why pods of a row were not evicted.
+            outcome: Returns what evictions on a row would mean.
         """
         feasible: Rows = np.flatnonzero(codes == 0)
         self._codes = codes.copy()
@@ -66,6 +71,7 @@ class NodeResults(Sequence[NodeResult]):
         self._scored = (feasible, scored)
         self._extra = extra
         self._vetoes = vetoes
+        self._outcome = outcome
         self._rows: list[int] | None = None
 
     def __len__(self) -> int:
@@ -96,7 +102,8 @@ class NodeResults(Sequence[NodeResult]):
     def _result(self, row: int) -> NodeResult:
         name, code = self._names[row], int(self._codes[row])
         if code:
-            return NodeResult(name, self._table[code], {}, self._vetoes(row))
+            verdict = self._table[code]
+            return NodeResult(name, verdict, {}, self._vetoes(row), self._outcome(row))
         feasible, scored = self._scored
         position = int(np.searchsorted(feasible, row))
         scores = {plugin: int(values[position]) for plugin, values in scored.items()}

@@ -24,6 +24,7 @@ from scheduler.core.attempt.extenders import (
     UnknownVictimError,
 )
 from scheduler.core.feasibility.filters import Preparation
+from scheduler.core.preemption.dry_run_result import EvictionOutcomes
 from scheduler.core.preemption.evaluate import candidates, evaluator
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.evaluator import PreemptionInputs
@@ -62,6 +63,8 @@ class AttemptContext:
     find_vetoes: Callable[[], CandidateVetoes | None]
     #: The vetoes of policies and of the loop breaker; `None` where no preemption can be vetoed.
     vetoes: CandidateVetoes | None = None
+    #: What evictions would mean on each node; `None` if nobody reads it.
+    outcomes: EvictionOutcomes | None = None
 
     def renew_vetoes(self) -> None:
         """Find the vetoes again: while extenders were asked, others were planned to be evicted."""
@@ -298,6 +301,7 @@ class PostFilterRunner:
             relocation,
             context.detail >= Detail.COMPARISON,
             self._by_row(refused) if refused else None,
+            context.outcomes,
         )
 
     def _by_row(self, refused: Mapping[str, Verdict]) -> Codes:

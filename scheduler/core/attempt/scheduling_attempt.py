@@ -37,6 +37,7 @@ from scheduler.core.feasibility import nominated_pods, tie_breaking
 from scheduler.core.feasibility.explain import rejections
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error, pending_reason
+from scheduler.core.preemption.dry_run_result import EvictionOutcomes
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -161,6 +162,8 @@ class SchedulingAlgorithm:
                 detail = Detail.NONE
             find_vetoes = functools.partial(self._policies.vetoes, pod, now, since)
             context = AttemptContext(state, self._classes.get(classified), detail, find_vetoes)
+            if detail >= Detail.NODES:
+                context.outcomes = EvictionOutcomes()
             result = yield from self._attempt(context)
             if result is not None:
                 if detail >= Detail.COMPARISON and result.candidate is not None:
@@ -475,12 +478,13 @@ class SchedulingAlgorithm:
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
     ) -> Sequence[NodeResult]:
         """Return what was found about each node, if that is wanted."""
-        if context.detail < Detail.NODES:
+        if context.outcomes is None:
             return ()
         columns = self._cluster.columns
         weighted = functools.partial(context.pod_class.scores.weighted, state=context.state)
         of_row = (lambda _row: ()) if context.vetoes is None else context.vetoes.on_row
-        return NodeResults(codes, self._verdicts, weighted, scores, columns, of_row)
+        outcome_on = context.outcomes.on_row
+        return NodeResults(codes, self._verdicts, weighted, scores, columns, of_row, outcome_on)
 
     def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
         if context.detail < Detail.COUNTS:

@@ -7,6 +7,7 @@ Axes: V potential victims of a row, most important first; C candidate rows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows
 
-__all__ = ["VETOED", "DryRunResult", "slots_of"]
+__all__ = ["VETOED", "DryRunResult", "EvictionOutcome", "EvictionOutcomes", "slots_of"]
 
 #: The code of rows where only a veto prevents the preemption: either policies spare the pods in the
 #: way, or the candidate is vetoed. It is in no table of verdicts.
@@ -46,6 +47,40 @@ class DryRunResult:
     def pdb_violations(self) -> Bool:
         """(V, C) True for the victims whose eviction violates a disruption budget."""
         return self.protected & self.chosen
+
+
+class EvictionOutcome(Enum):
+    """What evicting all pods of lower priority from a node would mean for a preemptor."""
+
+    HELPS = "helps"
+    #: No pod there has a lower priority.
+    NO_VICTIMS = "noVictims"
+    #: The preemptor would still not fit.
+    NOT_ENOUGH = "notEnough"
+    #: It would fit if policies spared no pod.
+    VETOED = "vetoed"
+
+
+class EvictionOutcomes:
+    """The outcomes of one dry run by row, for explanations."""
+
+    def __init__(self) -> None:
+        self._codes: dict[int, int] = {}
+        self._no_victims = 0
+
+    def record(self, rows: Rows, codes: Codes, no_victims: int) -> None:
+        """Take the codes of a dry run, and the one of rows without pods of lower priority."""
+        self._codes = dict(zip(rows.tolist(), codes.tolist(), strict=True))
+        self._no_victims = no_victims
+
+    def on_row(self, row: int) -> EvictionOutcome | None:
+        """Return the outcome on a row; `None` where evictions were not tried."""
+        code = self._codes.get(row)
+        if code is None:
+            return None
+        known = {0: EvictionOutcome.HELPS, VETOED: EvictionOutcome.VETOED}
+        known[self._no_victims] = EvictionOutcome.NO_VICTIMS
+        return known.get(code, EvictionOutcome.NOT_ENOUGH)
 
 
 def slots_of(victims: Sequence[Sequence[Pod]], cluster: Cluster) -> Int:

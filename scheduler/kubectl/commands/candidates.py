@@ -1,17 +1,25 @@
 """Tables that several commands print: verdicts, victims and compared candidates."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
-from scheduler.model.rest.common import TIME
+from scheduler.model.rest.common import SHIFTED_SUM, TIME, CriterionView, Impact
 from scheduler.model.rest.explanations import PossiblePreemption, RejectionGroup
-from scheduler.model.rest.preemptions import PolicyVeto, PreemptionView, Replacement, VictimView
+from scheduler.model.rest.preemptions import (
+    CandidateView,
+    PolicyVeto,
+    PreemptionView,
+    Replacement,
+    VictimView,
+)
 from scheduler.model.rest.what_if import SimulatedPod
 
-__all__ = ["compared", "fate", "meaning", "verdicts", "vetoes", "victims"]
+__all__ = ["compared", "fate", "meaning", "verdict", "verdicts", "vetoes", "victims"]
 
+#: The criterion that counts victims.
+_VICTIMS: Final = "victims"
 #: What has candidates.
 Compared: TypeAlias = PreemptionView | PossiblePreemption | SimulatedPod
 
@@ -19,15 +27,29 @@ Compared: TypeAlias = PreemptionView | PossiblePreemption | SimulatedPod
 def verdicts(out: Output, found: Sequence[RejectionGroup], *, wide: bool) -> None:
     """Print what groups of nodes say."""
     head = ["NODES", "EVICTION HELPS", "PLUGIN", "REASON"]
-    rows = [
-        [str(each.nodes), "maybe" if each.resolvable else "no", each.plugin, each.reason]
-        for each in found
-    ]
+    rows = [[str(each.nodes), _helps(each), each.plugin, each.reason] for each in found]
     if wide:
         head.append("EXAMPLES")
         for row, each in zip(rows, found, strict=True):
             row.append(",".join(each.examples))
     out.table(head, rows, wide=wide)
+
+
+def _helps(group: RejectionGroup) -> str:
+    """Return whether evictions help, and why not."""
+    if not group.resolvable:
+        return "no"
+    return group.eviction or "maybe"  # a plan has no dry run for each node
+
+
+def verdict(out: Output, sentence: str, impact: Impact) -> None:
+    """Print the answer, set apart from what it rests on; red is only for harm."""
+    for line in text.paragraph(sentence, out.width).split("\n"):
+        out.line(line, _STYLES[impact])
+
+
+#: The colours of answers, by what they cost.
+_STYLES: Final[dict[Impact, str]] = {"none": "bold", "evictions": "yellow", "budgets": "red"}
 
 
 def victims(out: Output, found: Sequence[VictimView], hidden: int, *, wide: bool) -> None:
@@ -39,13 +61,19 @@ def victims(out: Output, found: Sequence[VictimView], hidden: int, *, wide: bool
         "REQUESTS": [text.amounts(each.pod.requests) for each in found],
     }
     if wide or any(each.violates_pdb for each in found):
-        columns["BUDGET"] = ["violated" if each.violates_pdb else "ok" for each in found]
+        columns["BUDGET"] = [_budget(each) for each in found]
     if wide:
         columns["OWNER"] = [text.owner_name(each.pod) for each in found]
     head, rows = list(columns), list(zip(*columns.values(), strict=True))
     out.table(head, rows, wide=wide, indent="  ")
     if hidden:
         out.line(f"  and {text.count(hidden, 'pod')} that you may not see")
+
+
+def _budget(victim: VictimView) -> str:
+    if not victim.violates_pdb:
+        return "ok"
+    return f"violates {', '.join(victim.budgets)}" if victim.budgets else "violated"
 
 
 def meaning(found: Compared) -> str:
@@ -64,7 +92,7 @@ def compared(out: Output, found: Compared, *, wide: bool) -> None:
     rows = [
         [
             each.node,
-            *(str(each.values.get(criterion.name, "-")) for criterion in shown),
+            *(_value(each, criterion, wide=wide) for criterion in shown),
             each.lost_by or "chosen",
         ]
         for each in found.candidates
@@ -73,6 +101,26 @@ def compared(out: Output, found: Compared, *, wide: bool) -> None:
     more = found.candidates_total - len(found.candidates)
     if more > 0:
         out.line(f"  and {text.count(more, 'node')} more")
+    counts = {each.values.get(_VICTIMS) for each in found.candidates}
+    if len(counts) > 1 and any(each.measure == SHIFTED_SUM for each in found.criteria):
+        out.paragraph("Of two sums, the one of fewer victims counts as lower.", "  ")
+
+
+def _value(candidate: CandidateView, criterion: CriterionView, *, wide: bool) -> str:
+    """Return a value of a criterion.
+
+    In a sum of priorities each victim counts 2**31 more, which hides the priorities: it is left
+    out unless everything is wanted.
+    """
+    value, victims = candidate.values.get(criterion.name, "-"), candidate.values.get(_VICTIMS)
+    if (
+        criterion.measure != SHIFTED_SUM
+        or not isinstance(value, int)
+        or not isinstance(victims, int)
+    ):
+        return str(value)
+    rest = value - victims * 2**31
+    return f"{rest}+{victims}x2^31" if wide else str(rest)
 
 
 def vetoes(out: Output, found: Sequence[PolicyVeto]) -> None:

@@ -37,7 +37,7 @@ async def run(session: Session) -> int:
     shown = list(itertools.compress(found.items, asked))
     if arguments.name and not shown:
         raise CommandError(
-            f"there is no preemption of {arguments.name}",
+            f"there is no preemption of {arguments.name}, as preemptor or as victim",
             "kubectl preemptive preemptions -o wide shows the names and IDs",
         )
     items = list(itertools.compress(answer.content.get("items", ()), asked))
@@ -60,7 +60,9 @@ def _asked(session: Session, each: PreemptionView) -> bool:
 
 
 def _named(each: PreemptionView, name: str) -> bool:
-    return name in {each.id, each.preemptor.name, _key(each.preemptor)}
+    pods = (each.preemptor, *(victim.pod for victim in each.victims))
+    known = {each.id, *(word for pod in pods for word in (pod.name, pod.uid, _key(pod)))}
+    return bool(name) and name in known
 
 
 def _key(pod: PodView) -> str:
@@ -104,7 +106,7 @@ def _rows(session: Session, shown: Iterable[PreemptionView]) -> list[list[str]]:
                 str(each.pdb_violations),
                 chosen_of,
                 each.criterion or "-",
-                _cost(each),
+                text.spent(each.cost) or "-",
                 each.id,
             ]
         rows.append(row)
@@ -117,12 +119,6 @@ def _state(each: PreemptionView) -> str:
     return f"{state}, {wasted} wasted" if wasted else state
 
 
-def _cost(each: PreemptionView) -> str:
-    """Return the pod-hours and core-hours that the victims had run."""
-    pods, cpu = each.cost.get("pods", 0.0) / 3_600, each.cost.get("cpu", 0.0) / 3_600_000
-    return f"{pods:.2g} pod-h, {cpu:.2g} core-h"
-
-
 def _details(session: Session, found: Sequence[PreemptionView]) -> None:
     for number, each in enumerate(found):
         if number:
@@ -132,12 +128,13 @@ def _details(session: Session, found: Sequence[PreemptionView]) -> None:
 
 def _detail(out: Output, each: PreemptionView, now: float, *, wide: bool) -> None:
     node = text.clean(each.node)
-    out.line(f"{text.pod_name(each.preemptor)} preempts on node {node}", "bold")
+    candidates.verdict(out, each.verdict or f"{text.pod_name(each.preemptor)}: {node}", each.impact)
+    out.line()
     rows = {
         "decided": f"{text.since(each.decided_at, now)} ago",
         "state": text.clean(_state(each)),
         "problem": text.clean(each.problem),
-        "cost": _cost(each),
+        "cost": text.spent(each.cost),
         "id": text.clean(each.id),
     }
     for name, value in rows.items():

@@ -27,6 +27,7 @@ __all__ = [
     "matches_node_selection",
     "matches_term",
     "parse_int64",
+    "parse_selector",
     "untolerated",
     "valid_node_requirement",
 ]
@@ -106,6 +107,39 @@ class Selector:
                 return False
         few, others = (refused, labels) if len(refused) < len(labels) else (labels, refused)
         return not any(key in others and _is_in(refused[key], labels[key]) for key in few)
+
+
+def parse_selector(text: str) -> Selector:
+    """Return a selector that is given as kubectl takes it: `app=web,tier in (a, b),!canary`.
+
+    Raises:
+        SelectorError: It is malformed.
+
+    Source: apimachinery v0.36.3 labels.Parse. Differs: `>` and `<` are not known.
+    """
+    parts = _PARTS.findall(text)
+    if not parts or ",".join(parts) != text:
+        raise SelectorError(f"not a label selector: {text[:100]}")
+    found = [_requirement(part.strip()) for part in parts]
+    return Selector.of(LabelSelector(match_expressions=found))
+
+
+#: What is between commas, if these are not in parentheses.
+_PARTS: Final = re.compile(r"(?:[^,()]|\([^()]*\))+")
+#: A requirement of `parse_selector`: `!key`, `key in (a, b)`, `key!=a`, `key`.
+_SET: Final = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
+_EQUAL: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*([^=!\s]*)")
+
+
+def _requirement(text: str) -> Requirement:
+    if parsed := _SET.fullmatch(text):
+        operator = "In" if parsed[2] == "in" else "NotIn"
+        return Requirement(parsed[1], operator, [each.strip() for each in parsed[3].split(",")])
+    if parsed := _EQUAL.fullmatch(text):
+        return Requirement(parsed[1], "NotIn" if parsed[2] == "!=" else "In", [parsed[3]])
+    if text.startswith("!"):
+        return Requirement(text[1:].strip(), "DoesNotExist", [])
+    return Requirement(text, "Exists", [])
 
 
 def _is_in(values: Set[str] | None, value: str) -> bool:

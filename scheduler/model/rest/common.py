@@ -6,16 +6,28 @@ default are left out. Readers must ignore fields that they do not know: later ve
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["SHIFTED_SUM", "TIME", "CriterionView", "Document", "OwnerView", "PodView", "Status"]
+__all__ = [
+    "SHIFTED_SUM",
+    "TIME",
+    "CriterionView",
+    "Document",
+    "Impact",
+    "OwnerView",
+    "PodView",
+    "Status",
+]
 
 #: The values of a criterion, if not plain numbers: points in time; and sums in which each victim
 #: counts as its priority plus 2**31, as kube-scheduler adds them up.
 TIME: Final = "time"
 SHIFTED_SUM: Final = "shiftedSum"
+
+#: What a decision does to other pods: nothing; it evicts some; or it violates a disruption budget.
+Impact: TypeAlias = Literal["none", "evictions", "budgets"]
 
 
 class Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

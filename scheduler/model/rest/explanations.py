@@ -1,12 +1,34 @@
-"""Documents about one pending pod: why it waits, and what would help."""
+"""Documents about one pod: why it waits, where it runs, who evicted it, and what would help."""
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 from scheduler.model.rest.cluster import PendingPodView
-from scheduler.model.rest.common import CriterionView, Document
-from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, VictimView
+from scheduler.model.rest.common import CriterionView, Document, Impact, PodView
+from scheduler.model.rest.preemptions import (
+    CandidateView,
+    PolicyVeto,
+    PreemptionView,
+    VictimView,
+)
 
-__all__ = ["AttemptView", "NodeVerdict", "PodExplanation", "PossiblePreemption", "RejectionGroup"]
+__all__ = [
+    "AttemptView",
+    "FoundPod",
+    "FoundPodsDocument",
+    "NodeVerdict",
+    "PlacementView",
+    "PodEviction",
+    "PodExplanation",
+    "PodState",
+    "PossiblePreemption",
+    "RejectionGroup",
+]
+
+#: waiting: it is in the queue; running: it is on a node; evicted: this scheduler has evicted it, or
+#: does; foreign: it is on a node, and of another scheduler; left: it has left the queue, and is on
+#: no node.
+PodState: TypeAlias = Literal["waiting", "running", "evicted", "foreign", "left"]
 
 
 class RejectionGroup(Document, frozen=True):
@@ -20,6 +42,9 @@ class RejectionGroup(Document, frozen=True):
     resolvable: bool = False
     #: The first five nodes, by name.
     examples: tuple[str, ...] = ()
+    #: What a dry run of evictions on these nodes has found: "yes", or "no: " and why not; empty
+    #: without one.
+    eviction: str = ""
 
 
 class NodeVerdict(Document, frozen=True):
@@ -62,17 +87,42 @@ class PossiblePreemption(Document, frozen=True):
     criterion: str = ""
 
 
-class PodExplanation(Document, frozen=True):
-    """`GET /api/v1/pods/{namespace}/{name}?nodes=1`: evaluated now; nothing is changed.
+class PlacementView(Document, frozen=True):
+    """Where a pod runs, and what protects it there."""
 
-    For a pod that has left the queue within the last hour, and that was rejected before, it has the
-    attempts.
+    node: str
+    #: When it started, or was created; empty if it is not known.
+    since: str = ""
+    #: The disruption budgets that protect it, and how many disruptions the tightest one allows.
+    budgets: tuple[str, ...] = ()
+    allowed_disruptions: int = 0
+
+
+class PodEviction(Document, frozen=True):
+    """The eviction of a pod, planned, under way or past."""
+
+    #: The pod as a victim; one of those of the preemption.
+    victim: VictimView
+    preemption: PreemptionView
+
+
+class PodExplanation(Document, frozen=True):
+    """`GET /api/v1/pods/{namespace}/{name}?uid=&nodes=1`: where a pod is, and why.
+
+    A pod that waits is evaluated now; nothing is changed. For a pod that has left the queue within
+    the last hour, and that was rejected before, it has the attempts. Evictions are known as long as
+    their preemptions are.
     """
 
     pending: PendingPodView
     now: str
-    #: One sentence: the message of kube-scheduler, or why the pod is not evaluated.
-    message: str
+    #: One sentence for people that answers why it is where it is.
+    verdict: str = ""
+    #: What its eviction, or the preemption that would help it, does.
+    impact: Impact = "none"
+    state: PodState = "waiting"
+    #: The message of kube-scheduler, or why the pod is not evaluated.
+    message: str = ""
     #: The node that it fits on now; empty where there is none.
     node: str = ""
     verdicts: tuple[RejectionGroup, ...] = ()
@@ -85,5 +135,41 @@ class PodExplanation(Document, frozen=True):
     #: When the pod left the queue; empty while it waits.
     left_at: str = ""
     history: tuple[AttemptView, ...] = ()
+    #: Where it runs.
+    placement: PlacementView | None = None
+    #: The evictions of this pod, and of earlier ones of its name: the last five, the newest first.
+    evictions: tuple[PodEviction, ...] = ()
+    #: The eviction of the pod that its owner has replaced by this one.
+    replaces: PodEviction | None = None
     #: With `?nodes=1`.
     nodes: tuple[NodeVerdict, ...] = ()
+
+
+class FoundPod(Document, frozen=True):
+    """A pod, and where it is."""
+
+    pod: PodView
+    state: PodState
+    #: Where it is, or was evicted from.
+    node: str = ""
+    #: Since when it is there: waits, runs, or was evicted.
+    since: str = ""
+
+
+class FoundPodsDocument(Document, frozen=True):
+    """`GET /api/v1/find?namespace=&name=&uid=&owner=&labelSelector=`: pods, and their state.
+
+    Pods that wait, that run, and that were evicted; those that wait come first, grouped by what
+    they request and why they wait.
+    """
+
+    now: str
+    #: One sentence for people about all of them.
+    verdict: str = ""
+    impact: Impact = "none"
+    #: At most 500.
+    items: tuple[FoundPod, ...] = ()
+    #: How many more there are.
+    remaining: int = 0
+    #: About the first one.
+    first: PodExplanation | None = None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler.model.rest.common import CriterionView, Document, PodView
+from scheduler.model.rest.common import CriterionView, Document, Impact, PodView
 
 __all__ = [
     "BoundView",
@@ -49,8 +49,11 @@ class VictimView(Document, frozen=True):
     ran_seconds: float = 0.0
     #: planned, evicting, terminating, gone or spared.
     state: str = "planned"
-    #: Whether its disruption budget allows the eviction.
+    #: Whether its eviction violates a disruption budget, and the budgets that protect it if so.
     violates_pdb: bool = False
+    budgets: tuple[str, ...] = ()
+    #: When its eviction was requested; empty if it was not.
+    evicted_at: str = ""
     #: Whether its eviction was wasted: the preemptor did not use the resources that it freed.
     wasted: bool = False
     replacement: Replacement | None = None
@@ -76,6 +79,9 @@ class PreemptionView(Document, frozen=True):
     #: A value of the table of phases: nominating, recording, evicting, awaiting, done, and so on.
     phase: str
     decided_at: str
+    #: One sentence for people: for whom pods are evicted, where, and what came of it.
+    verdict: str = ""
+    impact: Impact = "none"
     #: Empty while it is under way.
     ended_at: str = ""
     #: bound, elsewhere, failed, given up or gone; empty while it is under way.

@@ -15,11 +15,12 @@ from scheduler.model import times
 from scheduler.model.policies import PolicyState
 from scheduler.model.rest.cluster import ApiIndex, LabelsDocument, NodeDocument, NodesDocument
 from scheduler.model.rest.cluster import Summary as SummaryDocument
-from scheduler.model.rest.explanations import PodExplanation
+from scheduler.model.rest.explanations import FoundPodsDocument, PodExplanation
 from scheduler.model.rest.preemptions import PoliciesDocument
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, openapi
 from scheduler.observe.api.explanation import Explanations
+from scheduler.observe.api.found_pods import FoundPods
 from scheduler.observe.api.history import History
 from scheduler.observe.api.node_feed import NodeFeed
 from scheduler.observe.api.nodes import NodeViews, label_keys
@@ -75,7 +76,8 @@ class Api:
         self._last_summary: tuple[Seconds, SummaryDocument] | None = None
         #: Held while a part of any list is made: many callers at once get no more than one.
         self._turn = asyncio.Lock()
-        self._explanations = Explanations(machine, history, self._queue)
+        self._explanations = Explanations(machine, history, self._queue, self._preemptions)
+        self._found = FoundPods(machine, self._queue, self._preemptions, self._explanations)
 
     def pages(self) -> Mapping[str, ApiPage]:
         """Return the pages by path."""
@@ -87,6 +89,7 @@ class Api:
             f"{PREFIX}/labels": self._labels,
             f"{PREFIX}/pods": self._pods,
             f"{PREFIX}/pods/{{namespace}}/{{name}}": self._pod,
+            f"{PREFIX}/find": self._find,
             f"{PREFIX}/preemptions": self._preemption_list,
             f"{PREFIX}/policies": self._policy_list,
             openapi.PATH: self._openapi,
@@ -191,6 +194,9 @@ class Api:
 
     async def _pod(self, request: ApiRequest) -> PodExplanation | AsyncGenerator[bytes]:
         return await self._explanations.page(request, self.now())
+
+    async def _find(self, request: ApiRequest) -> FoundPodsDocument:
+        return await self._found.page(request, self.now())
 
     async def _preemption_list(self, request: ApiRequest) -> AsyncGenerator[bytes] | Stream:
         if is_watch(request):

@@ -1,7 +1,7 @@
-"""The document that explains one pending pod: it is evaluated now, without an effect."""
+"""The document that explains one pod: a pending one is evaluated now, without an effect."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Container
+from collections.abc import AsyncGenerator, Callable, Container
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,17 +16,27 @@ from scheduler.model.api.start_time import runs_since
 from scheduler.model.rest.explanations import (
     AttemptView,
     NodeVerdict,
+    PodEviction,
     PodExplanation,
     PossiblePreemption,
 )
 from scheduler.model.rest.preemptions import PolicyVeto, VictimView
 from scheduler.model.times import Seconds
-from scheduler.observe.api import lists
+from scheduler.observe.api import lists, verdicts
+from scheduler.observe.api.higher_priority import space_held
 from scheduler.observe.api.history import History
-from scheduler.observe.api.left_pods import attempt_views, left_pod
+from scheduler.observe.api.left_pods import (
+    attempt_views,
+    evicted_pod,
+    found_on_node,
+    left_pod,
+    placed_pod,
+)
+from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
+from scheduler.observe.api.preemptions import PreemptionViews
 from scheduler.observe.api.queue_views import QueueViews, found
 from scheduler.observe.api.rejections import Rejections, grouped, nodes_by_name, veto_text
-from scheduler.observe.api.requests import ApiRequest, StatusError
+from scheduler.observe.api.requests import ApiRequest, NameAccess, StatusError
 from scheduler.observe.api.suggestions import suggestions
 from scheduler.observe.api.views import comparison_views, pending_view
 from scheduler.queue.phases import QueuePhase
@@ -46,6 +56,10 @@ _PAUSE_SECONDS: Final = 0.2
 #: How many evaluations may wait for their turn; requests beyond are refused.
 _MAX_WAITING: Final = 16
 _PREEMPTION: Final = " preemption: "
+#: How many evictions of pods of one name are shown.
+_EVICTIONS: Final = 5
+#: Victims in these states are evicted, or about to be gone.
+_GOING: Final = ("evicting", "terminating", "gone")
 
 
 async def turn(machine: Machine) -> None:
@@ -63,8 +77,15 @@ class Evaluations:
         self._lock = asyncio.Lock()
         self._waiting = 0
 
-    async def evaluate(self, queued: QueuedPod, now: Seconds) -> tuple[AttemptResult, str] | None:
+    async def evaluate(
+        self, queued: QueuedPod, now: Seconds, priority: int | None = None
+    ) -> tuple[AttemptResult, str] | None:
         """Return the result of an attempt and its error; `None` if the pod waits no longer.
+
+        Args:
+            queued: The pod.
+            now: The time.
+            priority: Evaluate it as if it had this priority.
 
         Raises:
             ApiError: Too many requests are waiting.
@@ -77,63 +98,84 @@ class Evaluations:
                 await turn(self._machine)
                 if queued.phase not in EVALUATED:
                     return None
-                return self._machine.explain(queued, now)
+                return self._machine.explain(queued, now, priority)
         finally:
             self._waiting -= 1
 
 
 class Explanations:
-    """Explains pods of the queue.
+    """Explains pods: why they wait, where they run, and who evicted them.
 
     Args:
         machine: The machine that decides.
         history: What it has decided.
         queue: Makes views of pods of the queue.
+        preemptions: Makes views of preemptions.
     """
 
-    def __init__(self, machine: Machine, history: History, queue: QueueViews) -> None:
+    def __init__(
+        self, machine: Machine, history: History, queue: QueueViews, preemptions: PreemptionViews
+    ) -> None:
         self._machine = machine
         self._history = history
         self._queue = queue
+        self._preemptions = preemptions
         self._evaluations = Evaluations(machine)
 
     async def page(
         self, request: ApiRequest, now: Seconds
     ) -> PodExplanation | AsyncGenerator[bytes]:
-        """Return why a pod waits.
+        """Return where a pod is, and why.
 
         Raises:
-            LookupError: It is not in the queue, and not remembered either.
+            LookupError: It is not known.
             ApiError: The caller may not know it, or too many requests are waiting.
         """
-        namespace, name = request.query["namespace"], request.query["name"]
+        query = request.query
+        namespace, name, uid = query["namespace"], query["name"], query.get("uid", "")
         visible = await request.names.visible({namespace})
         if namespace not in visible:
             rule = f'verb "get", resource "pods", namespace "{namespace}"'
             raise StatusError(403, "Forbidden", f"forbidden: this needs the permission {rule}")
-        try:
-            queued = await found(self._machine, namespace, name)
-        except LookupError:
-            past = self._history.past_attempts.left(namespace, name)
-            if past is None:
-                raise
-            return left_pod(past, self._machine.cluster.node_of(past.ref.uid) or "", now)
+        queued = await found(self._machine, namespace, name, uid)
+        if queued is None:
+            document = await self._unqueued(namespace, name, uid, now)
+            return await self.finished(document, request.names, now)
+        document, result = await self.waiting(queued, request.names, now)
+        document = await self.finished(document, request.names, now)
+        if result is None or query.get("nodes", "") != "1":
+            return document
+
+        return lists.document(
+            result.results, lambda part: map(_node, part), lambda: document, field="nodes"
+        )
+
+    async def waiting(
+        self, queued: QueuedPod, names: NameAccess, now: Seconds
+    ) -> tuple[PodExplanation, AttemptResult | None]:
+        """Return why a pod waits, without a verdict, and its evaluation; `None` without one.
+
+        Raises:
+            ApiError: Too many requests are waiting.
+        """
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
-            return self._unevaluated(queued, gate, now)
+            return self._unevaluated(queued, gate, now), None
         evaluated = await self._evaluations.evaluate(queued, now)
         if evaluated is None:
-            return self._unevaluated(queued, f"the pod is {queued.phase}", now)
+            return self._unevaluated(queued, f"the pod is {queued.phase}", now), None
         result, problem = evaluated
         # Rows get other nodes while something is awaited.
         node, nodes = _node_of(result, self._machine), nodes_by_name(self._machine.cluster)
         victims = () if result.candidate is None else result.candidate.victims
         others = {victim.metadata.namespace for victim in victims}
-        seen = await request.names.visible(others | {namespace})
+        seen = await names.visible(others | {queued.pod.metadata.namespace})
         cluster = self._machine.cluster
-        groups = await grouped(result)
+        groups = await grouped(queued.pod, result)
         texts = () if problem else await suggestions(queued.pod, result, groups, nodes, cluster)
         candidate = result.candidate
+        if candidate is None and not problem:
+            texts = (*await self._higher_priority(queued, result, now), *texts)
         preemption = None if candidate is None else self._preemption(candidate, node, seen, now)
         document = self._explained(queued, result, problem, now, preemption)
         document = replace(
@@ -142,12 +184,69 @@ class Explanations:
             policies=_policies(groups, result),
             suggestions=texts,
         )
-        if request.query.get("nodes", "") != "1":
-            return document
+        return document, result
 
-        return lists.document(
-            result.results, lambda part: map(_node, part), lambda: document, field="nodes"
+    async def _higher_priority(
+        self, queued: QueuedPod, result: AttemptResult, now: Seconds
+    ) -> tuple[str, ...]:
+        """Return which priority would make space, if an attempt with it says so."""
+        held = await space_held(queued.pod, result, self._machine.cluster)
+        if held is None:
+            return ()
+        evaluated = await self._evaluations.evaluate(queued, now, held.priority + 1)
+        if evaluated is None or evaluated[0].candidate is None:
+            return ()
+        node, victims = _node_of(evaluated[0], self._machine), evaluated[0].candidate.victims
+        return (held.text(len(victims), node),)
+
+    async def _unqueued(self, namespace: str, name: str, uid: str, now: Seconds) -> PodExplanation:
+        """Return where a pod is that is not in the queue, without its evictions.
+
+        Raises:
+            LookupError: It is not known.
+        """
+        machine = self._machine
+        past = self._history.past_attempts.left(namespace, name)
+        if past is not None and uid not in ("", past.ref.uid):
+            past = None
+        pod = await found_on_node(machine.cluster, namespace, name, uid)
+        if pod is not None:
+            earlier = None if past is None or past.ref.uid != pod.uid else past
+            return placed_pod(pod, earlier, machine, now)
+        victims = await self._preemptions.victims(_of_name(namespace, name), now)
+        of_uid = [each for _, each in victims if uid in ("", each.uid) and each.lost]
+        if of_uid and (past is None or past.left_at <= (of_uid[0].evicted_at or 0.0)):
+            return evicted_pod(of_uid[0], past, now)
+        if past is None:
+            raise LookupError(_unknown(namespace, name, self._history.began, now))
+        return left_pod(past, now)
+
+    async def finished(
+        self, document: PodExplanation, names: NameAccess, now: Seconds
+    ) -> PodExplanation:
+        """Return a document with the evictions of its pod, and its verdict."""
+        pod = document.pending.pod
+        victims = await self._preemptions.victims(_of_name(pod.namespace, pod.name), now)
+        replaced = await self._preemptions.victims(
+            lambda each: each.replacement is not None and each.replacement.uid == pod.uid, now
         )
+        latest = victims[:_EVICTIONS]
+        known = [*latest, *replaced[:1]]
+        seen = await names.visible({each for past, _ in known for each in past.namespaces})
+
+        def view(of: tuple[PastPreemption, PastVictim]) -> PodEviction:
+            return self._preemptions.eviction(*of, seen, now)
+
+        evictions = tuple(map(view, latest))
+        own = (each.victim.state for each in evictions if each.victim.pod.uid == pod.uid)
+        document = replace(
+            document,
+            state="evicted" if any(state in _GOING for state in own) else document.state,
+            evictions=evictions,
+            replaces=view(replaced[0]) if replaced else None,
+        )
+        verdict, impact = verdicts.of_pod(document, now)
+        return replace(document, verdict=verdict, impact=impact)
 
     def _unevaluated(self, queued: QueuedPod, message: str, now: Seconds) -> PodExplanation:
         gates = queued.pod.spec.scheduling_gates if queued.phase is QueuePhase.GATED else []
@@ -205,12 +304,28 @@ class Explanations:
             pod=pending_view(pod, self._machine.cluster),
             ran_seconds=0.0 if since is None else round(max(0.0, now - since), 1),
             violates_pdb=pod.uid in candidate.violating,
+            budgets=self._machine.cluster.pdbs.protecting(pod)
+            if pod.uid in candidate.violating
+            else (),
         )
 
 
 def _node_of(result: AttemptResult, machine: Machine) -> str:
     """Return the node of the candidate; empty without one. To be called right after the attempt."""
     return "" if result.candidate is None else machine.cluster.columns.names[result.candidate.row]
+
+
+def _of_name(namespace: str, name: str) -> Callable[[PastVictim], bool]:
+    return lambda each: each.pod.name == name and each.pod.namespace == namespace
+
+
+def _unknown(namespace: str, name: str, began: Seconds, now: Seconds) -> str:
+    """Return why nothing is known about a pod; the same whatever the reason is."""
+    return (
+        f'pod "{namespace}/{name}" is not known to this scheduler: it does not exist, it waits for'
+        " another scheduler (spec.schedulerName), or it has ended. Evictions are known since this"
+        f" replica began, {verdicts.moment(times.stamp(began), now)}, for at most 24 hours"
+    )
 
 
 def _policies(groups: Rejections, result: AttemptResult) -> tuple[PolicyVeto, ...]:

@@ -80,9 +80,23 @@ _PATHS: Final = (
         watched=True,
     ),
     _Path(
-        "/api/v1/pods/{namespace}/{name}", "Why a pod waits, evaluated now",
+        "/api/v1/pods/{namespace}/{name}", "Where a pod is, and why; evaluated now",
         explanations.PodExplanation,
-        (_Parameter("nodes", "`1` to show the result of each node."),),
+        (
+            _Parameter("uid", "Only the pod with this uid, of all that have had the name."),
+            _Parameter("nodes", "`1` to show the result of each node."),
+        ),
+    ),
+    _Path(
+        "/api/v1/find", "Pods by name, uid, owner or labels, and where they are",
+        explanations.FoundPodsDocument,
+        (
+            _Parameter("namespace", "Only pods of this namespace."),
+            _Parameter("name", "The name of a pod."),
+            _Parameter("uid", "The uid of a pod."),
+            _Parameter("owner", "A controller of pods as `KIND/NAME`; also kubectl's short names."),
+            _Parameter("labelSelector", "Labels of pods, as kubectl's `-l`."),
+        ),
     ),
     _Path(
         "/api/v1/preemptions", "Preemptions, newest first", preemptions.PreemptionsDocument,

@@ -27,6 +27,7 @@ class PastVictim:
     __slots__ = (
         "_pod",
         "_source",
+        "budgets",
         "controller",
         "decided_at",
         "evicted_at",
@@ -48,6 +49,8 @@ class PastVictim:
         self.controller = next((each.uid for each in references if each.controller), "")
         self.since: Seconds | None = None
         self.violates_pdb = violates_pdb
+        #: The disruption budgets that protect it, if its eviction violates one.
+        self.budgets: tuple[str, ...] = ()
         self.decided_at: Seconds = 0.0
         self.evicted_at: Seconds | None = None
         #: planned, evicting, terminating, gone or spared.
@@ -60,6 +63,8 @@ class PastVictim:
         if self._source is not None:
             self._pod = pending_view(self._source, cluster)
             self.since = runs_since(self._source)
+            if self.violates_pdb:
+                self.budgets = cluster.pdbs.protecting(self._source)
             self._source = None
 
     @property
@@ -86,6 +91,11 @@ class PastVictim:
     def lost(self) -> bool:
         """Whether it was evicted for the preemption."""
         return self.evicted_at is not None
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether it was to be evicted, and will not be."""
+        return self.state == "spared"
 
 
 class PastPreemption:

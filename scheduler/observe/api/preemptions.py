@@ -1,11 +1,14 @@
 """The document of preemptions, under way and past."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Container, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
 from scheduler.model.rest.common import PodView
+from scheduler.model.rest.explanations import PodEviction
 from scheduler.model.rest.preemptions import (
     PreemptionsDocument,
     PreemptionView,
@@ -13,7 +16,7 @@ from scheduler.model.rest.preemptions import (
     VictimView,
 )
 from scheduler.model.times import Seconds
-from scheduler.observe.api import lists
+from scheduler.observe.api import lists, verdicts
 from scheduler.observe.api.history import History
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
 from scheduler.observe.api.requests import (
@@ -134,7 +137,8 @@ class PreemptionViews:
         compared = comparison_views(past.comparison, past.node)
         seen = [victim for victim in past.victims if victim.pod.namespace in visible]
         everything = all(namespace in visible for namespace in past.namespaces)
-        return PreemptionView(
+        violating = [victim for victim in past.victims if victim.violates_pdb]
+        view = PreemptionView(
             id=self._history.name(past),
             revision=past.revision,
             preemptor=seen_by(past.preemptor, visible),
@@ -148,13 +152,36 @@ class PreemptionViews:
             would_refuse=past.would_refuse,
             victims=tuple(self._victim(victim, now) for victim in seen),
             hidden_victims=len(past.victims) - len(seen),
-            pdb_violations=sum(victim.violates_pdb for victim in past.victims),
+            pdb_violations=len(violating),
             criteria=compared.criteria,
             candidates=compared.candidates,
             candidates_total=compared.candidates_total,
             criterion=compared.criterion,
             cost=_cost(seen, now),
         )
+        verdict, impact = verdicts.of_preemption(
+            view,
+            evicted=sum(victim.lost for victim in past.victims),
+            violated=sum(victim.lost or not victim.is_spared for victim in violating),
+        )
+        return replace(view, verdict=verdict, impact=impact)
+
+    def eviction(
+        self, past: PastPreemption, victim: PastVictim, visible: Container[str], now: Seconds
+    ) -> PodEviction:
+        """Return the view of the eviction of one pod, which the caller may see."""
+        return PodEviction(self._victim(victim, now), self.view(past, visible, now))
+
+    async def victims(
+        self, wanted: Callable[[PastVictim], bool], now: Seconds
+    ) -> list[tuple[PastPreemption, PastVictim]]:
+        """Return the victims that a function wants, of the newest preemptions first."""
+        await lists.paced(self._history.changing(now), 100)
+        found: list[tuple[PastPreemption, PastVictim]] = []
+        for part in lists.slices(self._history.newest(now), _SCANNED):
+            found += [(past, each) for past in part for each in past.victims if wanted(each)]
+            await asyncio.sleep(0)
+        return found
 
     def _victim(self, victim: PastVictim, now: Seconds) -> VictimView:
         replacement = victim.replacement
@@ -164,6 +191,8 @@ class PreemptionViews:
             state=victim.state,
             violates_pdb=victim.violates_pdb,
             wasted=victim.in_vain,
+            budgets=victim.budgets,
+            evicted_at=stamp(victim.evicted_at),
             replacement=self._replacement(replacement) if replacement else None,
         )
 

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api import owners
+from scheduler.model.api.objects import Pod
 from scheduler.model.rest.cluster import PendingPodsDocument, PendingPodView, ReasonCount
-from scheduler.model.rest.common import OwnerView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
 from scheduler.observe.api.requests import (
@@ -24,7 +25,7 @@ from scheduler.observe.api.views import owner_view, pending_requests, pending_vi
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
-__all__ = ["QueueSelection", "QueueViews", "found", "selection_of", "waiting_since"]
+__all__ = ["QueueSelection", "QueueViews", "found", "is_owner", "selection_of", "waiting_since"]
 
 #: How many reasons are counted by name.
 MAX_REASONS: Final = 50
@@ -148,7 +149,7 @@ class QueueViews:
         return (
             phase in ("", queued.phase.value)
             and namespace in ("", queued.pod.metadata.namespace)
-            and (not owner or _is_owner(owner, owner_view(queued.pod)))
+            and (not owner or is_owner(owner, queued.pod))
             and (not reason or reason in self.reasons(queued))
         )
 
@@ -237,22 +238,25 @@ class QueueViews:
         return QueueFigures(dict(phases), reasons, others, max(0.0, now - oldest))
 
 
-async def found(machine: Machine, namespace: str, name: str) -> QueuedPod:
-    """Return a pod of the queue, which is searched in slices.
-
-    Raises:
-        LookupError: It is not in the queue.
-    """
+async def found(machine: Machine, namespace: str, name: str, uid: str = "") -> QueuedPod | None:
+    """Return a pod of the queue, which is searched in slices; `None` if it is not there."""
     for part in lists.slices(list(machine.queue), _SCANNED):
         for queued in part:
             meta = queued.pod.metadata
             gone = queued.phase is QueuePhase.REMOVED
             if meta.name == name and meta.namespace == namespace and not gone:
-                return queued
+                return queued if uid in ("", meta.uid) else None
         await asyncio.sleep(0)
-    raise LookupError(f'pod "{namespace}/{name}" is not in the queue of this scheduler')
+    return None
 
 
-def _is_owner(wanted: str, owner: OwnerView | None) -> bool:
-    """Return whether an owner is the one that is given as its name, or as `kind/name`."""
-    return owner is not None and wanted in (owner.name, f"{owner.kind}/{owner.name}")
+def is_owner(wanted: str, pod: Pod) -> bool:
+    """Return whether a pod's owner is the one that is given as its name, or as `Kind/name`.
+
+    A pod of a Deployment also has the ReplicaSet as an owner.
+    """
+    owner, controller = owner_view(pod), owners.controller(pod)
+    if owner is None or controller is None:
+        return False
+    both = (f"{owner.kind}/{owner.name}", f"{controller.kind}/{controller.name}")
+    return wanted == owner.name or wanted in both

@@ -11,17 +11,22 @@ from typing import Final, NamedTuple
 
 from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
+from scheduler.core.preemption.dry_run_result import EvictionOutcome
 from scheduler.framework.verdicts import Verdict
-from scheduler.model.api.objects import Node
-from scheduler.model.policy_vetoes import RuleVeto, ending
+from scheduler.model.api.objects import Node, Pod
+from scheduler.model.messages import joined
+from scheduler.model.policy_vetoes import EVICT_ONLY, RuleVeto, ending
 from scheduler.model.rest import explanations
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import Seconds, earliest
 from scheduler.observe.api.lists import slices
+from scheduler.observe.api.verdicts import NOTHING_LOWER, STILL_NOT
 from scheduler.state.cluster import Cluster
 
 __all__ = ["Rejections", "VetoCounts", "grouped", "nodes_by_name", "veto_text"]
 
+#: What a node says about evictions there.
+YES: Final = "yes"
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200
 #: How many nodes are named as examples of a verdict.
@@ -57,6 +62,8 @@ class Rejections(NamedTuple):
 
     #: The names of the nodes with each verdict that rejects the pod, in order.
     names: dict[Verdict, list[str]]
+    #: For each of these verdicts, what evictions would mean, and on how many nodes.
+    evictions: dict[Verdict, Counter[str]]
     #: On how many nodes each veto forbids evictions.
     veto_counts: VetoCounts
 
@@ -65,6 +72,7 @@ class Rejections(NamedTuple):
         counts: Counter[tuple[str, str]] = Counter()
         examples: dict[tuple[str, str], list[str]] = {}
         resolvable: dict[tuple[str, str], bool] = {}
+        evictions: dict[tuple[str, str], Counter[str]] = {}
         for part in slices(self.names.items(), _SLICE):
             for verdict, names in part:
                 plugin = verdict.plugin or verdict.shown_as
@@ -74,6 +82,7 @@ class Rejections(NamedTuple):
                     known = examples.get(key, [])
                     examples[key] = sorted([*known, *names[:_EXAMPLES]])[:_EXAMPLES]
                     resolvable[key] = resolvable.get(key, False) or verdict.resolvable
+                    evictions.setdefault(key, Counter()).update(self.evictions[verdict])
             await asyncio.sleep(0)
         found = sorted((-nodes, *key) for key, nodes in counts.items())
         views: list[explanations.RejectionGroup] = []
@@ -86,6 +95,7 @@ class Rejections(NamedTuple):
                     -nodes,
                     resolvable[plugin, reason],
                     tuple(examples[plugin, reason]),
+                    _eviction(evictions[plugin, reason]),
                 )
                 for nodes, plugin, reason in some
             ]
@@ -130,22 +140,78 @@ def nodes_by_name(cluster: Cluster) -> dict[str, Node]:
     }
 
 
-async def grouped(result: AttemptResult) -> Rejections:
-    """Group the results of an attempt."""
-    names: dict[Verdict, list[str]] = {}
-    veto_counts = VetoCounts()
+async def grouped(pod: Pod, result: AttemptResult) -> Rejections:
+    """Group the results of an attempt for a pod."""
+    found = Rejections({}, {}, VetoCounts())
+    refusal = _refusal(pod, result)
     for part in slices(result.results, _SLICE):
         for each in part:
-            _collect(each, names, veto_counts)
+            _collect(each, refusal, found)
         await asyncio.sleep(0)
-    return Rejections(names, veto_counts)
+    return found
 
 
-def _collect(each: NodeResult, names: dict[Verdict, list[str]], veto_counts: VetoCounts) -> None:
-    if each.verdict is not None:
-        names.setdefault(each.verdict, []).append(each.name)
+def _collect(each: NodeResult, refusal: str, found: Rejections) -> None:
+    verdict = each.verdict
+    if verdict is not None:
+        found.names.setdefault(verdict, []).append(each.name)
+        evictions = found.evictions.setdefault(verdict, Counter())
+        if verdict.resolvable:
+            evictions[_helps(each, refusal)] += 1
     for veto in each.vetoes:
-        veto_counts.add(veto)
+        found.veto_counts.add(veto)
+
+
+def _refusal(pod: Pod, result: AttemptResult) -> str:
+    """Return why the pod evicts no pod on any node; empty where it may."""
+    post_filter = result.post_filter
+    if post_filter.candidate is not None:
+        return ""
+    if pod.spec.preemption_policy == "Never":
+        return "the pod never preempts"
+    if not post_filter.preemption_tried:
+        return "its profile does not preempt"
+    if result.vetoes:
+        return joined(sorted({_source(veto) for veto in result.vetoes}))
+    if post_filter.blocked:
+        return "preemption is paused"
+    return "evicted pods still terminate" if post_filter.keeps_nomination else "nothing to evict"
+
+
+def _helps(each: NodeResult, refusal: str) -> str:
+    """Return whether evictions on a node help, or why not."""
+    if each.outcome is EvictionOutcome.NO_VICTIMS:
+        return NOTHING_LOWER
+    if each.outcome is EvictionOutcome.NOT_ENOUGH:
+        return STILL_NOT
+    if each.outcome is not None and each.vetoes:
+        return joined(sorted({_source(veto) for veto in each.vetoes}))
+    if each.outcome is EvictionOutcome.HELPS and not refusal:
+        return YES
+    return refusal or "policies spare the pods there"
+
+
+def _source(veto: object) -> str:
+    """Return what forbids evictions, in a few words."""
+    if isinstance(veto, RuleVeto):
+        return f'policy "{veto.policy}"' if veto.policy != EVICT_ONLY else "--evict-only"
+    return "earlier preemptions did not help"
+
+
+def _eviction(nodes: Counter[str]) -> str:
+    """Return whether evictions help on some nodes.
+
+    Args:
+        nodes: How many nodes say what; empty where evictions cannot lift the rejection.
+    """
+    if not nodes:
+        return "no: evictions do not change this"
+    if YES in nodes:
+        others = nodes.total() - nodes[YES]
+        return f"yes, on {nodes[YES]} of {nodes.total()}" if others else YES
+    if len(nodes) == 1:
+        return f"no: {next(iter(nodes))}"
+    return f"no: {', '.join(f'{why} ({number})' for why, number in nodes.most_common())}"
 
 
 def veto_text(veto: object) -> str:

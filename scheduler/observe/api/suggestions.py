@@ -26,7 +26,7 @@ from scheduler.observe.api.rejections import RejectedNode, Rejections
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.resource_axis import NOT_OFFERED
 
-__all__ = ["suggestions"]
+__all__ = ["PODS", "shortfalls", "suggestions"]
 
 TaintSet: TypeAlias = tuple[tuple[str, str, str], ...]
 
@@ -41,6 +41,8 @@ _MEASURED: Final = 200
 #: Nodes whose labels or taints are looked at in one slice.
 _LOOKED_AT: Final = 200
 _RESOURCES: Final = "NodeResourcesFit"
+#: The resource of which each pod takes one.
+PODS: Final = "pods"
 _UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
@@ -93,7 +95,7 @@ async def _by_resources(pod: Pod, nodes: Sequence[RejectedNode], cluster: Cluste
     best = _Best(requests)
     for part in slices(nodes, max(1, _MEASURED // (1 + len(requests)))):
         for each in part:
-            missing = _shortfalls(pod, requests, each.node, cluster)
+            missing = shortfalls(pod, requests, each.node, cluster)
             if missing is not None and len(missing) == len(each.reasons):
                 best.add_missing(each.name, missing)
             best.add_allocatable(each.name, cluster)
@@ -150,7 +152,7 @@ class _Best:
             yield f"Node {node} lacks only {_amount(name, amount)} {name}{others}."
 
 
-def _shortfalls(
+def shortfalls(
     pod: Pod, requests: Mapping[str, int], node: Node, cluster: Cluster
 ) -> dict[str, int] | None:
     """Return how much of each resource a node lacks; nominated pods that count are counted.
@@ -178,7 +180,7 @@ def _shortfalls(
         if free < wanted:
             missing[resource] = wanted - free
     pods = int(columns.pods()[row]) + len(nominated) + 1 - int(columns.allowed_pods()[row])
-    return missing | ({"pods": pods} if pods > 0 else {})
+    return missing | ({PODS: pods} if pods > 0 else {})
 
 
 async def _by_taints(pod: Pod, nodes: Sequence[RejectedNode]) -> list[str]:

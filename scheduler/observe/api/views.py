@@ -32,11 +32,18 @@ _NO_REQUESTS: Final[Mapping[str, int]] = {}
 
 
 def owner_view(pod: Pod) -> OwnerView | None:
-    """Return the controller of a pod; `None` if it has none."""
-    if not any(reference.controller for reference in pod.metadata.owner_references):
+    """Return the controller of a pod; `None` if it has none.
+
+    It is the Deployment where the controller is one of its ReplicaSets.
+    """
+    controller = owners.controller(pod)
+    if controller is None:
         return None
     kind, _, rest = owners.owner(pod).partition("/")
-    return OwnerView(kind, rest.rpartition("/")[2])
+    name = rest.rpartition("/")[2]
+    # `owner` leaves out the hash that a Deployment appends to the names of its ReplicaSets.
+    is_of_deployment = kind == "ReplicaSet" and controller.name.startswith(f"{name}-")
+    return OwnerView("Deployment" if is_of_deployment else kind, name)
 
 
 def placed_view(pod: Pod, footprint: PodFootprint, cluster: Cluster) -> PodView:

@@ -17,6 +17,7 @@ from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.observe.api.explanation import EVALUATED, turn
 from scheduler.observe.api.queue_views import found
@@ -111,6 +112,8 @@ class Debug:
         """
         namespace, name = query["namespace"], query["name"]
         queued = await found(self._machine, namespace, name)
+        if queued is None:
+            raise LookupError(f'pod "{namespace}/{name}" is not in the queue of this scheduler')
         state = self._waiting(queued)
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
@@ -132,7 +135,7 @@ class Debug:
         if evaluated is None:
             yield msgspec.json.encode(state)
             return
-        async for part in _with_nodes(state, *evaluated):
+        async for part in _with_nodes(state, queued.pod, *evaluated):
             yield part
 
     def _waiting(self, queued: QueuedPod) -> dict[str, Any]:
@@ -165,10 +168,10 @@ class Debug:
 
 
 async def _with_nodes(
-    state: dict[str, Any], result: AttemptResult, problem: str
+    state: dict[str, Any], pod: Pod, result: AttemptResult, problem: str
 ) -> AsyncGenerator[bytes]:
     """Yield the state of a pod with the result of an attempt, and the verdict of each node."""
-    groups = await grouped(result)
+    groups = await grouped(pod, result)
     rejections = Counter({str(verdict): len(names) for verdict, names in groups.names.items()})
     state |= {
         "node": result.node,

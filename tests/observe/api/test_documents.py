@@ -341,14 +341,21 @@ async def test_a_pod_is_explained():
         {
             "plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "nodes": 2,
             "resolvable": True, "examples": ["full", "small"],
+            "eviction": "no: no lower priority",
         },
         {
             "plugin": "TaintToleration", "reason": "node(s) had untolerated taint(s)", "nodes": 1,
-            "examples": ["tainted"],
+            "examples": ["tainted"], "eviction": "no: evictions do not change this",
         },
     ]  # fmt: skip
     assert found["preemptionMessage"].startswith("0/3 nodes are available")
+    assert found["verdict"] == (
+        "default/p has waited 0s for 2 cpu: 2 nodes lack cpu and 1 node has a taint that it does"
+        " not tolerate; no pod of lower priority can be evicted there."
+    )
     assert found["suggestions"] == [
+        "3 of 4 cpu of full are held by pods of priority 9 or higher: a priority above 9 would"
+        " preempt, and evict 1 pod on full.",
         "Node full lacks only 1 cpu.",
         "Add a toleration for the taint gpu=yes:NoSchedule: it is the only untolerated taint on"
         " 1 node.",

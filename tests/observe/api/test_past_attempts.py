@@ -147,7 +147,7 @@ async def test_why_a_pod_has_waited_can_be_asked_after_it_was_bound():
     found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
 
     assert found["message"] == "the pod was bound to node n2"
-    assert found["pending"]["phase"] == "left"
+    assert (found["state"], found["placement"]["node"]) == ("running", "n2")
     assert found["pending"]["pod"]["priority"] == 7
     assert found["pending"]["attempts"] == 2
     assert [each["decision"] for each in found["history"]] == ["Unschedulable", "Scheduled"]

@@ -10,6 +10,10 @@ def on(name: str, where: str, cpu: str = "3"):
     return pod(name).on(where).cpu(cpu).priority(9)
 
 
+HELD = (
+    "%s of n1 are held by pods of priority 9 or higher: a priority above 9 would preempt, and evict"
+    " 1 pod on n1."
+)
 TOLERATION = "Add a toleration for the taint %s: it is the only untolerated taint on 1 node."
 N1 = node("n1").cpu("4")
 
@@ -18,12 +22,22 @@ CASES = {
     "the node that lacks least is named": (
         [N1, node("n2").cpu("4"), on("a", "n1"), on("b", "n2", "2500m")],
         pod("p").cpu("2"),
-        ["Node n2 lacks only 500m cpu, the least of 2 nodes."],
+        [HELD % "3 of 4 cpu", "Node n2 lacks only 500m cpu, the least of 2 nodes."],
     ),
     "amounts are as in manifests": (
         [node("n1").memory("4Gi"), pod("a").on("n1").memory("3Gi").priority(9)],
         pod("p").memory("1536Mi"),
-        ["Node n1 lacks only 512Mi memory."],
+        [HELD % "3Gi of 4Gi memory", "Node n1 lacks only 512Mi memory."],
+    ),
+    "a higher priority does not help the pods that never preempt": (
+        [N1, on("a", "n1")],
+        pod("p").cpu("2").never_preempts(),
+        ["Node n1 lacks only 1 cpu."],
+    ),
+    "no user can give a priority that is high enough": (
+        [N1, on("a", "n1").priority(2_000_000_000)],
+        pod("p").cpu("2"),
+        ["Node n1 lacks only 1 cpu."],
     ),
     "no node is large enough": (
         [N1, node("n2").cpu("2")],
@@ -41,12 +55,12 @@ CASES = {
     "a node that lacks several resources is not named": (
         [N1.memory("4Gi"), pod("a").on("n1").cpu("3").memory("3Gi").priority(9)],
         pod("p").cpu("2").memory("2Gi"),
-        [],
+        [HELD % "3 of 4 cpu"],
     ),
     "the number of pods is a resource": (
         [N1.pods(1), on("a", "n1", "1")],
         pod("p").cpu("1"),
-        ["Node n1 lacks only 1 pods."],
+        [HELD % "All 1 pods", "Node n1 lacks only 1 pods."],
     ),
     "one taint": (
         [N1.taint("gpu", "yes")],

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.preemption.dry_run_result import VETOED, DryRunResult
+from scheduler.core.preemption.dry_run_result import VETOED, DryRunResult, EvictionOutcomes
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache
 from scheduler.core.preemption.evaluate.candidates import (
     Candidate,
@@ -72,6 +72,8 @@ class PreemptionInputs(NamedTuple):
     compares: bool = False
     #: (N,) why extenders refuse a row, 0 where they do not; `None` where none refuses.
     refused: Codes | None = None
+    #: Gets what evictions would mean on the rows that were evaluated; `None` if nobody reads it.
+    outcomes: EvictionOutcomes | None = None
 
     @property
     def rules(self) -> PolicyRules | None:
@@ -300,13 +302,18 @@ def _evaluate(
         return NoCandidate(reason, keeps_nomination=True)
     if vetoes is not None:
         vetoes.restart()
-        if vetoes.tally:
-            return vetoed(vetoes.tally)
     rows = np.flatnonzero(resolvable)
     no_victims = verdicts.code(NO_VICTIMS)
     found, evicts, keys = cache.evaluate(pod, predicates, rows, no_victims, inputs.rules)
     if inputs.refused is not None:
         found = np.where(found == 0, inputs.refused[rows], found)
+    if inputs.outcomes is not None:
+        inputs.outcomes.record(rows, found, no_victims)
+    if vetoes is not None and vetoes.tally:
+        # A veto against the preemptor is no reason where it could evict no pod anyway.
+        if ((found == 0) | (found == VETOED)).any():
+            return vetoed(vetoes.tally)
+        vetoes.acquit()
     return _Evaluated(rows, found, evicts, keys)
 
 

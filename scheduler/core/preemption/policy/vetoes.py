@@ -198,6 +198,10 @@ class CandidateVetoes:
         of_rules = () if self.rules is None else self.rules.preemptor_vetoes()
         self.tally.add_preemptor((*of_rules, *self._history.against_preemptor()))
 
+    def acquit(self) -> None:
+        """Forget what is against the preemptor: no node has pods that it could evict."""
+        self.tally = VetoTally()
+
     @property
     def state(self) -> object:
         """What vetoes depend on, beside pods, nodes and time."""

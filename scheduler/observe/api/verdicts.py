@@ -1,0 +1,278 @@
+"""Sentences for people that answer what a document is about: the first line of every answer.
+
+They are made of documents that are already limited to what their reader may see. They use no words
+of kube-scheduler; its message is in the document as well.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from scheduler.model import times
+from scheduler.model.messages import age, amount, count, joined
+from scheduler.model.rest.common import Impact, PodView
+from scheduler.model.rest.explanations import PodEviction, PodExplanation, RejectionGroup
+from scheduler.model.rest.preemptions import PreemptionView, VictimView
+from scheduler.model.times import Seconds
+
+__all__ = [
+    "NOTHING_LOWER",
+    "STILL_NOT",
+    "moment",
+    "named",
+    "of_pod",
+    "of_preemption",
+    "of_waiting",
+]
+
+UNSEEN: Final = "a pod that you may not see"
+#: How many reasons of nodes, and how many budgets, one sentence names.
+_NAMED: Final = 3
+#: Parts of reasons, and what they mean for one node and for several.
+_MEANINGS: Final = (
+    ("Too many pods", "has no room for one more pod", "have no room for one more pod"),
+    ("taint", "has a taint that it does not tolerate", "have taints that it does not tolerate"),
+    ("unschedulable", "is cordoned", "are cordoned"),
+    ("node affinity/selector", "is not of the kind it asks for", "are not of the kind it asks for"),
+    ("free ports", "has its host port in use", "have its host port in use"),
+    ("topology spread", "would spread its group unevenly", "would spread its group unevenly"),
+    ("anti-affinity", "has a pod that it must be apart from", "have pods it must be apart from"),
+    ("pod affinity", "lacks a pod that it must be near", "lack a pod that it must be near"),
+    ("volume", "cannot attach its volumes", "cannot attach its volumes"),
+)  # fmt: skip
+_INSUFFICIENT: Final = "Insufficient "
+_NO: Final = "no: "
+#: Victims in these states are not evicted, or not yet.
+_THERE: Final = ("planned", "spared")
+
+
+def of_preemption(view: PreemptionView, evicted: int, violated: int) -> tuple[str, Impact]:
+    """Return what became of a preemption, and what it costs.
+
+    Args:
+        view: The preemption as its reader may see it.
+        evicted: How many of all victims were evicted.
+        violated: How many of the victims violate a disruption budget, of those that were evicted
+            or may still be.
+    """
+    who, node = _sentence_start(view.preemptor), view.node
+    planned = len(view.victims) + view.hidden_victims
+    pods = count(evicted, "pod")
+    wasted = sum(victim.wasted for victim in view.victims)
+    if not view.ended_at:
+        text = (
+            f"{who} evicts {count(planned, 'pod')} on {node} and runs there when they are gone"
+            if evicted
+            else f"{who} is about to evict {count(planned, 'pod')} on {node}"
+        )
+    elif view.outcome == "bound":
+        took = _took(view)
+        text = (
+            f"{who} evicted {pods} on {node} and was bound there {took}later"
+            if evicted
+            else f"{who} was bound to {node}, and no pod was evicted"
+        )
+    else:
+        were = "was" if evicted == 1 else "were"
+        done = f"{pods} {were} evicted" if evicted else "no pod was evicted"
+        how = _ENDS.get(view.outcome, "the preemption of {who} on {node} has ended")
+        text = f"{how.format(who=who, node=node)}; {done} for it"
+        text = text[:1].upper() + text[1:]
+    if wasted and view.ended_at:
+        text += f"; {count(wasted, 'eviction')} did not help"
+    text += _violations(view.victims, violated, "was" if view.ended_at or evicted else "would be")
+    costs = evicted or (planned and not view.ended_at)
+    return f"{text}.", "budgets" if violated else "evictions" if costs else "none"
+
+
+_ENDS: Final = {
+    "elsewhere": "{who} was bound to another node than {node} in the end",
+    "failed": "the preemption of {who} on {node} failed",
+    "given up": "{who} gave up {node}",
+    "gone": "{who} was deleted before it ran on {node}",
+}
+
+
+def of_pod(found: PodExplanation, now: Seconds) -> tuple[str, Impact]:
+    """Return where a pod is and why, and what that does to other pods or to itself."""
+    pod = named(found.pending.pod)
+    own = next((e for e in found.evictions if e.victim.pod.uid == found.pending.pod.uid), None)
+    earlier = next((e for e in found.evictions if e.victim.state not in _THERE), None)
+    if found.state == "evicted" and earlier is not None:
+        return _evicted(pod, own or earlier, now)
+    before = ""
+    if earlier is not None and found.state != "left":
+        when, whom = moment(earlier.victim.evicted_at, now), _preemptor(earlier.preemption)
+        before = f"; an earlier pod of this name was evicted {when} for {whom}"
+    if found.replaces is not None:
+        victim, whom = found.replaces.victim.pod.name, _preemptor(found.replaces.preemption)
+        before += f"; it replaces {victim}, which was evicted for {whom}"
+    if found.state == "waiting":
+        text, impact = of_waiting(found, pod, 1, now)
+        return f"{text}{before}.", impact
+    if found.placement is not None:
+        planned = own is not None and own.victim.state == "planned"
+        return f"{_running(found, pod, now)}{_fate(found, own, planned=planned)}{before}.", (
+            "evictions" if planned else "none"
+        )
+    return f"{pod} waits no longer and is on no node: it has ended or was deleted.", "none"
+
+
+def of_waiting(found: PodExplanation, who: str, number: int, now: Seconds) -> tuple[str, Impact]:
+    """Return why some equal pods wait, without the period at the end.
+
+    Args:
+        found: One of them, evaluated now.
+        who: Who waits.
+        number: How many they are.
+        now: The time.
+    """
+    pending = found.pending
+    since = times.parse(pending.since) or now
+    each = " each" if number > 1 else ""
+    wants = [f"{amount(name, value)} {name}" for name, value in pending.pod.requests.items()]
+    what = f" for {joined(wants[:_NAMED])}{each}" if wants else ""
+    waits = f"{who} {'have' if number > 1 else 'has'} waited {age(now - since)}{what}"
+    if found.node:
+        return f"{waits} and {'fit' if number > 1 else 'fits'} on {found.node} now", "none"
+    if pending.phase == "gated":
+        gates = [text.split('"')[1] for text in found.suggestions if text.count('"') == 2]
+        held = f"its scheduling gate {joined(gates)} is removed" if gates else found.message
+        return (f"{waits} until {held}" if gates else f"{waits}: {held}").rstrip("."), "none"
+    if not found.verdicts:
+        return f"{waits}: {found.message}".rstrip("."), "none"
+    text = f"{waits}: {_nodes(found.verdicts)}"
+    if found.preemption is not None:
+        possible = found.preemption
+        pods = count(len(possible.victims) + possible.hidden_victims, "pod")
+        broken = _violations(possible.victims, possible.pdb_violations, "would be")
+        impact: Impact = "budgets" if possible.pdb_violations else "evictions"
+        return f"{text}; a preemption would evict {pods} on {possible.node}{broken}", impact
+    if pending.nominated_node:
+        where = pending.nominated_node
+        return f"{waits} until evicted pods on {where} are gone, and then runs there", "evictions"
+    return f"{text}; {_no_eviction(found.verdicts)}", "none"
+
+
+def moment(stamp: str, now: Seconds) -> str:
+    """Return when something happened: `at 15:16:09 UTC`, with the day if that is another one."""
+    at = times.parse(stamp)
+    if at is None:
+        return "at an unknown time"
+    date, _, time = times.stamp(at).removesuffix("Z").partition("T")
+    same_day = times.stamp(now).startswith(date)
+    return f"at {time} UTC" if same_day else f"on {date} at {time} UTC"
+
+
+def named(pod: PodView) -> str:
+    """Return the name of a pod, as far as the reader may see it."""
+    return UNSEEN if pod.hidden else f"{pod.namespace}/{pod.name}"
+
+
+def _sentence_start(pod: PodView) -> str:
+    name = named(pod)
+    return f"A{name[1:]}" if pod.hidden else name
+
+
+def _preemptor(preemption: PreemptionView) -> str:
+    return named(preemption.preemptor)
+
+
+def _took(view: PreemptionView) -> str:
+    began, ended = times.parse(view.decided_at), times.parse(view.ended_at)
+    return "" if began is None or ended is None else f"{age(ended - began)} "
+
+
+def _violations(victims: Sequence[VictimView], violated: int, verb: str) -> str:
+    """Return which disruption budgets are violated, by name where the reader may see them."""
+    if not violated:
+        return ""
+    names = sorted({name for victim in victims for name in victim.budgets})
+    if not names:
+        return f"; {count(violated, 'disruption budget')} {verb} violated"
+    more = len(names) - _NAMED
+    shown = names[:_NAMED] + ([f"{more} more"] if more > 0 else [])
+    what = "disruption budget" if len(names) == 1 else "disruption budgets"
+    verb = "were" if verb == "was" and len(names) > 1 else verb
+    return f"; the {what} {joined(shown)} {verb} violated"
+
+
+def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact]:
+    victim, preemption = eviction.victim, eviction.preemption
+    whom = preemption.preemptor
+    higher = f"priority {whom.priority} > {victim.pod.priority}"
+    verb = "was evicted" if victim.state == "gone" else "is being evicted"
+    text = f"{pod} {verb} from {preemption.node} {moment(victim.evicted_at, now)}"
+    text += f" for {named(whom)} ({higher})"
+    if preemption.candidates_total > 1:
+        rule = next((c.meaning for c in preemption.criteria if c.name == preemption.criterion), "")
+        by = f" by: {rule}" if rule else ""
+        text += f"; the node was chosen of {preemption.candidates_total}{by}"
+    if victim.violates_pdb:
+        text += _violations([victim], 1, "was")
+    replacement = victim.replacement
+    if replacement is not None:
+        where = f"runs on {replacement.node}" if replacement.node else "waits"
+        text += f"; {replacement.pod.name} replaces it and {where}"
+    elif victim.pod.owner is not None:
+        text += f"; {victim.pod.owner.kind}/{victim.pod.owner.name} has not replaced it"
+    return f"{text}.", "budgets" if victim.violates_pdb else "evictions"
+
+
+def _running(found: PodExplanation, pod: str, now: Seconds) -> str:
+    placement = found.placement
+    assert placement is not None
+    since = times.parse(placement.since)
+    lasting = "" if since is None else f" for {age(now - since)}"
+    whose = f"; its scheduler is {found.pending.scheduler_name}" if found.state == "foreign" else ""
+    return f"{pod} has been on {placement.node}{lasting}{whose}"
+
+
+def _fate(found: PodExplanation, own: PodEviction | None, *, planned: bool) -> str:
+    """Return what may evict a pod that runs."""
+    placement, priority = found.placement, found.pending.pod.priority
+    assert placement is not None
+    if planned and own is not None:
+        return f", and is about to be evicted for {_preemptor(own.preemption)}"
+    spared = ""
+    if own is not None:
+        spared = f"; it was to be evicted for {_preemptor(own.preemption)}, and was spared"
+    text = f"; pods of a priority above {priority} may evict it"
+    if placement.budgets:
+        allowed = count(placement.allowed_disruptions, "disruption")
+        text += f" (disruption budget {joined(placement.budgets[:_NAMED])} allows {allowed})"
+    return f"{text}{spared}"
+
+
+def _nodes(verdicts: Sequence[RejectionGroup]) -> str:
+    """Return why nodes reject a pod, the most frequent reasons first."""
+    parts = [f"{count(each.nodes, 'node')} {_meaning(each)}" for each in verdicts[:_NAMED]]
+    more = len(verdicts) - _NAMED
+    return joined(parts + ([f"{count(more, 'more reason')}"] if more > 0 else []))
+
+
+def _meaning(group: RejectionGroup) -> str:
+    one = group.nodes == 1
+    if group.reason.startswith(_INSUFFICIENT):
+        return f"{'lacks' if one else 'lack'} {group.reason.removeprefix(_INSUFFICIENT)}"
+    for part, single, several in _MEANINGS:
+        if part in group.reason:
+            return single if one else several
+    return f"{'says' if one else 'say'} {group.reason}".rstrip(".")
+
+
+def _no_eviction(verdicts: Sequence[RejectionGroup]) -> str:
+    """Return why evictions do not help."""
+    reasons = [each.eviction for each in verdicts if each.resolvable and each.eviction]
+    if not reasons:
+        return "evictions do not help"
+    why = reasons[0].removeprefix(_NO)
+    return _WHY_NOT.get(why, f"evictions do not help: {why}")
+
+
+#: Why evictions do not help, as groups of nodes say it, and in the sentence.
+NOTHING_LOWER: Final = "no lower priority"
+STILL_NOT: Final = "it would still not fit"
+_WHY_NOT: Final = {
+    NOTHING_LOWER: "no pod of lower priority can be evicted there",
+    STILL_NOT: "evicting all pods of lower priority would not be enough",
+}

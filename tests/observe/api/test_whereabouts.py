@@ -1,0 +1,187 @@
+"""Every pod that a caller may see has an answer: it waits, runs, was evicted, or is not known."""
+
+import pytest
+
+from scheduler.model.effects import Evict
+from scheduler.model.policies import PodSelection
+from scheduler.observe.api.requests import StatusError
+from tests.support.api_documents import Documents, Only
+from tests.support.builders import node, pdb, pod
+from tests.support.policies import at_most, policy
+
+N1 = node("n1").cpu("4")
+LOW = pod("low").on("n1").cpu("4").priority(1).owner("ReplicaSet", "batch-5b8b").label(
+    "pod-template-hash", "5b8b"
+)  # fmt: skip
+HIGH = pod("high").namespace("vip").cpu("4").priority(9)
+WHERE = {"namespace": "default", "name": "low"}
+
+
+async def why(docs, names=None, **where):
+    where = {**WHERE, **where}
+    return await docs.get("pods/{namespace}/{name}", *([] if names is None else [names]), **where)
+
+
+def evicted(*more) -> Documents:
+    docs = Documents(N1, LOW, *more)
+    docs.cluster.schedule(HIGH)
+    docs.cluster.finish_terminating()
+    docs.cluster.drain()
+    return docs
+
+
+async def test_the_eviction_of_a_pod_is_told_by_its_name():
+    docs = evicted(pdb("calm").selects(**{"pod-template-hash": "5b8b"}).allows(0))
+    docs.cluster.add(LOW.on("").uid("again").meta(name="low-2"))
+
+    found = await why(docs)
+
+    assert (found["state"], found["impact"]) == ("evicted", "budgets")
+    assert found["verdict"] == (
+        "default/low was evicted from n1 at 00:16:40 UTC for vip/high (priority 9 > 1); the"
+        " disruption budget default/calm was violated; low-2 replaces it and waits."
+    )
+    (eviction,) = found["evictions"]
+    assert eviction["victim"]["pod"]["owner"] == {"kind": "Deployment", "name": "batch"}
+    assert eviction["preemption"]["preemptor"]["name"] == "high"
+    replacement = await why(docs, name="low-2")
+    assert "; it replaces low, which was evicted for vip/high" in replacement["verdict"]
+
+
+async def test_who_evicted_a_pod_is_told_as_far_as_the_caller_may_see():
+    docs = evicted()
+
+    found = await why(docs, Only("default"))
+
+    assert "for a pod that you may not see (priority 9 > 1)" in found["verdict"]
+    assert "vip" not in str(found)
+    with pytest.raises(StatusError, match="namespace"):
+        await why(docs, Only("vip"))
+
+
+async def test_a_name_that_was_evicted_twice_has_both_evictions_and_where_its_pod_is_now():
+    docs = evicted()
+    docs.cluster.delete("vip/high")
+    docs.cluster.add(LOW.uid("second"))
+    docs.cluster.schedule(HIGH.uid("urgent"))
+    docs.cluster.finish_terminating()
+    docs.cluster.drain()
+    docs.cluster.delete("vip/high")
+    docs.cluster.add(LOW.uid("third"))
+
+    found = await why(docs)
+
+    assert found["state"] == "running"
+    evictions = [each["victim"]["pod"]["uid"] for each in found["evictions"]]
+    assert evictions == ["second", "uid:default/low"]
+    assert "; an earlier pod of this name was evicted at 00:16:40 UTC for vip" in found["verdict"]
+    first = await why(docs, uid="uid:default/low")
+    assert (first["state"], first["pending"]["pod"]["uid"]) == ("evicted", "uid:default/low")
+    with pytest.raises(LookupError, match="not known"):
+        await why(docs, uid="never")
+
+
+async def test_a_pod_that_was_spared_runs_on_and_says_so():
+    docs = Documents(N1, LOW)
+    docs.cluster.hold(Evict)
+    docs.cluster.schedule(HIGH)
+    docs.cluster.fail()
+    docs.cluster.delete("vip/high")
+
+    found = await why(docs)
+
+    assert (found["state"], found.get("impact", "none")) == ("running", "none")
+    assert found["verdict"].endswith("it was to be evicted for vip/high, and was spared.")
+
+
+@pytest.mark.parametrize(
+    ("placed", "state", "whose"),
+    [
+        (LOW, "running", ""),
+        (LOW.scheduler("other"), "foreign", "; its scheduler is other"),
+    ],
+    ids=["running", "foreign"],
+)
+async def test_a_pod_on_a_node_is_found(placed, state, whose):
+    docs = Documents(N1, placed)
+
+    found = await why(docs)
+
+    assert found["state"] == state
+    assert found["verdict"] == (
+        f"default/low has been on n1 for 16m{whose}; pods of a priority above 1 may evict it."
+    )
+
+
+async def test_an_unknown_pod_is_told_with_the_reasons_and_since_when_evictions_are_known():
+    docs = Documents(N1)
+
+    with pytest.raises(LookupError, match=r"does not exist.*another.*since this replica began, at"):
+        await why(docs)
+
+
+EXHAUSTED = policy("team-a", preemptors=PodSelection(), budgets=at_most(0))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "eviction", "refused"),
+    [
+        (pod("p").cpu("4").priority(9), 'no: policy "team-a"', True),
+        (pod("p").cpu("4"), "no: no lower priority", False),
+        (pod("p").cpu("4").priority(9).never_preempts(), "no: the pod never preempts", False),
+    ],
+    ids=["a policy refuses", "no victim, so no policy refuses", "it never preempts"],
+)
+async def test_evictions_help_or_do_not_for_one_reason(wanted, eviction, refused):
+    docs = Documents(N1, LOW)
+    docs.cluster.add(EXHAUSTED, wanted)
+    attempt = docs.cluster.step()
+
+    found = await why(docs, name="p")
+
+    assert [each["eviction"] for each in found["verdicts"]] == [eviction]
+    assert bool(found.get("policies")) is refused
+    assert bool(attempt.vetoes) is refused
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"owner": "deploy/batch"}, ["batch-1", "batch-2", "low"]),
+        ({"owner": "rs/batch-5b8b"}, ["batch-1", "batch-2"]),
+        ({"labelSelector": "tier in (a, b),!canary"}, ["batch-1", "batch-2"]),
+        ({"uid": "uid:default/batch-1"}, ["batch-1"]),
+        ({"owner": "pod/low"}, ["low"]),
+    ],
+)
+async def test_pods_are_found_by_owner_labels_and_uid(query, names):
+    docs = evicted()
+    for name in ("batch-1", "batch-2"):
+        docs.cluster.add(LOW.on("").meta(name=name).uid(f"uid:default/{name}").label("tier", "a"))
+    docs.cluster.drain()
+
+    found = await docs.get("find", Only("default"), namespace="default", **query)
+
+    assert sorted(each["pod"]["name"] for each in found["items"]) == names
+    if len(names) == 3:
+        assert found["verdict"].startswith(
+            "2 pods of Deployment/batch have waited 0s for 4 cpu each: "
+        )
+        assert found["verdict"].endswith("; 1 evicted.")
+    with pytest.raises(LookupError, match="no pod is known"):
+        await docs.get("find", Only("vip"), namespace="default", **query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"owner": "web"},
+        {"labelSelector": "a in (b"},
+        {"labelSelector": "(" * 999},
+        {"owner": "/"},
+    ],
+)
+async def test_a_question_that_cannot_be_answered_is_refused(query):
+    with pytest.raises(ValueError, match=r"owner|one of|selector"):
+        await Documents(N1).get("find", **query)
