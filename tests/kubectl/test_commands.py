@@ -51,6 +51,7 @@ def manifest(tmp_path: Path) -> str:
         pytest.param(["why", "api-0", "-n", "prod"], id="why"),
         pytest.param(["why", "worker-1", "-n", "batch", "--nodes"], id="why-nodes"),
         pytest.param(["why", "api-4", "-n", "prod"], id="why-gated"),
+        pytest.param(["why", "batch/train-5-0"], id="why-evicted"),
         pytest.param(["preemptions"], id="preemptions"),
         pytest.param(["preemptions", "--active"], id="preemptions-active"),
         pytest.param(["preemptions", "api-5"], id="preemption"),

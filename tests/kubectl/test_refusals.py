@@ -77,12 +77,33 @@ async def test_a_recording_that_is_refused_leaves_no_file(run, url, scheduler, t
     assert [each.name for each in tmp_path.iterdir()] == []
 
 
-async def test_a_pod_that_is_not_in_the_queue_is_said(run, url):
-    with pytest.raises(CommandError, match="prod/web is not in the queue") as error:
+async def test_a_pod_that_is_not_known_is_said(run, url):
+    with pytest.raises(CommandError, match="prod/web") as error:
         await run("why", "web", "-n", "prod", "--server", url)
     assert "kubectl get pod web -n prod" in error.value.advice
 
 
-async def test_an_argument_that_is_not_a_pod_is_refused(run, url):
-    with pytest.raises(CommandError, match="not a pod"):
-        await run("why", "deployment/web", "--server", url)
+@pytest.mark.parametrize(
+    ("argv", "asked"),
+    [
+        (["web"], "/api/v1/pods/default/web"),
+        (["pod/web", "-n", "prod"], "/api/v1/pods/prod/web"),
+        (["prod/web"], "/api/v1/pods/prod/web"),
+        (["Deploy/web"], "/api/v1/find?namespace=default&owner=deploy%2Fweb"),
+        (["-l", "app=web"], "/api/v1/find?namespace=default&labelSelector=app%3Dweb"),
+        (
+            ["11111111-1111-4111-8111-111111111111"],
+            "/api/v1/find?uid=11111111-1111-4111-8111-111111111111",
+        ),
+    ],
+)
+async def test_a_pod_is_named_in_the_ways_of_kubectl(run, url, scheduler, argv, asked):
+    with pytest.raises(CommandError):
+        await run("why", *argv, "--server", url)
+    assert scheduler.requests[0] == f"GET {asked}"
+
+
+@pytest.mark.parametrize("argv", [[], ["a/b/c"], ["deploy/"], ["web", "-l", "app=web"]])
+async def test_an_argument_that_names_no_pod_is_refused(run, url, argv):
+    with pytest.raises(CommandError, match=r"not a pod|name one pod"):
+        await run("why", *argv, "--server", url)

@@ -276,5 +276,5 @@ async def test_a_way_that_is_closed_is_named_with_advice(run, api, scheduler, co
 async def test_a_pod_that_the_user_may_not_get_may_be_anything(run, api, config):
     api.refused["pods"] = 403
 
-    with refused("pod prod/web is not in the queue", "you have no permission to get it"):
+    with refused("prod/web", "kubectl get pod web -n prod"):
         await run("why", "web", KUBECONFIG=config)

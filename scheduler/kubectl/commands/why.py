@@ -203,7 +203,7 @@ def _placement(placement: PlacementView, now: float) -> dict[str, str]:
 _HEADS: Final = {
     "running": "is on a node",
     "foreign": "is on a node",
-    "evicted": "is evicted",
+    "evicted": "was evicted",
     "left": "waits no longer",
 }
 

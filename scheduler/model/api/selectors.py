@@ -115,7 +115,7 @@ def parse_selector(text: str) -> Selector:
     Raises:
         SelectorError: It is malformed.
 
-    Source: apimachinery v0.36.3 labels.Parse. Differs: `>` and `<` are not known.
+    Source: apimachinery v0.36.3 labels.Parse, without `>` and `<`.
     """
     parts = _PARTS.findall(text)
     if not parts or ",".join(parts) != text:

@@ -206,7 +206,7 @@ def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact
     if preemption.candidates_total > 1:
         rule = next((c.meaning for c in preemption.criteria if c.name == preemption.criterion), "")
         by = f" by: {rule}" if rule else ""
-        text += f"; the node was chosen of {preemption.candidates_total}{by}"
+        text += f"; chosen of {preemption.candidates_total} nodes{by}"
     if victim.violates_pdb:
         text += _violations([victim], 1, "was")
     replacement = victim.replacement
