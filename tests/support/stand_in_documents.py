@@ -171,7 +171,10 @@ class World:
                 if _key(victim.pod) == key:
                     pending = PendingPodView(victim.pod, "preemptive-scheduler", "evicted", "")
                     evictions = (PodEviction(victim, preemption),)
-                    return PodExplanation(pending, at(0), state="evicted", evictions=evictions)
+                    message = "the pod was evicted"
+                    return PodExplanation(
+                        pending, at(0), message, state="evicted", evictions=evictions
+                    )
         pending = self.pending[key]
         if pending.phase == "gated":
             return PodExplanation(

@@ -116,13 +116,13 @@ class PodExplanation(Document, frozen=True):
 
     pending: PendingPodView
     now: str
+    #: The message of kube-scheduler, or why the pod is not evaluated.
+    message: str
     #: One sentence for people that answers why it is where it is.
     verdict: str = ""
     #: What its eviction, or the preemption that would help it, does.
     impact: Impact = "none"
     state: PodState = "waiting"
-    #: The message of kube-scheduler, or why the pod is not evaluated.
-    message: str = ""
     #: The node that it fits on now; empty where there is none.
     node: str = ""
     verdicts: tuple[RejectionGroup, ...] = ()

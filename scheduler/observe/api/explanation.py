@@ -324,7 +324,7 @@ def _unknown(namespace: str, name: str, began: Seconds, now: Seconds) -> str:
     return (
         f'pod "{namespace}/{name}" is not known to this scheduler: it does not exist, it waits for'
         " another scheduler (spec.schedulerName), or it has ended. Evictions are known since this"
-        f" replica began, {verdicts.moment(times.stamp(began), now)}, for at most 24 hours"
+        f" replica began to lead, {verdicts.moment(times.stamp(began), now)}, for at most 24 hours"
     )
 
 

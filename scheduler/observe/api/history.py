@@ -84,8 +84,8 @@ class History:
 
     def __init__(self, machine: Machine, began: Seconds) -> None:
         self._machine = machine
-        #: When this process began to remember.
-        self.began: Final = began
+        #: When this replica began to decide, as far as it does.
+        self.began = began
         self._prefix = f"{int(began):x}"
         self._numbers = itertools.count(1)
         #: Under way, and those that have ended; oldest first.
