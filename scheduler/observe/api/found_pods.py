@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
@@ -30,10 +30,14 @@ from scheduler.queue.scheduling_queue import QueuedPod
 
 __all__ = ["FoundPods"]
 
+T = TypeVar("T")
+
 #: How many pods are returned.
 _MOST: Final = 500
 #: Pods that are looked at in one slice.
 _SCANNED: Final = 500
+#: Pods of which views are made in one slice.
+_VIEWED: Final = 50
 #: Short names of kubectl, and its plurals end with an s.
 _KINDS: Final = {
     "po": "pod",
@@ -150,23 +154,23 @@ class FoundPods:
         """
         asked, names = wanted(request.query), request.names
         queued = await self._seen_queued(asked, names)
-        groups = self._groups(queued)
-        here = {each.uid for each in queued}
-        placed = await self._placed(asked, here, names)
-        here.update(each.pod.uid for each in placed)
-        evicted = await self._evicted(asked, here, names, now)
-        waiting = [self._waiting(each) for group in groups for each in group.pods]
+        groups = await self._groups(queued)
+        pods = await self._placed(asked, names)
+        evicted = await self._evicted(asked, names, now)
+        waiting = await _views([each for group in groups for each in group.pods], self._waiting)
+        placed = await _views(pods[:_MOST], self._running)
         items = [*waiting, *evicted, *placed]
+        more = len(queued) - len(waiting) + len(pods) - len(pods[:_MOST])
         if not items:
             raise LookupError(f"no pod is known of {asked}: none waits, runs or was evicted")
         first = await self._first(items[0], request, now)
-        verdict, impact = _verdict(groups, items, first, now)
+        verdict, impact = _verdict(groups, items, more, first, now)
         return FoundPodsDocument(
             now=times.stamp(now),
             verdict=verdict,
             impact=impact,
             items=tuple(items[:_MOST]),
-            remaining=max(0, len(items) - _MOST),
+            remaining=max(0, len(items) - _MOST) + more,
             first=first,
         )
 
@@ -176,16 +180,17 @@ class FoundPods:
             alive = (each for each in part if each.phase is not QueuePhase.REMOVED)
             found += [each for each in alive if asked.has(each.pod)]
             await asyncio.sleep(0)
-        visible = await names.visible({each.pod.metadata.namespace for each in found})
-        return [each for each in found if each.pod.metadata.namespace in visible]
+        return await _seen(found, lambda each: each.pod.metadata.namespace, names)
 
-    def _groups(self, pods: Sequence[QueuedPod]) -> list[_Group]:
+    async def _groups(self, pods: Sequence[QueuedPod]) -> list[_Group]:
         """Return the pods by what they request and why they wait, the largest group first."""
         by: dict[object, list[QueuedPod]] = {}
-        for each in pods[:_MOST]:
-            requests = pending_view(each.pod, self._machine.cluster).requests
-            key = (*sorted(requests.items()), self._queue.reasons(each), each.pod.priority)
-            by.setdefault(key, []).append(each)
+        for part in lists.slices(pods[:_MOST], _VIEWED):
+            for each in part:
+                requests = pending_view(each.pod, self._machine.cluster).requests
+                key = (*sorted(requests.items()), self._queue.reasons(each), each.pod.priority)
+                by.setdefault(key, []).append(each)
+            await asyncio.sleep(0)
         for group in by.values():
             group.sort(key=waiting_since)
         return sorted(map(_Group, by.values()), key=lambda group: -len(group.pods))
@@ -195,39 +200,34 @@ class FoundPods:
         node = self._machine.cluster.nominations.node(queued.uid) or ""
         return FoundPod(pod, "waiting", node, times.stamp(waiting_since(queued)))
 
-    async def _placed(self, asked: Wanted, known: set[str], names: NameAccess) -> list[FoundPod]:
+    async def _placed(self, asked: Wanted, names: NameAccess) -> list[Pod]:
         cluster = self._machine.cluster
         found: list[Pod] = []
         for part in lists.slices(cluster.pods.by_slot(), _SCANNED):
-            here = (pod for pod in part if pod is not None and pod.uid not in known)
-            found += [pod for pod in here if asked.has(pod)]
+            here = (pod for pod in part if pod is not None and asked.has(pod))
+            found += [pod for pod in here if cluster.find_pod(pod.uid) is not None]
             await asyncio.sleep(0)
-        visible = await names.visible({pod.metadata.namespace for pod in found})
-        pods: list[FoundPod] = []
-        for some in lists.slices(found, 50):
-            for pod in some:
-                node = cluster.node_of(pod.uid)
-                if pod.metadata.namespace in visible and node is not None:
-                    ours = pod.spec.scheduler_name in self._machine.profile_names
-                    state: PodState = "running" if ours else "foreign"
-                    going = cluster.is_being_preempted(pod)
-                    since = stamp(runs_since(pod))
-                    view = pending_view(pod, cluster)
-                    pods.append(FoundPod(view, "evicted" if going else state, node, since))
-            await asyncio.sleep(0)
-        return pods
+        return await _seen(found, lambda pod: pod.metadata.namespace, names)
 
-    async def _evicted(
-        self, asked: Wanted, known: set[str], names: NameAccess, now: Seconds
-    ) -> list[FoundPod]:
+    def _running(self, pod: Pod) -> FoundPod:
+        cluster = self._machine.cluster
+        ours = pod.spec.scheduler_name in self._machine.profile_names
+        state: PodState = "running" if ours else "foreign"
+        if cluster.is_being_preempted(pod):
+            state = "evicted"
+        node, since = cluster.node_of(pod.uid) or "", stamp(runs_since(pod))
+        return FoundPod(pending_view(pod, cluster), state, node, since)
+
+    async def _evicted(self, asked: Wanted, names: NameAccess, now: Seconds) -> list[FoundPod]:
+        cluster = self._machine.cluster
         found = await self._preemptions.victims(
-            lambda victim: victim.pod.uid not in known and asked.had(victim.pod), now
+            lambda each: each.lost and asked.had(each.pod) and cluster.find_pod(each.uid) is None,
+            now,
         )
-        visible = await names.visible({victim.pod.namespace for _, victim in found})
+        seen = await _seen(found, lambda each: each[1].pod.namespace, names)
         return [
             FoundPod(victim.pod, "evicted", past.node, stamp(victim.evicted_at))
-            for past, victim in found
-            if victim.pod.namespace in visible and victim.lost
+            for past, victim in seen
         ]
 
     async def _first(
@@ -241,6 +241,29 @@ class FoundPods:
         except LookupError:
             return None
         return found if isinstance(found, PodExplanation) else None
+
+
+async def _seen(found: Sequence[T], namespace: Callable[[T], str], names: NameAccess) -> list[T]:
+    """Return what the caller may see of pods."""
+    namespaces: set[str] = set()
+    for part in lists.slices(found, _SCANNED):
+        namespaces.update(map(namespace, part))
+        await asyncio.sleep(0)
+    visible = await names.visible(namespaces)
+    seen: list[T] = []
+    for part in lists.slices(found, _SCANNED):
+        seen += [each for each in part if namespace(each) in visible]
+        await asyncio.sleep(0)
+    return seen
+
+
+async def _views(found: Sequence[T], view: Callable[[T], FoundPod]) -> list[FoundPod]:
+    """Return views of pods, made in slices."""
+    views: list[FoundPod] = []
+    for part in lists.slices(found, _VIEWED):
+        views += map(view, part)
+        await asyncio.sleep(0)
+    return views
 
 
 def _owns(kind: str, name: str, pod: Pod) -> bool:
@@ -258,6 +281,7 @@ def _owns(kind: str, name: str, pod: Pod) -> bool:
 def _verdict(
     groups: Sequence[_Group],
     items: Sequence[FoundPod],
+    more: int,
     first: PodExplanation | None,
     now: Seconds,
 ) -> tuple[str, Impact]:
@@ -266,11 +290,12 @@ def _verdict(
         return first.verdict, first.impact
     states = Counter(each.state for each in items)
     rest = [f"{states[state]} {verb}" for state, verb in _STATES.items() if states[state]]
+    rest += [f"{more} more"] if more else []
     owners = {f"{o.kind}/{o.name}" for each in items if (o := each.pod.owner) is not None}
     of = f" of {owners.pop()}" if len(owners) == 1 else ""
     if not groups or first is None or first.state != "waiting":
         impact: Impact = "evictions" if states["evicted"] else "none"
-        return f"{count(len(items), 'pod')}{of}: {joined(rest)}.", impact
+        return f"{count(len(items) + more, 'pod')}{of}: {joined(rest)}.", impact
     number = len(groups[0].pods)
     who = f"{count(number, 'pod')}{of}" if number > 1 else verdicts.named(first.pending.pod)
     text, impact = verdicts.of_waiting(first, who, number, now)
