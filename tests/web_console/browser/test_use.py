@@ -3,8 +3,12 @@
 import itertools
 import math
 
+import msgspec
 import pytest
 from selenium.webdriver.common.keys import Keys
+
+from tests.support.console_in_browser import Page
+from tests.support.stand_in_documents import at
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -24,23 +28,68 @@ def test_what_is_typed_in_a_field_is_no_shortcut(page):
     assert page.find("#filter").get_property("value") == "2"
 
 
-def test_rows_are_reached_by_tab_and_arrows_and_opened_by_enter(page):
+def selected(page: Page) -> str:
+    """Return the key of the row that has the focus."""
+    return str(page.script("return document.activeElement.dataset.row ?? ''"))
+
+
+@pytest.mark.parametrize("keys", [("j", "k"), (Keys.ARROW_DOWN, Keys.ARROW_UP)])
+def test_keys_select_rows_wherever_the_focus_is_and_enter_opens(page, keys):
     page.open("waiting?by=none")
     page.find("tr[data-row]")
+    down, up = keys
 
-    page.press("/")
-    for _ in range(12):
-        page.press(Keys.TAB)
-        if page.script("return document.activeElement.matches('[data-row]')"):
-            break
-    first = page.focused()
-    page.press(Keys.ARROW_DOWN)
-    second = page.focused()
-    page.press("k")
+    page.press(down)
+    first, text = selected(page), page.focused()
+    page.press(down)
+    second = selected(page)
+    page.press(up, Keys.END, Keys.HOME)
 
-    assert page.focused().split("\n")[0].split()[0] == first.split()[0] != second.split()[0]
+    assert first == selected(page) != second != ""
     page.press(Keys.ENTER)
     page.sees("Node results")
+    assert page.text("h1") in text
+
+
+def test_the_selection_survives_updates_and_a_look_at_a_page(page):
+    page.open("preemptions")
+    page.find("tr[data-row]")
+    page.press("j", "j")
+    before = selected(page)
+
+    def move() -> None:
+        """Put a new preemption before the others."""
+        world = page.console.stand_in.world
+        world.revision += 1
+        newest = msgspec.structs.replace(
+            world.preemptions[1], id="newest", decided_at=at(-1), revision=world.revision
+        )
+        again = msgspec.structs.replace(
+            world.preemptions[0], decided_at=at(21), revision=world.revision
+        )
+        world.preemptions[:1] = [newest, again]
+        page.console.stand_in.wake()
+
+    page.console.call(move)
+    page.find("tr[data-row=newest]")
+
+    assert selected(page) == before
+    page.press(Keys.ENTER)
+    page.sees("Candidates that were compared")
+    page.press(Keys.ESCAPE)
+    page.wait(lambda: selected(page) == before)
+
+
+def test_arrows_scroll_where_there_are_no_rows_and_move_on_the_map_of_nodes(page):
+    page.open("cluster")
+    page.find(".bars canvas[data-nodes='12']")
+    page.press("j", Keys.ENTER)
+    page.sees("node-0000", ".panel h2")
+
+    page.open("policies")
+    page.find(".gauge")
+    ignored = "return document.body.dispatchEvent(new KeyboardEvent('keydown', arguments[0]))"
+    assert page.script(ignored, {"key": "ArrowDown", "bubbles": True, "cancelable": True})
 
 
 def test_the_skip_link_comes_first_then_the_views(page):

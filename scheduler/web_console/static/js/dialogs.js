@@ -29,9 +29,10 @@ export function HelpButton() {
     <${Dialog} dialog=${dialog} title="Keyboard">
       <table class="table compact keys">
         <tbody>
-          ${[...known].map(([key, { text }]) => html`<tr><td><kbd>${SHOWN_KEYS[key] ?? key}</kbd></td><td>${text}</td></tr>`)}
-          <tr><td><kbd>↑</kbd> <kbd>↓</kbd> <kbd>j</kbd> <kbd>k</kbd></td><td>Move between rows; arrows move between nodes as well</td></tr>
-          <tr><td><kbd>Enter</kbd></td><td>Show the details of a row or node</td></tr>
+          ${[...known].map(([key, { text }]) => text && html`<tr><td><kbd>${SHOWN_KEYS[key] ?? key}</kbd></td><td>${text}</td></tr>`)}
+          <tr><td><kbd>↑</kbd> <kbd>↓</kbd> <kbd>j</kbd> <kbd>k</kbd></td><td>Select the next or previous row, or a node of the map</td></tr>
+          <tr><td><kbd>Home</kbd> <kbd>End</kbd></td><td>Select the first or last row</td></tr>
+          <tr><td><kbd>Enter</kbd></td><td>Open the selected row or node</td></tr>
         </tbody>
       </table>
     <//>`;

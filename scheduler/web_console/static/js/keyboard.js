@@ -1,13 +1,15 @@
-/** Shortcuts. Those of a view are added while it is shown. */
+/** Shortcuts, and the selection of rows. The keys of a view are added while it is shown. */
 import { Store } from "./store.js";
 import { useEffect } from "./html.js";
 
 /**
- * @typedef {{text: string, run: (event: KeyboardEvent) => void}} Shortcut
+ * `run` returns false where the key means nothing there.
+ *
+ * @typedef {{text: string, run: (event: KeyboardEvent) => void | boolean}} Shortcut
  * @typedef {[key: string, text: string, run: Shortcut["run"]]} Binding
  */
 
-/** By key; the help lists them in this order. */
+/** By key; the help lists those with a text in this order. */
 export const shortcuts = new Store(/** @type {Map<string, Shortcut>} */ (new Map()));
 
 const TYPING = "input, textarea, select, [contenteditable]";
@@ -21,10 +23,14 @@ document.addEventListener("keydown", (event) => {
   }
   // A dialog has its own keys: the browser closes it with Escape.
   if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (place instanceof HTMLElement && place.matches("[data-row]") && (event.key === "Enter" || event.key === " ")) {
+    event.preventDefault();
+    place.click();
+    return;
+  }
   const found = shortcuts.value.get(event.key);
   if (!found) return;
-  event.preventDefault();
-  found.run(event);
+  if (found.run(event) !== false) event.preventDefault();
 });
 
 /**
@@ -48,29 +54,88 @@ export function useShortcuts(list, dependencies) {
 }
 
 /**
- * Move between the rows of a table with the arrow keys, `j` and `k`, Home and End. Rows are the
- * elements with `data-row`; Enter and the space bar click them.
- *
- * @param {KeyboardEvent & {currentTarget: HTMLElement}} event
+ * The row that was selected last: its key, and its place, for when it is gone. A row is an element
+ * with `data-row`, and the selected one has the focus.
  */
-export function onRowKeys(event) {
-  const row = event.target;
-  if (!(row instanceof HTMLElement) || !row.matches("[data-row]")) return;
-  const found = event.currentTarget.querySelectorAll("[data-row]");
-  const rows = /** @type {HTMLElement[]} */ ([...found]);
-  const at = rows.indexOf(row);
-  /** @type {Record<string, number>} */
-  const moves = {
-    ArrowDown: at + 1,
-    j: at + 1,
-    ArrowUp: at - 1,
-    k: at - 1,
-    Home: 0,
-    End: rows.length - 1,
+let chosen = { key: "", at: 0 };
+
+/**
+ * Return the attributes of a row that opens something; links and buttons in it keep their clicks.
+ *
+ * @param {string} key
+ * @param {() => void} open
+ */
+export function row(key, open) {
+  return {
+    "data-row": key,
+    tabindex: 0,
+    onClick: (/** @type {MouseEvent} */ event) => {
+      if (!(event.target instanceof Element && event.target.closest("a, button"))) open();
+    },
   };
-  if (event.key === "Enter" || event.key === " ") row.click();
-  else if (event.key in moves) rows[Math.min(rows.length - 1, Math.max(0, moves[event.key]))].focus();
-  else return;
-  event.preventDefault();
-  event.stopPropagation();
+}
+
+/** @returns {HTMLElement[]} */
+const rowsNow = () => [...document.querySelectorAll("main [data-row]")].filter((each) => each instanceof HTMLElement);
+
+/** @param {EventTarget | null} place */
+const rowAt = (place) => (place instanceof Element ? place.closest("[data-row]") : null);
+
+/** @type {[key: string, step: number, onMap: string][]} */
+const MOVES = [
+  ["j", 1, "ArrowDown"],
+  ["k", -1, "ArrowUp"],
+  ["ArrowDown", 1, "ArrowDown"],
+  ["ArrowUp", -1, "ArrowUp"],
+  ["Home", -Infinity, ""],
+  ["End", Infinity, ""],
+];
+
+/**
+ * Move by rows, wherever the focus is. Without a selection, the next row is the one at the place
+ * of the last selection, else the first one that is not the head of an open group.
+ *
+ * @param {number} step
+ */
+function moveRows(step) {
+  const rows = rowsNow();
+  if (rows.length === 0) return false;
+  const last = rows.length - 1;
+  const now = rows.findIndex((each) => each === rowAt(document.activeElement));
+  const first = rows.findIndex((each) => each.getAttribute("aria-expanded") !== "true");
+  const place = chosen.key ? chosen.at : first;
+  const next = now < 0 && Number.isFinite(step) ? place : now + step;
+  rows[Math.min(last, Math.max(0, next))].focus();
+  return true;
+}
+
+/**
+ * Give a key to the map of nodes.
+ *
+ * @param {string} key
+ */
+function moveOnMap(key) {
+  const map = document.querySelector("main [data-arrows]");
+  if (!(map instanceof HTMLElement)) return false;
+  map.focus();
+  map.dispatchEvent(new KeyboardEvent("keydown", { key }));
+  return true;
+}
+
+document.addEventListener("focusin", ({ target }) => {
+  const found = rowAt(target);
+  if (!(found instanceof HTMLElement)) return;
+  chosen = { key: found.dataset.row ?? "", at: rowsNow().indexOf(found) };
+});
+document.addEventListener("pointerdown", ({ target }) => {
+  if (!rowAt(target)) chosen = { key: "", at: 0 };
+});
+// A browser takes the focus from a row that an update moves, and from one whose page was opened.
+new MutationObserver(() => {
+  if (!chosen.key || document.activeElement !== document.body) return;
+  rowsNow().find((each) => each.dataset.row === chosen.key)?.focus({ preventScroll: true });
+}).observe(document.body, { childList: true, subtree: true });
+
+for (const [key, step, onMap] of MOVES) {
+  shortcuts.value.set(key, { text: "", run: () => moveRows(step) || moveOnMap(onMap) });
 }

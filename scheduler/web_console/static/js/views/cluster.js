@@ -228,6 +228,7 @@ function Bars({ groups, known, version, look }) {
         ref=${canvas}
         tabindex="0"
         role="application"
+        data-arrows
         aria-roledescription="map of nodes"
         aria-label=${`${plural(plan?.bars.length ?? 0, "node")}; move with the arrow keys, Enter shows details`}
         style=${{ width: `${size.width}px`, height: `${size.height}px` }}

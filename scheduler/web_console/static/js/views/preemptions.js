@@ -4,7 +4,7 @@ import { preemptions } from "../documents.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
 import { go, refine, route, to } from "../route.js";
-import { onRowKeys, useShortcuts } from "../keyboard.js";
+import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
 import { cost, count, duration, plural, time } from "../format.js";
@@ -147,7 +147,7 @@ function totals(items, hidden) {
 
 /** @param {{items: Api.PreemptionView[]}} props */
 function Table({ items }) {
-  return html`<table class="table rows preemptions" onKeyDown=${onRowKeys}>
+  return html`<table class="table rows preemptions">
     <thead>
       <tr>
         <th>Decided</th><th>Preemptor</th><th>Priority</th><th>Node</th><th>Victims</th>
@@ -161,7 +161,7 @@ function Table({ items }) {
 /** @param {{item: Api.PreemptionView}} props */
 function Row({ item }) {
   const wasted = wastedOf(item);
-  return html`<tr data-row tabindex="0" onClick=${() => go("preemptions", [item.id])}>
+  return html`<tr ...${row(item.id, () => go("preemptions", [item.id]))}>
     <td class="requests">${time(item.decidedAt, serverNow())} <span class="muted">${duration(age(item.decidedAt))} ago</span></td>
     <td><${Pod} pod=${item.preemptor} /></td>
     <td><${Priority} value=${item.preemptor.priority} /></td>

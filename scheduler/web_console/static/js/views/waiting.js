@@ -6,7 +6,7 @@ import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
 import { go, refine, route } from "../route.js";
-import { onRowKeys, useShortcuts } from "../keyboard.js";
+import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, useTicking } from "../clock.js";
 import { count, duration, plural, requests } from "../format.js";
@@ -132,7 +132,7 @@ function Pods({ document, by, filter }) {
       : html`<${Empty} title="No pod waits">Pods that no node can take now would be here.<//>`;
   }
   if (found.length === 0) return html`<${Empty} title="No pods">No pod matches the filter.<//>`;
-  return html`<table class="table rows" onKeyDown=${onRowKeys}>
+  return html`<table class="table rows">
       <thead>
         <tr>
           <th>Pod</th><th>Priority</th><th>Phase</th><th class="number">Waits</th>
@@ -154,7 +154,7 @@ function Group({ group, by, open: atFirst }) {
   const shown = open ? items.slice(0, most) : [];
   return html`<tbody>
     ${!alone &&
-    html`<tr class="group" data-row tabindex="0" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
+    html`<tr class="group" ...${row(`group ${group.key}`, () => setOpen(!open))} aria-expanded=${open ? "true" : "false"}>
       <td colspan="2"><span class="twist">${open ? "▾" : "▸"}</span>${group.title}</td>
       <td class="muted">${plural(items.length, "pod")}, oldest</td>
       <td class="number">${duration(age(group.oldest))}</td>
@@ -174,7 +174,7 @@ function Group({ group, by, open: atFirst }) {
 function Row({ item, by }) {
   const { pod } = item;
   const open = () => !pod.hidden && go("waiting", [pod.namespace, pod.name]);
-  return html`<tr data-row tabindex="0" onClick=${open}>
+  return html`<tr ...${row(pod.uid || pod.name || "", open)}>
     <td class=${by === "none" ? "" : "inset"}><${Pod} pod=${pod} link /></td>
     <td><${Priority} value=${pod.priority} /></td>
     <td><${State} value=${item.phase} /></td>
