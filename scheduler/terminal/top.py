@@ -5,7 +5,7 @@ sections are stacked in a narrow one and in two columns in a wide one, and share
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -19,6 +19,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView
 from scheduler.model.times import Seconds
 from scheduler.observe.logs import escape
+from scheduler.terminal.browsing import Browsing, key_of
 from scheduler.terminal.layout import (
     ACCENT,
     BAD,
@@ -80,55 +81,110 @@ class TopPicture:
     hint: str = ""
     #: The last lines; empty for none.
     footer: str = ""
+    #: What the user has chosen, where there are keys.
+    browsing: Browsing | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
         width = options.max_width
-        lines = [_header(self.snapshot, self.hint, width), _queue(self.snapshot, width)]
-        if self.snapshot.problem:
-            lines.append(fitted(Text(escape.printable(self.snapshot.problem), BAD), width))
+        snapshot, chosen = self.snapshot, self.browsing
+        hint = self.hint or (chosen.hint if chosen else "")
+        lines = [_header(snapshot, hint, width), _queue(snapshot, width)]
+        if snapshot.problem:
+            lines.append(fitted(Text(escape.printable(snapshot.problem), BAD), width))
+        if chosen and chosen.line():
+            lines.append(fitted(Text(escape.printable(chosen.line()), BUSY), width))
         footer = [fitted(Text(line, MUTED), width) for line in self.footer.splitlines()]
         above = height - len(footer)
-        lines += _body(self.snapshot, width, above - len(lines))
+        lines += _below(snapshot, chosen, width, above - len(lines))
         return iter(lines[:above] + footer)
 
 
-def _body(snapshot: TopSnapshot, width: int, height: int) -> list[Text]:
+def _below(snapshot: TopSnapshot, chosen: Browsing | None, width: int, height: int) -> list[Text]:
+    if not chosen:
+        return _body(snapshot, "", width, height)
+    if chosen.page:
+        shown = [fitted(line.copy(), width) for line in chosen.page[chosen.top :][: max(0, height)]]
+        return shown + [fitted(Text(), width) for _ in range(height - len(shown))]
+    found = replace(
+        snapshot,
+        pending=chosen.pods(snapshot.pending),
+        preemptions=chosen.past(snapshot.preemptions),
+    )
+    return _body(found, chosen.selected, width, height)
+
+
+def _body(snapshot: TopSnapshot, selected: str, width: int, height: int) -> list[Text]:
     if width < _WIDE:
-        sections = _queue_sections(snapshot, width) + _preemption_sections(snapshot, width)
+        sections = [
+            *_queue_sections(snapshot, selected, width),
+            *_preemption_sections(snapshot, selected, width),
+        ]
         return stacked(sections, width, height)
     left_width = (width - len(_SEPARATOR)) // 2
     right_width = width - len(_SEPARATOR) - left_width
-    left = stacked(_queue_sections(snapshot, left_width), left_width, height)
-    right = stacked(_preemption_sections(snapshot, right_width), right_width, height)
+    left = stacked(_queue_sections(snapshot, selected, left_width), left_width, height)
+    right = stacked(_preemption_sections(snapshot, selected, right_width), right_width, height)
     return [
         Text.assemble(a, (_SEPARATOR, MUTED), b, no_wrap=True)
         for a, b in zip(left, right, strict=True)
     ]
 
 
-def _queue_sections(snapshot: TopSnapshot, width: int) -> list[Section]:
+def _queue_sections(snapshot: TopSnapshot, selected: str, width: int) -> list[Section]:
     reasons = _reasons(snapshot, width)
-    pending = [_pending(each, snapshot, width) for each in snapshot.pending]
+    pending: list[Text] = []
+    at = 0
+    for each in snapshot.pending:
+        line = _pending(each, snapshot, width)
+        if selected == key_of(each):
+            at = len(pending)
+            _mark(line)
+        pending.append(line)
     pending += _hidden(snapshot.hidden_pending, "waiting pods", width)
     nodes = snapshot.nodes
     return [
         Section("Why pods wait", len(reasons), 3, lambda count: reasons[:count]),
-        Section("Waiting pods", len(pending), 4, lambda count: pending[:count], _shared(snapshot)),
+        Section(
+            "Waiting pods",
+            len(pending),
+            4,
+            lambda count: _around(pending, at, count),
+            _shared(snapshot),
+        ),
         Section("Nodes", len(nodes), 4, lambda count: _nodes(nodes, width, count), _legend()),
     ]
 
 
-def _preemption_sections(snapshot: TopSnapshot, width: int) -> list[Section]:
-    preemptions = [
-        line for each in snapshot.preemptions for line in _preemption(each, snapshot, width)
-    ]
+def _preemption_sections(snapshot: TopSnapshot, selected: str, width: int) -> list[Section]:
+    preemptions: list[Text] = []
+    at = 0
+    for each in snapshot.preemptions:
+        lines = _preemption(each, snapshot, width)
+        if selected == key_of(each):
+            at = len(preemptions)
+            _mark(lines[0])
+        preemptions += lines
     preemptions += _hidden(snapshot.hidden_preemptions, "preemptions", width)
-    sections = [Section("Preemptions", len(preemptions), 4, lambda count: preemptions[:count])]
+    sections = [
+        Section("Preemptions", len(preemptions), 4, lambda count: _around(preemptions, at, count))
+    ]
     if snapshot.log:
         log = [fitted(line.copy(), width) for line in snapshot.log]
         sections.append(Section("Log", len(log), 4, lambda count: log[:count]))
     return sections
+
+
+def _mark(line: Text) -> None:
+    """Mark a line as selected: by a sign as well as by colours."""
+    line.plain = f">{line.plain[1:]}"
+    line.stylize("reverse")
+
+
+def _around(lines: Sequence[Text], at: int, count: int) -> list[Text]:
+    """Return so many lines: the first ones, or those up to the one at an index."""
+    first = max(0, at - count + 1)
+    return list(lines[first : first + count])
 
 
 def _header(snapshot: TopSnapshot, hint: str, width: int) -> Text:

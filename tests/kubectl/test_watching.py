@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -156,6 +157,32 @@ async def test_top_fills_a_terminal_and_ends_with_q(url, scheduler):
     assert code == 0
 
 
+async def test_top_opens_the_selected_pod_and_preemption_and_restores_the_terminal(url, scheduler):
+    command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--interval", "0.5"]
+    with terminal(*command, "--server", url) as (process, descriptor):
+        before = termios.tcgetattr(descriptor)
+        await read_until(descriptor, "Preemptions")
+        os.write(descriptor, b"/api-0\r")
+        await read_until(descriptor, "filter: api-0")
+        os.write(descriptor, b"j\r")
+        pod = await read_until(descriptor, "Pod prod/api-0 is ")
+        os.write(descriptor, b"\x1b")
+        await read_until(descriptor, "Preemptions")
+        os.write(descriptor, b"pj\r")
+        preemption = await read_until(descriptor, "preemption-00000")
+        scheduler.switches.failures["/api/v1/preemptions"] = 503
+        os.write(descriptor, b"\x1b\r")
+        await read_until(descriptor, "error: ")
+        os.write(descriptor, b"q")
+        await read_until(descriptor, "\x1b[?1049l")
+        code = await asyncio.to_thread(process.wait, 5)
+
+        assert termios.tcgetattr(descriptor) == before
+    assert "Esc back" in pod
+    assert "Esc back" in preemption
+    assert code == 0
+
+
 async def test_top_ends_with_q_while_the_scheduler_is_silent(url, scheduler):
     command = [sys.executable, "-m", "scheduler.kubectl.main", "top", "--interval", "0.5"]
     with terminal(*command, "--server", url) as (process, descriptor):
@@ -192,7 +219,7 @@ async def test_a_defect_ends_top(client, monkeypatch):
         raise ValueError("a defect")
 
     monkeypatch.setattr(top, "_redraws", lambda: True)
-    monkeypatch.setattr(top, "_keys", lambda: contextlib.nullcontext(asyncio.Event()))
+    monkeypatch.setattr(top, "_keys", lambda: contextlib.nullcontext(asyncio.Queue()))
     monkeypatch.setattr(top, "live", lambda _: contextlib.nullcontext(Screen()))
     monkeypatch.setattr(top._Frames, "follow", broken)
     arguments = parsing.parser().parse_args(["top"])

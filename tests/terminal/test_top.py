@@ -19,6 +19,7 @@ from scheduler.model.rest.cluster import (
 )
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView, VictimView
+from scheduler.terminal.browsing import Browsing
 from scheduler.terminal.top import TopPicture, TopSnapshot, live
 
 NOW = "2026-01-01T00:00:00Z"
@@ -178,6 +179,26 @@ def test_a_namespace_that_all_pods_share_is_in_the_title(
 
     assert title in text
     assert name in text
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_selected_row_is_in_sight_and_marked(width: int):
+    pods = [pending("prod", f"api-{i}") for i in range(99)]
+    chosen = Browsing(selected="prod/api-70")
+
+    lines = shown(TopPicture(replace(SNAPSHOT, pending=pods), browsing=chosen), width)
+
+    (marked,) = [line for line in lines if line.startswith(">")]
+    assert "api-70 " in marked
+    assert lines[0].endswith("? help  q quit")
+
+
+def test_a_page_covers_the_lists():
+    chosen = Browsing(page=[Text("Pod prod/api-0"), Text("is waiting")], top=1)
+
+    lines = shown(TopPicture(SNAPSHOT, browsing=chosen), height=5)
+
+    assert [line.rstrip() for line in lines[2:]] == ["is waiting", "", ""]
 
 
 def test_the_live_display_has_a_screen_of_its_own():
