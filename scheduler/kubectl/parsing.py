@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from scheduler.kubectl import plan_input
+from scheduler.web_console.target import COLOURS
 
 __all__ = ["COMMANDS", "common_flags", "parser"]
 
@@ -284,6 +285,10 @@ def _console(commands: Any, common: argparse.ArgumentParser) -> None:
     command = _command(commands, common, "console", "serve the console on 127.0.0.1 and open it")
     command.add_argument("--port", type=int, default=0, metavar="PORT", help="default: a free one")
     command.add_argument("--no-browser", action="store_true", help="only print address and key")
+    command.add_argument(
+        "--color", default="", choices=COLOURS,
+        help="mark the page with this colour (default: one that follows from the context's name)",
+    )  # fmt: skip
 
 
 def _record(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ from scheduler.kube.errors import Unreachable
 from scheduler.kube.http.http1 import Incoming, Reply
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.responses import is_defect
+from scheduler.web_console.target import Target
 
 __all__ = ["Backend", "BackendError", "ConsoleServer", "page_files"]
 
@@ -54,6 +55,9 @@ KEY_BYTES: Final = 18
 FORM_BYTES: Final = 4096
 #: The largest body that is forwarded; the scheduler has a lower limit.
 BODY_BYTES: Final = 16 * 2**20
+#: Where the key is sent to: by the page that asks for it, and by the file. Only the key is checked:
+#: under `no-referrer` browsers send no origin with a form.
+SIGN_IN: Final = ("/", "/session")
 _FORWARDED: Final = ("Accept", "Content-Type", "Last-Event-ID")
 _RETURNED: Final = ("content-type", "retry-after", "content-disposition")
 _TYPES: Final = {
@@ -74,12 +78,14 @@ _HEAD: Final = """\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="dark light"><title>preemptive-scheduler</title>
 <link rel="icon" href="/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/style/target.css">
 <link rel="stylesheet" href="/style/sign_in.css">\
 """
+#: Without an action it is sent to the address that it is shown at, with its fragment.
 FORM: Final = """\
 {head}</head><body><main>
-<h1><img src="/icon.svg" alt="" width="24" height="24">preemptive-scheduler</h1>
-<form method="post" action="/session">
+<h1><img src="/icon.svg" alt="" width="24" height="24">preemptive-scheduler{target}</h1>
+<form method="post">
 <p id="message"{alert}>{message}</p>
 <label for="key">Key</label>
 <input id="key" name="key" type="password" aria-describedby="message" autocomplete="off" autofocus
@@ -87,8 +93,8 @@ FORM: Final = """\
 <button>Open the console</button>
 </form></main></body></html>
 """
-#: A page of this server, so that the browser sends the cookie: after a redirect of a request that
-#: came from elsewhere it would not.
+#: For a key that comes from a file. It is a page of this server, so that the browser sends the
+#: cookie: after a redirect of a request that came from elsewhere it would not.
 OPENED: Final = f"""\
 {_HEAD}<meta http-equiv="refresh" content="0;url=/"></head>
 <body><main><p><a href="/">Open the console</a></p></main></body></html>
@@ -104,6 +110,7 @@ STARTED_AGAIN: Final = (
     " its terminal."
 )
 
+NOWHERE: Final = Target()
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -152,11 +159,19 @@ class ConsoleServer:
         backend: The way to the scheduler.
         files: Those of the page.
         key: What the browser must send to get the cookie.
+        target: Which cluster it is, for the page.
     """
 
-    def __init__(self, backend: Backend, files: Mapping[str, _File], key: str = "") -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        files: Mapping[str, _File],
+        key: str = "",
+        target: Target = NOWHERE,
+    ) -> None:
         self._backend = backend
         self._files = files
+        self._target = target
         self.key = key or secrets.token_urlsafe(KEY_BYTES)
         self._session = secrets.token_urlsafe(32)
         self.port = 0
@@ -195,7 +210,8 @@ class ConsoleServer:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._checked], client_max_size=BODY_BYTES)
         app.on_response_prepare.append(_add_headers)
-        app.router.add_post("/session", self._sign_in)
+        for path in SIGN_IN:
+            app.router.add_post(path, self._sign_in)
         app.router.add_post("/api/v1/plan", self._guarded(self._plan))
         app.router.add_get("/api/v1", self._guarded(self._forward), allow_head=False)
         app.router.add_get("/api/v1/{rest:.*}", self._guarded(self._forward), allow_head=False)
@@ -207,7 +223,7 @@ class ConsoleServer:
         hosts = {f"{ADDRESS}:{self.port}", f"localhost:{self.port}"}
         if request.headers.getall("Host", []) not in [[host] for host in hosts]:
             return refusal(403, "Forbidden", "this host is not served")
-        sign_in = request.path == "/session"
+        sign_in = request.path in SIGN_IN
         if request.method == "POST" and not sign_in:
             origins = {f"http://{host}" for host in hosts}
             if request.headers.get("Origin") not in origins:
@@ -249,8 +265,12 @@ class ConsoleServer:
         # Not in the encoding that the client names: it may be one that cannot be read.
         given = dict(parse_qsl(body.decode(errors="replace"))).get("key", "").strip()
         if not hmac.compare_digest(_bytes(given), self.key.encode()):
-            return _form(WRONG, 403)
-        response = web.Response(text=OPENED, content_type="text/html")
+            return self._form(WRONG, 403)
+        if request.path == "/":
+            # The browser keeps the fragment: the link that was followed is not lost.
+            response = web.Response(status=303, headers={"Location": "/"})
+        else:
+            response = web.Response(text=OPENED, content_type="text/html")
         response.headers["Content-Security-Policy"] = FORM_POLICY
         response.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
         return response
@@ -259,12 +279,21 @@ class ConsoleServer:
         path = request.path
         if path == "/":
             if not self._signed_in(request):
-                return _form(STARTED_AGAIN if self._cookie in request.cookies else ENTER, 200)
+                return self._form(STARTED_AGAIN if self._cookie in request.cookies else ENTER, 200)
             path = "/index.html"
         found = self._files.get(path)
         if found is None:
             return refusal(404, "NotFound", "there is no such page")
-        return web.Response(body=found.content, headers={"Content-Type": found.content_type})
+        body = self._target.within(found.content) if path == "/index.html" else found.content
+        return web.Response(body=body, headers={"Content-Type": found.content_type})
+
+    def _form(self, message: str, code: int) -> web.Response:
+        alert = ' role="alert"' if code >= 400 else ""
+        target = self._target.heading()
+        text = FORM.format(head=_HEAD, target=target, message=message, alert=alert)
+        response = web.Response(status=code, text=text, content_type="text/html")
+        response.headers["Content-Security-Policy"] = FORM_POLICY
+        return response
 
     async def _plan(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -299,7 +328,7 @@ def _bytes(given: str) -> bytes:
 
 def _navigates(request: web.Request) -> bool:
     """Return whether the user follows a link, or the file with the key is opened."""
-    return request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path in {"/", "/session"}
+    return request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path in SIGN_IN
 
 
 def _plain(request: web.Request) -> bool:
@@ -314,14 +343,6 @@ def _forwarded(request: web.Request) -> dict[str, str]:
 
 def _returned(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.title(): headers[name] for name in _RETURNED if name in headers}
-
-
-def _form(message: str, code: int) -> web.Response:
-    alert = ' role="alert"' if code >= 400 else ""
-    text = FORM.format(head=_HEAD, message=message, alert=alert)
-    response = web.Response(status=code, text=text, content_type="text/html")
-    response.headers["Content-Security-Policy"] = FORM_POLICY
-    return response
 
 
 def refusal(code: int, reason: str, message: str) -> web.Response:

@@ -28,7 +28,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from scheduler.kubectl.client import SchedulerClient
-from scheduler.kubectl.commands.console import PluginBackend
+from scheduler.kubectl.commands.console import PluginBackend, target
 from scheduler.kubectl.connection import Reach
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
@@ -140,10 +140,11 @@ class ServedConsole:
 
     async def _serve(self, port: int = 0) -> None:
         client = await self._console.enter_async_context(SchedulerClient(self._reach.open))
-        arguments = argparse.Namespace(server=self._reach.server)
+        arguments = argparse.Namespace(server=self._reach.server, color="")
         out = Output(io.StringIO(), None, color=False)
         session = Session(arguments, client, out, float, self._reach.selection)
-        self.server = ConsoleServer(PluginBackend(session), page_files())
+        backend = PluginBackend(session)
+        self.server = ConsoleServer(backend, page_files(), target=target(session))
         await self._console.enter_async_context(self.server.serving(port))
 
 
@@ -165,6 +166,11 @@ class Console(ServedConsole):
     def __exit__(self, *_: object) -> None:
         super().__exit__()
         self.stop_api()
+
+    @property
+    def stand_in_url(self) -> str:
+        """The address of the stand-in."""
+        return self._reach.server
 
     def start_api(self) -> None:
         """Let the scheduler answer."""

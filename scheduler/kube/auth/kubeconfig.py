@@ -120,6 +120,9 @@ class Selection(NamedTuple):
     namespace: str
     cluster: ClusterEntry
     login: Login
+    #: The names of both in the kubeconfig.
+    cluster_name: str
+    user_name: str
 
 
 _Named = TypeVar("_Named", _NamedCluster, _NamedUser, _NamedContext)
@@ -181,7 +184,8 @@ def select(paths: Sequence[Path], context: str, wall: Callable[[], float]) -> Se
         cluster = named_cluster.cluster
         _check(cluster, user)
         parts = _Parts(cluster, cluster_path.parent, user, user_path, context)
-        return Selection(name, chosen.namespace, cluster, _login(parts, wall))
+        names = chosen.cluster, chosen.user
+        return Selection(name, chosen.namespace, cluster, _login(parts, wall), *names)
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise ConnectionSettingsError(f"{merged.source}: {reason(error)}") from error
 

@@ -20,8 +20,9 @@ from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import ApiIndex
 from scheduler.web_console.server import BackendError, ConsoleServer, page_files
+from scheduler.web_console.target import Target
 
-__all__ = ["PluginBackend", "file_with_key", "run"]
+__all__ = ["PluginBackend", "file_with_key", "run", "target"]
 
 #: Sends the key to the server; the file is removed when the command ends.
 _FILE: Final = """\
@@ -103,7 +104,7 @@ async def run(session: Session) -> int:
             "install the wheel of a release, or from a clone: pipx install .",
         )
     await session.client.get("", ApiIndex)  # so that errors are printed, not shown in the browser
-    server = ConsoleServer(PluginBackend(session), files)
+    server = ConsoleServer(PluginBackend(session), files, target=target(session))
     try:
         async with server.serving(session.arguments.port):
             with file_with_key(server) as path:
@@ -113,6 +114,15 @@ async def run(session: Session) -> int:
         port = session.arguments.port
         raise CommandError(f"port {port}: {error.strerror}", "choose another --port") from error
     return 0
+
+
+def target(session: Session) -> Target:
+    """Return which cluster the console shows: the context, or the address of the scheduler."""
+    address, colour = session.arguments.server, session.arguments.color
+    if address:
+        return Target(address, colour=colour)
+    chosen = session.selection()
+    return Target(chosen.context, chosen.cluster_name, chosen.user_name, colour)
 
 
 def _tell(session: Session, server: ConsoleServer, path: Path) -> None:

@@ -64,6 +64,18 @@ def test_a_wrong_key_is_refused_with_what_to_do_and_the_right_one_opens_the_page
     page.find("#connection.tone-good")
 
 
+def test_the_link_that_was_opened_is_shown_after_signing_in(page):
+    page.driver.get(f"{page.console.server.url}#/waiting/prod/api-0")
+    page.sees(page.console.stand_in_url, "main .target")
+
+    type_key(page, "wrong")
+    page.sees("Wrong key", "[role=alert]")
+    type_key(page, page.console.server.key)
+
+    page.sees("Node results")
+    assert page.driver.current_url == f"{page.console.server.url}#/waiting/prod/api-0"
+
+
 def test_a_reload_and_a_second_tab_need_no_key(page):
     sign_in(page)
 

@@ -6,6 +6,7 @@ import { problems, sources } from "./health.js";
 import { useStore } from "./store.js";
 import { serverNow, useTicking } from "./clock.js";
 import { to } from "./route.js";
+import { target } from "./target.js";
 import { count, duration, short, time } from "./format.js";
 
 /** Whether the data are live. */
@@ -20,6 +21,16 @@ export function Connection() {
       : ["good", "live"];
   const title = live.data ? `follows kube-scheduler ${live.data.reference}` : "";
   return html`<span class="state connection tone-${tone}" title=${title} id="connection">${text}</span>`;
+}
+
+/** Which cluster this is, and as whom the page asks. */
+export function Target() {
+  const { name, cluster, user, colour } = target;
+  if (!name) return null;
+  const title = [cluster && `Cluster ${cluster}`, user && `asked as ${user}`].filter(Boolean).join(", ");
+  return html`<span class="target target-${colour}" title=${title} id="target">
+    ${name}${user && html` <span class="target-user">${user}</span>`}
+  </span>`;
 }
 
 /** Problems of the API, in words that say what to do. */

@@ -9,7 +9,9 @@ import { switchTheme, theme } from "./theme.js";
 import { useShortcuts } from "./keyboard.js";
 import { see } from "./palette.js";
 import { short } from "./format.js";
-import { Banner, Connection, Figures } from "./head.js";
+import { Banner, Connection, Figures, Target } from "./head.js";
+import { target } from "./target.js";
+import { Empty } from "./parts.js";
 import { HelpButton, RecordingButton } from "./dialogs.js";
 import { ClusterView } from "./views/cluster.js";
 import { WaitingView } from "./views/waiting.js";
@@ -22,20 +24,31 @@ import { WhatIfView } from "./views/what_if.js";
  * @property {string} key in the address
  * @property {string} title
  * @property {() => Content} view
+ * @property {number} [names] how many names an address of this view may have besides the view
  * @property {(data: Api.Summary) => number | undefined} [badge]
  */
 
 /** @type {View[]} */
 const VIEWS = [
   { key: "cluster", title: "Cluster", view: ClusterView },
-  { key: "waiting", title: "Waiting", view: WaitingView, badge: waiting },
-  { key: "preemptions", title: "Preemptions", view: PreemptionsView, badge: (data) => data.preemptionsActive },
+  { key: "waiting", title: "Waiting", view: WaitingView, names: 2, badge: waiting },
+  { key: "preemptions", title: "Preemptions", view: PreemptionsView, names: 1, badge: (data) => data.preemptionsActive },
   { key: "policies", title: "Policies", view: PoliciesView },
   { key: "what-if", title: "What if", view: WhatIfView },
 ];
 
 /** @type {import("./keyboard.js").Binding[]} */
 const VIEW_KEYS = VIEWS.map(({ key, title }, index) => [String(index + 1), title, () => go(key)]);
+
+/** @type {View} */
+const UNKNOWN = { key: "", title: "No such page", view: UnknownView };
+
+function UnknownView() {
+  useStore(route);
+  return html`<${Empty} title="There is no such page">
+    <code>${location.hash}</code> is not an address of this console. Its views are above.
+  <//>`;
+}
 
 /** @param {Api.Summary} summary */
 function waiting({ queue }) {
@@ -46,11 +59,12 @@ function App() {
   const { view, parts } = useStore(route);
   const mode = useStore(theme);
   const { data } = useLive(summary);
-  const current = VIEWS.find((each) => each.key === view) ?? VIEWS[0];
+  const named = VIEWS.find((each) => each.key === view && [0, each.names].includes(parts.length));
+  const current = named ?? UNKNOWN;
   useShortcuts([...VIEW_KEYS, ["t", "Dark or light", switchTheme]], []);
   useEffect(() => {
-    const part = parts.length > 0 ? `${parts.at(-1)} · ` : "";
-    document.title = `${part}${current.title} · preemptive-scheduler`;
+    const part = named && parts.length > 0 ? parts.at(-1) : "";
+    document.title = [part, current.title, target.name, "preemptive-scheduler"].filter(Boolean).join(" · ");
   }, [current, parts.join("/")]);
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the view</a>
     <header class="bar">
@@ -65,6 +79,7 @@ function App() {
           </a>`;
         })}
       </nav>
+      <${Target} />
       <div class="tools">
         <${Connection} />
         <${RecordingButton} />

@@ -4,7 +4,7 @@ import { nodesWith } from "../documents.js";
 import { NO_LABEL, chosenLabel, labelOptions, useLabels } from "../node_labels.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
-import { refine, route } from "../route.js";
+import { refine, route, useFilter } from "../route.js";
 import { remember, remembered } from "../storage.js";
 import { theme } from "../theme.js";
 import { scale, see } from "../palette.js";
@@ -36,7 +36,7 @@ export function ClusterView() {
 /** @param {{label: string, labels: Api.LabelView[], query: URLSearchParams}} props */
 function Nodes({ label, labels, query }) {
   const live = useLive(useMemo(() => nodesWith(label), [label]));
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useFilter();
   const [highlight, setHighlight] = useState("");
   const [patterns, setPatterns] = useState(() => remembered(KEPT) === "1");
   const resource = query.get("of") ?? "cpu";

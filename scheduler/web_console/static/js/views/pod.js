@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { summary } from "../documents.js";
 import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
-import { go, to } from "../route.js";
+import { goToList, toList } from "../route.js";
 import { useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
@@ -30,7 +30,7 @@ export function PodPage({ namespace, name }) {
   );
   useShortcuts(
     [
-      ["Escape", "Back to the queue", () => go("waiting")],
+      ["Escape", "Back to the queue", () => goToList("waiting")],
       ["r", "Evaluate the pod again", () => found.reload()],
       ["/", "Filter nodes", focusFilter],
     ],
@@ -38,7 +38,7 @@ export function PodPage({ namespace, name }) {
   );
   const document = found.data;
   return html`<article class="view page">
-    <p class="crumbs"><a href=${to("waiting")}>Waiting</a> <span class="muted">/</span> ${namespace}</p>
+    <p class="crumbs"><a href=${toList("waiting")}>Waiting</a> <span class="muted">/</span> ${namespace}</p>
     <header class="page-head">
       <h1>${name}</h1>
       <button type="button" onClick=${found.reload}>Evaluate again</button>

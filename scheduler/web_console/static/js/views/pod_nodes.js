@@ -2,6 +2,7 @@
 import { html, useMemo, useState } from "../html.js";
 import { nodesWith } from "../documents.js";
 import { useLive } from "../live.js";
+import { useFilter } from "../route.js";
 import { NO_LABEL, chosenLabel, labelOptions, useLabels } from "../node_labels.js";
 import { byName, count, plural } from "../format.js";
 import { Filter, More, Node, Select } from "../parts.js";
@@ -11,7 +12,7 @@ const FIRST_NODES = 100;
 
 /** @param {{nodes: Api.NodeVerdict[]}} props */
 export function PerNode({ nodes }) {
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useFilter();
   const [most, setMost] = useState(FIRST_NODES);
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const found = nodes.filter((node) => {

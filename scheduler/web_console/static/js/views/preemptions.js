@@ -3,7 +3,7 @@ import { html, useLayoutEffect, useMemo, useState } from "../html.js";
 import { preemptions } from "../documents.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
-import { go, refine, route, to } from "../route.js";
+import { go, goToList, refine, route, toList, useFilter } from "../route.js";
 import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
@@ -50,8 +50,9 @@ const CHOSEN = {
 /** @param {{live: typeof preemptions}} props */
 function List({ live }) {
   const { query } = useStore(route);
-  const [filter, setFilter] = useState("");
-  const [during, setDuring] = useState(/** @type {[number, number] | null} */ (null));
+  const [filter, setFilter] = useFilter();
+  const during = spanOf(query.get("during"));
+  const setDuring = (/** @type {[number, number] | null} */ span) => refine({ during: span?.map(Math.round).join("-") ?? "" });
   const [most, setMost] = useState(FIRST_ROWS);
   const span = known(SECONDS, query.get("span"), "1h");
   const kind = known(CHOSEN, query.get("state"), "");
@@ -68,7 +69,7 @@ function List({ live }) {
   const { step, columns } = useMemo(() => buckets(items, minute, SECONDS[span]), [live.data, minute, span]);
   const found = useMemo(
     () => items.filter((item) => CHOSEN[kind](item) && matches(item, filter) && isDuring(item, during)),
-    [live.data, kind, filter, during],
+    [live.data, kind, filter, query.get("during")],
   );
   if (!live.data) return html`<div class="view muted">${live.error ? "" : "Loading preemptions …"}</div>`;
   return html`<div class="view">
@@ -107,6 +108,17 @@ function List({ live }) {
  */
 function known(keys, value, usual) {
   return value !== null && Object.hasOwn(keys, value) ? value : usual;
+}
+
+/**
+ * Return the seconds since 1970 from which and until which the list is limited, if it is.
+ *
+ * @param {string | null} text
+ * @returns {[number, number] | null}
+ */
+function spanOf(text) {
+  const [from, until] = (text ?? "").split("-").map(Number);
+  return from > 0 && until > from ? [from, until] : null;
 }
 
 /**
@@ -183,10 +195,10 @@ function took(item) {
 
 /** @param {{id: string, data: import("../documents.js").Preemptions | null}} props */
 function Preemption({ id, data }) {
-  useShortcuts([["Escape", "Back to the list", () => go("preemptions")]], []);
+  useShortcuts([["Escape", "Back to the list", () => goToList("preemptions")]], []);
   const item = data?.items.find((each) => each.id === id);
   return html`<article class="view page">
-    <p class="crumbs"><a href=${to("preemptions")}>Preemptions</a> <span class="muted">/</span> ${id}</p>
+    <p class="crumbs"><a href=${toList("preemptions")}>Preemptions</a> <span class="muted">/</span> ${id}</p>
     ${item && html`<${Details} item=${item} />`}
     ${data && !item && html`<p class="callout">This preemption is no longer kept: only the last 1,000 of 24 hours are.</p>`}
   </article>`;

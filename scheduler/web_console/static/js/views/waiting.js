@@ -5,7 +5,7 @@ import { summary } from "../documents.js";
 import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
-import { go, refine, route } from "../route.js";
+import { go, refine, route, useFilter } from "../route.js";
 import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, useTicking } from "../clock.js";
@@ -30,7 +30,7 @@ export function WaitingView() {
 
 function Queue() {
   const { query } = useStore(route);
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useFilter();
   useTicking(5);
   const { data: figures } = useLive(summary);
   const asked = { phase: query.get("phase") ?? "", reason: query.get("reason") ?? "" };
