@@ -81,6 +81,45 @@ def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page):
     assert page.all(".history li")
 
 
+@pytest.mark.parametrize(
+    ("address", "verdict", "impact"),
+    [
+        ("waiting/prod/api-0", "prod/api-0 would run on node-0001 if 2 pods of", "evictions"),
+        ("waiting/batch/worker-1", "batch/worker-1 waits: no node has enough cpu.", "none"),
+        ("preemptions/preemption-00005", "3 pods were evicted on node-0005", "budgets"),
+        ("waiting/batch/train-4-0", "batch/train-4-0 was evicted from node-0004", "evictions"),
+    ],
+)
+def test_the_answer_comes_first_in_one_sentence(page, address, verdict, impact):
+    page.open(address)
+
+    page.sees(verdict, f".verdict.impact-{impact}")
+    size = "return parseFloat(getComputedStyle(document.querySelector('.verdict')).fontSize)"
+    assert page.script(size) >= 18
+
+
+def test_the_message_of_kube_scheduler_is_there_once_and_below(page):
+    page.open("waiting/batch/worker-1")
+    page.sees("Attempts")
+
+    text = page.text("main")
+    assert text.count("2 Insufficient memory, 4 Insufficient cpu") == 1
+    assert text.index("Node results") < text.index("nodes are available")
+
+
+def test_the_page_of_a_victim_says_who_evicted_it_and_leads_to_the_preemptor(page):
+    page.open("preemptions/preemption-00003")
+    page.click("batch/train-3-0", "main a.pod")
+
+    page.sees("was evicted from node-0003 for prod/api-3", ".verdict")
+    facts = page.text(".section .facts")
+    assert "preemption-00003" in facts
+    assert "batch/train-3-again on node-0001" in facts
+    assert "uid=" in page.driver.current_url
+    page.click("prod/api-3", ".section a.pod")
+    page.sees("api-3", "h1")
+
+
 def test_the_page_of_a_pod_lists_each_node_on_demand(page):
     page.open("waiting/prod/api-0")
     page.sees("Node results")
@@ -169,8 +208,8 @@ def test_a_plan_shows_nodes_victims_and_displaced_pods(page):
     fill(page, DEPLOYMENT, "node-0001")
 
     page.sees("pods would be evicted", ".verdict")
-    page.sees("3 need victims", ".verdict")
-    page.sees("Displaced pods", ".answer")
+    page.sees("3 need victims", ".counts")
+    page.sees("Pods evicted for others", ".answer")
     page.sees("batch/train-1-0", ".answer")
     assert "chosen" in page.text(".candidates")
     assert page.console.stand_in.requests[-1] == "POST /api/v1/plan"

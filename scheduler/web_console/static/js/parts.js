@@ -33,9 +33,20 @@ export function Priority({ value = 0 }) {
 }
 
 /**
- * The name of a pod; hidden names are said to be hidden.
+ * The answer in one sentence, which the scheduler makes; nothing where it makes none.
  *
- * @param {{pod: Api.PodView, link?: boolean}} props
+ * @param {{of: object}} props
+ */
+export function Verdict({ of }) {
+  const { verdict, impact = "none" } = /** @type {{verdict?: string, impact?: string}} */ (of);
+  return verdict ? html`<p class="verdict impact-${impact}">${verdict}</p>` : null;
+}
+
+/**
+ * The name of a pod; hidden names are said to be hidden. A link leads to its page, with its uid
+ * where another pod may have the name by now.
+ *
+ * @param {{pod: Api.PodView, link?: boolean | "uid"}} props
  */
 export function Pod({ pod, link = false }) {
   if (pod.hidden) {
@@ -43,7 +54,7 @@ export function Pod({ pod, link = false }) {
   }
   const name = html`<span class="namespace">${pod.namespace}/</span><span class="name">${pod.name}</span>`;
   return link
-    ? html`<a class="pod" href=${to("waiting", [pod.namespace, pod.name])}>${name}</a>`
+    ? html`<a class="pod" href=${to("waiting", [pod.namespace, pod.name], { uid: link === "uid" ? (pod.uid ?? "") : "" })}>${name}</a>`
     : html`<span class="pod" title=${podName(pod)}>${name}</span>`;
 }
 
@@ -87,6 +98,12 @@ const TONES = {
   "in force": "good",
   refused: "bad",
   planned: "quiet",
+  running: "good",
+  evicted: "warn",
+  foreign: "quiet",
+  left: "quiet",
+  waiting: "info",
+  NotPlanned: "warn",
 };
 
 /**

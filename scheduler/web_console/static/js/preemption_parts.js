@@ -1,8 +1,9 @@
 /** Candidates and victims of a preemption, decided or possible. */
 import { html } from "./html.js";
 import { reasonOf } from "./waiting_groups.js";
-import { age } from "./clock.js";
-import { count, duration, plural } from "./format.js";
+import { age, serverNow } from "./clock.js";
+import { to } from "./route.js";
+import { count, duration, plural, time } from "./format.js";
 import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
 
 const SUM = "each victim counts as its priority plus 2³¹, as in kube-scheduler, so fewer victims are better";
@@ -102,7 +103,7 @@ export function Victims({ victims = [], hidden = 0, when }) {
         ${victims.map(
           (victim) =>
             html`<tr key=${victim.pod.uid}>
-              <td><${Pod} pod=${victim.pod} />${victim.pod.owner && html`<div class="below"><${Owner} owner=${victim.pod.owner} /></div>`}</td>
+              <td><${Pod} pod=${victim.pod} link="uid" />${victim.pod.owner && html`<div class="below"><${Owner} owner=${victim.pod.owner} /></div>`}</td>
               <td><${Priority} value=${victim.pod.priority} /></td>
               <td class="number">${duration(victim.ranSeconds ?? 0)}</td>
               ${planned ? html`<${Budget} victim=${victim} />` : html`<${Outcome} victim=${victim} />`}
@@ -116,7 +117,9 @@ export function Victims({ victims = [], hidden = 0, when }) {
 /** @param {{victim: Api.VictimView}} props */
 function Budget({ victim }) {
   return html`<td>
-    ${victim.violatesPdb ? html`<span class="tag tag-bad">not respected</span>` : html`<span class="muted">–</span>`}
+    ${victim.violatesPdb
+      ? html`<span class="tag tag-bad">not respected</span> ${(/** @type {Victim} */ (victim).budgets ?? []).join(", ")}`
+      : html`<span class="muted">–</span>`}
   </td>`;
 }
 
@@ -125,7 +128,7 @@ function Outcome({ victim }) {
   return html`<td>
       <${State} value=${victim.state ?? "planned"} />
       ${victim.violatesPdb && html` <span class="tag tag-bad" title="Its disruption budget does not allow the eviction">PDB</span>`}
-      ${victim.wasted && html` <span class="tag tag-bad" title="The preemptor did not use the resources that it freed">wasted</span>`}
+      ${victim.wasted && html` <${Wasted} />`}
     </td>
     <td><${Became} replacement=${victim.replacement} /></td>`;
 }
@@ -133,8 +136,49 @@ function Outcome({ victim }) {
 /** @param {{replacement?: Api.Replacement | null}} props */
 export function Became({ replacement }) {
   if (!replacement) return html`<span class="muted">–</span>`;
-  if (replacement.node) return html`<${Pod} pod=${replacement.pod} /> on <${Node} name=${replacement.node} />`;
+  if (replacement.node) return html`<${Pod} pod=${replacement.pod} link /> on <${Node} name=${replacement.node} />`;
   return html`<${Pod} pod=${replacement.pod} link /> waits<div class="below" title=${replacement.message}>${reasonOf(replacement)}</div>`;
+}
+
+/**
+ * A pod as a victim; `budgets` are those that its eviction violates.
+ *
+ * @typedef {Api.VictimView & {evictedAt?: string, budgets?: string[]}} Victim
+ * @typedef {{victim: Victim, preemption: Api.PreemptionView}} PodEviction
+ */
+
+/**
+ * When a pod was evicted, from where, for whom and why, and what replaced it.
+ *
+ * @param {{eviction: PodEviction}} props
+ */
+export function Eviction({ eviction: { victim, preemption } }) {
+  const { criteria = [], criterion = "", candidates = [] } = preemption;
+  const at = victim.evictedAt || preemption.decidedAt;
+  const meaning = criteria.find((each) => each.name === criterion)?.meaning ?? criterion;
+  const others = (preemption.candidatesTotal ?? candidates.length) - 1;
+  const going = ["evicting", "terminating"].includes(victim.state ?? "");
+  const budgets = (victim.budgets ?? []).join(", ");
+  return html`<dl class="facts">
+    <div><dt>${going ? "Being evicted since" : "Evicted"}</dt><dd>${time(at, serverNow())}, ${duration(age(at))} ago</dd></div>
+    <div><dt>From</dt><dd><${Node} name=${preemption.node} /></dd></div>
+    <div><dt>For</dt><dd><${Pod} pod=${preemption.preemptor} link="uid" /></dd></div>
+    <div><dt>Its priority</dt><dd><${Priority} value=${preemption.preemptor.priority} /></dd></div>
+    <div><dt>Had run</dt><dd>${duration(victim.ranSeconds ?? 0)}</dd></div>
+    <div><dt>Why this node</dt><dd>${others > 0 ? `chosen of ${count(others + 1)} by: ${meaning}` : "the only candidate"}</dd></div>
+    <div><dt>Replacement</dt><dd><${Became} replacement=${victim.replacement} /></dd></div>
+    <div><dt>Preemption</dt><dd><a class="node" href=${to("preemptions", [preemption.id])}>${preemption.id}</a></dd></div>
+    ${victim.violatesPdb &&
+    html`<div><dt>Disruption budget</dt><dd><span class="tag tag-bad">not respected</span> ${budgets}</dd></div>`}
+    ${victim.wasted && html`<div><dt>Use</dt><dd><${Wasted} /></dd></div>`}
+  </dl>`;
+}
+
+const WASTED = "The preemptor did not use the resources that the eviction freed";
+
+/** @param {{number?: number}} props how many evictions; one that is not counted by default */
+export function Wasted({ number }) {
+  return html`<span class="tag tag-bad" title=${WASTED}>${number === undefined ? "" : `${count(number)} `}wasted</span>`;
 }
 
 /** @param {{vetoes?: Api.PolicyVeto[]}} props */

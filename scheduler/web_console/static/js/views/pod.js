@@ -1,27 +1,40 @@
-/** Why one pod waits, and what would help. */
+/** Where one pod is and why: why it waits and what would help, or who evicted it. */
 import { html, useState } from "../html.js";
 import { get } from "../api.js";
 import { summary } from "../documents.js";
 import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
-import { goToList, toList } from "../route.js";
+import { goToList, route, toList } from "../route.js";
+import { useStore } from "../store.js";
 import { useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
 import { duration, plural, requests, time } from "../format.js";
-import { Failure, Node, Owner, Priority, Section, State, focusFilter } from "../parts.js";
+import { Failure, Node, Owner, Priority, Section, State, Verdict, focusFilter } from "../parts.js";
 import { PerNode } from "./pod_nodes.js";
-import { Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
+import { Candidates, Eviction, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
+
+/**
+ * The document of a pod that waits, runs or was evicted; `replaces` is the eviction of the pod in
+ * whose place its owner has created it.
+ *
+ * @typedef {import("../preemption_parts.js").PodEviction} PodEviction
+ * @typedef {{node: string, since?: string, budgets?: string[], allowedDisruptions?: number}} Placement
+ * @typedef {{state?: string, placement?: Placement | null, evictions?: PodEviction[], replaces?: PodEviction | null}} Whereabouts
+ * @typedef {Api.PodExplanation & Whereabouts} Explained
+ */
 
 /** @param {{namespace: string, name: string}} props */
 export function PodPage({ namespace, name }) {
   const [perNode, setPerNode] = useState(false);
+  const uid = useStore(route).query.get("uid") ?? "";
   useTicking(5);
   const { data: figures } = useLive(summary);
   const found = useFetched(
-    `${namespace}/${name} ${perNode}`,
+    `${namespace}/${name} ${uid} ${perNode}`,
     async (signal) => {
-      const document = await get("/pods/{namespace}/{name}", { nodes: perNode ? 1 : "" }, { signal, names: [namespace, name] });
+      const asked = { nodes: perNode ? 1 : "", uid };
+      const document = await get("/pods/{namespace}/{name}", asked, { signal, names: [namespace, name] });
       see([document.pending.pod.priority ?? 0]);
       return document;
     },
@@ -44,7 +57,7 @@ export function PodPage({ namespace, name }) {
       <button type="button" onClick=${found.reload}>Evaluate again</button>
     </header>
     ${found.error?.kind === "missing"
-      ? html`<p class="callout">It is no longer pending: it is bound or deleted. <span class="muted">${found.error.message}</span></p>`
+      ? html`<p class="callout">${found.error.message}</p>`
       : found.error && !document && html`<${Failure} error=${found.error} reload=${found.reload} />`}
     ${document
       ? html`<${Explanation} document=${document} perNode=${perNode} onPerNode=${() => setPerNode(true)} />`
@@ -52,11 +65,26 @@ export function PodPage({ namespace, name }) {
   </article>`;
 }
 
-/** @param {{document: Api.PodExplanation, perNode: boolean, onPerNode: () => void}} props */
+/** @param {{document: Explained, perNode: boolean, onPerNode: () => void}} props */
 function Explanation({ document, perNode, onPerNode }) {
-  const { pending, suggestions = [], history = [], policies = [], verdicts = [] } = document;
-  return html`<${Facts} pending=${pending} />
-    <p class="message">${document.node ? html`It fits now on <${Node} name=${document.node} />.` : document.message}</p>
+  const { pending, history = [], evictions = [], replaces, state = "waiting" } = document;
+  const own = evictions.filter(({ victim }) => victim.pod.uid === pending.pod.uid);
+  const earlier = evictions.filter((each) => !own.includes(each));
+  return html`<${Verdict} of=${document} />
+    <${Facts} document=${document} />
+    ${own.map((each) => html`<${Section} title="Its eviction"><${Eviction} eviction=${each} /><//>`)}
+    ${state === "waiting" && !document.leftAt && html`<${Waiting} document=${document} perNode=${perNode} onPerNode=${onPerNode} />`}
+    ${replaces && html`<${Section} title="The pod that it replaces was evicted"><${Eviction} eviction=${replaces} /><//>`}
+    ${earlier.map((each) => html`<${Section} title="An earlier pod of this name was evicted"><${Eviction} eviction=${each} /><//>`)}
+    <${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}>
+      <${History} attempts=${history} message=${document.message} />
+    <//>`;
+}
+
+/** @param {{document: Explained, perNode: boolean, onPerNode: () => void}} props */
+function Waiting({ document, perNode, onPerNode }) {
+  const { suggestions = [], policies = [], verdicts = [], preemption, preemptionMessage = "", message = "" } = document;
+  return html`${document.node && html`<p class="message">It fits now on <${Node} name=${document.node} />.</p>`}
     ${suggestions.length > 0 &&
     html`<${Section} title="What would help"><ul class="suggestions">${suggestions.map((text) => html`<li>${text}</li>`)}</ul><//>`}
     <${Section} title="Node results" note=${`evaluated at ${time(document.now, serverNow())}`}
@@ -65,24 +93,30 @@ function Explanation({ document, perNode, onPerNode }) {
       ${perNode && html`<${PerNode} nodes=${document.nodes ?? []} />`}
     <//>
     <${Section} title="Possible preemption">
-      ${document.preemption
-        ? html`<${Possible} preemption=${document.preemption} />`
-        : html`<p class="muted">${document.preemptionMessage || "None is needed."}</p>`}
+      ${preemption
+        ? html`<${Possible} preemption=${preemption} />`
+        : html`<p class="muted">${preemptionMessage && !message.includes(preemptionMessage) ? preemptionMessage : preemptionMessage ? "No preemption would make space." : "None is needed."}</p>`}
     <//>
     ${policies.length > 0 && html`<${Section} title="Policies that refuse"><${Vetoes} vetoes=${policies} /><//>`}
-    <${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}><${History} attempts=${history} /><//>`;
+    ${message && html`<${Section} title="Message" note="in the words of kube-scheduler"><p class="message">${message}</p><//>`}`;
 }
 
-/** @param {{pending: Api.PendingPodView}} props */
-function Facts({ pending }) {
+/** @param {{document: Explained}} props */
+function Facts({ document: { pending, placement, leftAt, state } }) {
   const { pod } = pending;
   return html`<dl class="facts">
-    <div><dt>Phase</dt><dd><${State} value=${pending.phase} /></dd></div>
-    <div><dt>Waits</dt><dd>${duration(age(pending.since))}</dd></div>
+    <div><dt>State</dt><dd><${State} value=${state && state !== "waiting" ? state : pending.phase} /></dd></div>
+    ${placement
+      ? html`<div><dt>On</dt><dd><${Node} name=${placement.node} /></dd></div>
+          <div><dt>Runs</dt><dd>${duration(age(placement.since))}</dd></div>
+          <div><dt>Disruption budget</dt><dd>${(placement.budgets ?? []).join(", ") || "none"}</dd></div>`
+      : leftAt
+        ? html`<div><dt>Left the queue</dt><dd>${duration(age(leftAt))} ago</dd></div>`
+        : state !== "evicted" && html`<div><dt>Waits</dt><dd>${duration(age(pending.since))}</dd></div>`}
     <div><dt>Priority</dt><dd><${Priority} value=${pod.priority} /></dd></div>
     <div><dt>Requests</dt><dd>${requests(pod.requests)}</dd></div>
     <div><dt>Owner</dt><dd><${Owner} owner=${pod.owner} /></dd></div>
-    <div><dt>Scheduler</dt><dd>${pending.schedulerName}</dd></div>
+    <div><dt>Scheduler</dt><dd>${pending.schedulerName || "–"}</dd></div>
     ${pending.nominatedNode && html`<div><dt>Nominated to</dt><dd><${Node} name=${pending.nominatedNode} /></dd></div>`}
     ${pending.backoffUntil && html`<div><dt>Next attempt</dt><dd>in ${duration((Date.parse(pending.backoffUntil) - serverNow()) / 1000)}</dd></div>`}
   </dl>`;
@@ -102,8 +136,12 @@ function Possible({ preemption }) {
     <${Candidates} of=${preemption} planned />`;
 }
 
-/** @param {{attempts: Api.AttemptView[]}} props */
-function History({ attempts }) {
+/**
+ * The last attempts; a message that the page shows already is not repeated.
+ *
+ * @param {{attempts: Api.AttemptView[], message?: string}} props
+ */
+function History({ attempts, message }) {
   if (attempts.length === 0) return html`<p class="muted">It was not tried yet.</p>`;
   return html`<ol class="history">
     ${[...attempts].reverse().map(
@@ -111,7 +149,7 @@ function History({ attempts }) {
         <time>${time(attempt.at, serverNow())}</time>
         <${State} value=${attempt.decision} />
         <span class="history-text">
-          ${attempt.node && html`<${Node} name=${attempt.node} /> `}${attempt.message}
+          ${attempt.node && html`<${Node} name=${attempt.node} /> `}${attempt.message && message?.startsWith(attempt.message) ? html`<span class="muted">the message above</span>` : attempt.message}
           ${(attempt.repeated ?? 0) > 0 && html` <span class="tag">${plural(attempt.repeated ?? 0, "time", "times")} more</span>`}
         </span>
       </li>`,

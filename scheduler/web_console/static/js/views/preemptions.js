@@ -8,8 +8,8 @@ import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
 import { cost, count, duration, plural, time } from "../format.js";
-import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, focusFilter } from "../parts.js";
-import { Candidates, Victims } from "../preemption_parts.js";
+import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, Verdict, focusFilter } from "../parts.js";
+import { Candidates, Victims, Wasted } from "../preemption_parts.js";
 import { TimeLine, buckets } from "../time_line.js";
 
 /** @type {import("../parts.js").Options} */
@@ -179,7 +179,7 @@ function Row({ item }) {
     <td><${Priority} value=${item.preemptor.priority} /></td>
     <td><${Node} name=${item.node} /></td>
     <td>
-      ${victimsOf(item)}${wasted > 0 && html` <span class="tag tag-bad">${wasted} wasted</span>`}
+      ${victimsOf(item)}${wasted > 0 && html` <${Wasted} number=${wasted} />`}
       ${(item.pdbViolations ?? 0) > 0 && html` <span class="tag tag-bad">PDB</span>`}
     </td>
     <td><${State} value=${item.endedAt ? item.outcome || "done" : item.phase} /></td>
@@ -209,14 +209,15 @@ function Details({ item }) {
   const active = !item.endedAt;
   const wasted = wastedOf(item);
   return html`<header class="page-head">
-      <h1><${Pod} pod=${item.preemptor} link=${active} /> <span class="muted">on</span> <${Node} name=${item.node} /></h1>
+      <h1><${Pod} pod=${item.preemptor} link="uid" /> <span class="muted">${active ? "preempts on" : "preempted on"}</span> <${Node} name=${item.node} /></h1>
     </header>
+    <${Verdict} of=${item} />
     <dl class="facts">
       <div><dt>${active ? "Phase" : "Outcome"}</dt><dd><${State} value=${active ? item.phase : item.outcome || "done"} /></dd></div>
       <div><dt>Decided</dt><dd>${time(item.decidedAt, serverNow())}, ${duration(age(item.decidedAt))} ago</dd></div>
       <div><dt>${active ? "So far" : "Took"}</dt><dd>${took(item)}</dd></div>
       <div><dt>Priority of the preemptor</dt><dd><${Priority} value=${item.preemptor.priority} /></dd></div>
-      <div><dt>Victims</dt><dd>${victimsOf(item)}${wasted > 0 && html` <span class="tag tag-bad">${wasted} wasted</span>`}</dd></div>
+      <div><dt>Victims</dt><dd>${victimsOf(item)}${wasted > 0 && html` <${Wasted} number=${wasted} />`}</dd></div>
       <div><dt>PDB violations</dt><dd>${item.pdbViolations ?? 0}</dd></div>
       <div><dt>Cost: work that was lost</dt><dd>${cost(item.cost).join(" · ") || "–"}</dd></div>
     </dl>

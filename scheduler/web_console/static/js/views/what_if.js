@@ -5,7 +5,7 @@ import { see } from "../palette.js";
 import { serverNow } from "../clock.js";
 import { useShortcuts } from "../keyboard.js";
 import { count, plural, podName, requests, time } from "../format.js";
-import { Empty, More, Node, Owner, Pod, Priority, Section, State } from "../parts.js";
+import { Empty, More, Node, Owner, Pod, Priority, Section, State, Verdict } from "../parts.js";
 import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 import { MissingRule } from "../head.js";
 import { whatIfRequest } from "../what_if_request.js";
@@ -106,25 +106,38 @@ function prioritiesOf(item) {
   return [item.pod.priority ?? 0, ...(item.victims ?? []).map((victim) => victim.pod.priority ?? 0)];
 }
 
-const ORDER = ["Preempting", "Error", "Unschedulable", "Gated", "Scheduled"];
+const ORDER = ["NotPlanned", "Preempting", "Error", "Unschedulable", "Gated", "Scheduled"];
 /** @type {Record<string, [tone: string, text: string]>} */
 const RESULTS = {
   Scheduled: ["good", "fit at once"],
-  Preempting: ["accent", "need victims"],
-  Unschedulable: ["bad", "would wait"],
+  Preempting: ["warn", "need victims"],
+  Unschedulable: ["warn", "would wait"],
   Gated: ["quiet", "gated"],
   Error: ["bad", "failed"],
+  NotPlanned: ["warn", "not planned: of another scheduler"],
 };
 
-/** @param {{answer: Api.WhatIfAnswer}} props */
+/**
+ * What the API adds to an answer: budgets that would be violated, and pods at which drains stop.
+ *
+ * @typedef {{namespace: string, name: string, allowed?: number, victims?: number}} Budget
+ * @typedef {{node: string, pod: Api.PodView, budgets?: string[]}} Blocker
+ * @typedef {Api.WhatIfAnswer & {budgets?: Budget[], hiddenBudgets?: number, blockers?: Blocker[]}} Plan
+ * @typedef {Api.DisplacedPod & {cause?: string}} Displacement
+ */
+
+/** @param {{answer: Plan}} props */
 function Answer({ answer }) {
-  const { items = [], displaced = [], others = [], warnings = [] } = answer;
+  const { items = [], others = [], warnings = [], budgets = [], hiddenBudgets = 0, blockers = [] } = answer;
+  /** @type {Displacement[]} */
+  const displaced = answer.displaced ?? [];
+  const drained = displaced.filter((each) => each.cause === "drain");
+  const evicted = displaced.filter((each) => each.cause !== "drain");
   const lost = displaced.filter((each) => each.recreated === false).length;
-  return html`<header class="answer-head">
-      <p class="verdict">
-        ${answer.evicts
-          ? html`<span class="state tone-accent"><strong>${plural(displaced.length, "pod")} would be evicted</strong></span>`
-          : html`<span class="state tone-good"><strong>No pod would be evicted</strong></span>`}
+  return html`<${Verdict} of=${answer} />
+    <header class="answer-head">
+      <p class="counts">
+        ${displaced.length > 0 && html`<span class="state tone-warn">${plural(displaced.length, "pod")} would be evicted</span>`}
         ${ORDER.map((decision) => {
           const number = items.filter((item) => item.decision === decision).length;
           const [tone, text] = RESULTS[decision];
@@ -138,9 +151,26 @@ function Answer({ answer }) {
       <span class="note">as of ${time(answer.at, serverNow())}</span>
     </header>
     ${warnings.map((warning) => html`<p class="callout">${warning}</p>`)}
+    ${budgets.length + hiddenBudgets + blockers.length > 0 && html`<${Harm} budgets=${budgets} hidden=${hiddenBudgets} blockers=${blockers} />`}
     ${items.length > 0 && html`<${Section} title="Pods" note=${count(items.length)}><${Planned} items=${items} /><//>`}
-    ${displaced.length > 0 && html`<${Section} title="Displaced pods" note=${count(displaced.length)}><${Displaced} displaced=${displaced} /><//>`}
+    ${drained.length > 0 && html`<${Section} title="Drained pods" note=${count(drained.length)}><${Displaced} displaced=${drained} /><//>`}
+    ${evicted.length > 0 && html`<${Section} title="Pods evicted for others" note=${count(evicted.length)}><${Displaced} displaced=${evicted} /><//>`}
     ${others.length > 0 && html`<${Section} title="Other pending pods that change" note=${count(others.length)}><${Planned} items=${others} /><//>`}`;
+}
+
+/** @param {{budgets: Budget[], hidden: number, blockers: Blocker[]}} props */
+function Harm({ budgets, hidden, blockers }) {
+  return html`<ul class="harm">
+    ${budgets.map(
+      ({ namespace, name, allowed = 0, victims = 0 }) =>
+        html`<li>Disruption budget <strong>${namespace}/${name}</strong> is violated: it allows ${plural(allowed, "disruption")}, and ${plural(victims, "pod")} would be evicted.</li>`,
+    )}
+    ${hidden > 0 && html`<li>${plural(hidden, "disruption budget is", "disruption budgets are")} violated in namespaces that you may not see.</li>`}
+    ${blockers.map(
+      ({ node, pod, budgets: named = [] }) =>
+        html`<li>The drain of <strong>${node}</strong> stops at <${Pod} pod=${pod} />: disruption budget ${named.join(", ")} does not allow its eviction.</li>`,
+    )}
+  </ul>`;
 }
 
 /** @param {{items: Api.SimulatedPod[]}} props */
@@ -201,7 +231,7 @@ function Displaced({ displaced }) {
       <tbody>
         ${displaced.slice(0, most).map(
           (each) => html`<tr>
-            <td><${Pod} pod=${each.pod} />${each.pod.owner && html`<div class="below"><${Owner} owner=${each.pod.owner} /></div>`}</td>
+            <td><${Pod} pod=${each.pod} link />${each.pod.owner && html`<div class="below"><${Owner} owner=${each.pod.owner} /></div>`}</td>
             <td><${Priority} value=${each.pod.priority} /></td>
             <td><${Node} name=${each.fromNode} /></td>
             <td>
