@@ -24,6 +24,8 @@ VIEWS = {
     "preemption": ("preemptions/preemption-00008", ".candidates"),
     "policies": ("policies", ".gauge"),
     "what-if": ("what-if", "#objects"),
+    "victim": ("waiting/batch/train-5-0", ".verdict"),
+    "nodes of a pod": ("waiting/prod/api-0", ".verdict"),
 }
 #: The pictures of the documentation, with their theme.
 PICTURES = {
@@ -67,6 +69,9 @@ def show(page: Page, name: str) -> None:
     address, shown = VIEWS[name]
     page.open(address)
     page.find(shown)
+    if name == "nodes of a pod":
+        page.click("Each node")
+        page.find(".matrix")
     if name == "what-if":
         page.script(
             "const [area, text] = arguments; area.value = text;"
@@ -76,6 +81,20 @@ def show(page: Page, name: str) -> None:
         )
         page.click("What would happen?")
         page.find(".candidates")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_view_scrolls_sideways(page, width):
+    page.size(width, 844)
+    wide = {}
+    for name in VIEWS:
+        show(page, name)
+        shown = "return [document.documentElement, document.querySelector('main')]"
+        sizes = page.script(f"{shown}.map((each) => each.scrollWidth)")
+        if max(sizes) > page.script("return innerWidth"):
+            wide[name] = sizes
+
+    assert wide == {}
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -231,7 +231,7 @@ def test_the_recording_is_downloaded(page, tmp_path):
     )
     page.open("cluster")
 
-    page.click("Recording")
+    page.click("\u2913 Download recording")
     page.click("15 minutes")
 
     file = tmp_path / "incident-15m.rec"

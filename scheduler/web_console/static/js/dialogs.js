@@ -57,7 +57,9 @@ export function RecordingButton() {
       setState({ busy: "", problem: error instanceof Error ? error.message : String(error) });
     }
   };
-  return html`<button type="button" class="tool" onClick=${open} title="Download recent events and decisions">Recording</button>
+  return html`<button type="button" onClick=${open} aria-label="Download recording" title="Download recent events and decisions">
+      ⤓<span class="wide"> Download recording</span>
+    </button>
     <${Dialog} dialog=${dialog} title="Download the recording">
       <p>
         The events and decisions of the scheduler. <code>kubectl preemptive replay FILE</code> repeats

@@ -78,7 +78,7 @@ export function Node({ name }) {
 const TONES = {
   active: "info",
   backoff: "warn",
-  unschedulable: "bad",
+  unschedulable: "warn",
   gated: "quiet",
   preempting: "accent",
   binding: "good",
@@ -89,7 +89,7 @@ const TONES = {
   gone: "quiet",
   Scheduled: "good",
   Preempting: "accent",
-  Unschedulable: "bad",
+  Unschedulable: "warn",
   Gated: "quiet",
   Error: "bad",
   evicting: "accent",

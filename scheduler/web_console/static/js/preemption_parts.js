@@ -94,7 +94,7 @@ function CandidateRow({ candidate, criteria }) {
 export function Victims({ victims = [], hidden = 0, when }) {
   if (victims.length === 0 && !hidden) return html`<p class="muted">No victims.</p>`;
   const planned = when === "planned";
-  return html`<div class="scroll-x"><table class="table compact">
+  return html`<div class="scroll-x"><table class="table compact victims">
       <thead>
         <tr><th>Victim</th><th>Priority</th><th class="number">${when === "past" ? "Had run" : "Runs"}</th>
           ${planned ? html`<th>Disruption budget</th>` : html`<th>State</th><th>What became of it</th>`}</tr>
@@ -184,7 +184,7 @@ export function Wasted({ number }) {
 /** @param {{vetoes?: Api.PolicyVeto[]}} props */
 export function Vetoes({ vetoes = [] }) {
   if (vetoes.length === 0) return null;
-  return html`<table class="table compact">
+  return html`<div class="scroll-x"><table class="table compact">
     <thead><tr><th>Policy</th><th>Rule</th><th>What it says</th><th class="number">Rules out</th></tr></thead>
     <tbody>
       ${vetoes.map(
@@ -193,7 +193,18 @@ export function Vetoes({ vetoes = [] }) {
         </tr>`,
       )}
     </tbody>
-  </table>`;
+  </table></div>`;
+}
+
+/**
+ * Whether evicting pods helps: what a dry run has found, else what the rule says.
+ *
+ * @param {{verdict: Api.RejectionGroup & {eviction?: string}}} props
+ */
+function Helps({ verdict: { eviction = "", resolvable = false } }) {
+  const text = eviction === "yes" ? "helps" : eviction || (resolvable ? "may help" : "cannot help");
+  const good = eviction ? eviction === "yes" : resolvable;
+  return html`<span class="state tone-${good ? "accent" : "quiet"}">${text}</span>`;
 }
 
 /** Nodes that are named for a reason. */
@@ -218,9 +229,7 @@ export function Verdicts({ verdicts = [] }) {
           <td class="share"><${Meter} part=${verdict.nodes / total} tone=${verdict.resolvable ? "accent" : "quiet"} label="" /></td>
           <td>${verdict.reason}</td>
           <td class="muted">${verdict.plugin}</td>
-          <td>
-            <span class="state tone-${verdict.resolvable ? "accent" : "quiet"}">${verdict.resolvable ? "may help" : "cannot help"}</span>
-          </td>
+          <td><${Helps} verdict=${verdict} /></td>
           <td class="examples" title=${(verdict.examples ?? []).join(", ")}>
             ${(verdict.examples ?? []).slice(0, EXAMPLES).map(
               (name, index) => html`${index > 0 && ", "}<${Node} name=${name} />`,

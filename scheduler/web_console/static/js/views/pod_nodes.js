@@ -24,7 +24,7 @@ export function PerNode({ nodes }) {
       <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter nodes" />
       <span class="muted">${count(found.length)} of ${plural(nodes.length, "node")}</span>
     </div>
-    <table class="table compact">
+    <div class="scroll-x"><table class="table compact">
       <thead><tr><th>Node</th><th>Plugin</th><th>Why not</th><th>Why no preemption there</th></tr></thead>
       <tbody>
         ${found.slice(0, most).map(
@@ -36,7 +36,7 @@ export function PerNode({ nodes }) {
           </tr>`,
         )}
       </tbody>
-    </table>
+    </table></div>
     <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />`;
 }
 

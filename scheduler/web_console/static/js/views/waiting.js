@@ -10,7 +10,7 @@ import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, useTicking } from "../clock.js";
 import { count, duration, plural, requests } from "../format.js";
-import { Choice, Empty, Filter, Meter, Node, Owner, Pod, Priority, State, focusFilter } from "../parts.js";
+import { Choice, Empty, Filter, Meter, Node, Owner, Pod, Priority, Select, State, focusFilter } from "../parts.js";
 import { groups as grouped, matching, reasonOf } from "../waiting_groups.js";
 import { PodPage } from "./pod.js";
 
@@ -56,6 +56,7 @@ function Queue() {
       <${Phases} figures=${figures} chosen=${asked.phase} />
       <${Reasons} figures=${figures} chosen=${asked.reason} />
     </nav>
+    <${Narrow} figures=${figures} asked=${asked} />
     <div class="content">
       <div class="toolbar">
         <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter pods" />
@@ -81,14 +82,14 @@ function totals({ items, remaining = 0, hidden = 0, requests: amounts }) {
 
 /** @param {{figures: Api.Summary | null, chosen: string}} props */
 function Phases({ figures, chosen }) {
-  const queue = figures?.queue ?? {};
-  const total = Object.values(queue).reduce((sum, pods) => sum + pods, 0);
+  const queue = figures?.queue;
+  const total = Object.values(queue ?? {}).reduce((sum, pods) => sum + pods, 0);
   return html`<h2>Phase</h2>
     <ul class="facets">
-      <${Facet} text="All" pods=${total} on=${!chosen} onClick=${() => refine({ phase: "" })} />
+      <${Facet} text="All" pods=${counted(total, queue)} on=${!chosen} onClick=${() => refine({ phase: "" })} />
       ${PHASES.map(
         (phase) =>
-          html`<${Facet} key=${phase} text=${html`<${State} value=${phase} />`} pods=${queue[phase] ?? 0}
+          html`<${Facet} key=${phase} text=${html`<${State} value=${phase} />`} pods=${counted(queue?.[phase], queue)}
             on=${phase === chosen} onClick=${() => refine({ phase: phase === chosen ? "" : phase })} />`,
       )}
     </ul>`;
@@ -102,7 +103,7 @@ function Reasons({ figures, chosen }) {
     <ul class="facets">
       ${reasons.map(
         ({ reason, pods }) =>
-          html`<${Facet} key=${reason} text=${reason} pods=${pods} part=${pods / largest} on=${reason === chosen}
+          html`<${Facet} key=${reason} text=${reason} pods=${count(pods)} part=${pods / largest} on=${reason === chosen}
             onClick=${() => refine({ reason: reason === chosen ? "" : reason })} />`,
       )}
       ${otherReasons > 0 && html`<li class="facet-rest muted">${plural(otherReasons, "pod")} for other reasons</li>`}
@@ -110,11 +111,38 @@ function Reasons({ figures, chosen }) {
     </ul>`;
 }
 
-/** @param {{text: Content, pods: number, part?: number, on: boolean, onClick: () => void}} props */
+/**
+ * Phase and reason on pages that are too narrow for a column beside the list.
+ *
+ * @param {{figures: Api.Summary | null, asked: {phase: string, reason: string}}} props
+ */
+function Narrow({ figures, asked }) {
+  const { queue, reasons = [] } = figures ?? {};
+  /** @type {import("../parts.js").Options} */
+  const phases = PHASES.map((phase) => [phase, `${phase} (${counted(queue?.[phase], queue)})`]);
+  /** @type {import("../parts.js").Options} */
+  const texts = reasons.map(({ reason, pods }) => [reason, `${reason} (${count(pods)})`]);
+  return html`<div class="narrow toolbar">
+    <${Select} label="Phase" id="phase" value=${asked.phase} options=${[["", "all"], ...phases]}
+      onChange=${(/** @type {string} */ phase) => refine({ phase })} />
+    <${Select} label="Reason" id="reason" value=${asked.reason} options=${[["", "all"], ...texts]}
+      onChange=${(/** @type {string} */ reason) => refine({ reason })} />
+  </div>`;
+}
+
+/**
+ * Return a number of pods; what is not known is not 0.
+ *
+ * @param {number | undefined} pods
+ * @param {object | undefined} known
+ */
+const counted = (pods, known) => (known ? count(pods ?? 0) : "–");
+
+/** @param {{text: Content, pods: string, part?: number, on: boolean, onClick: () => void}} props */
 function Facet({ text, pods, part, on, onClick }) {
   return html`<li>
     <button type="button" class="facet" aria-pressed=${on ? "true" : "false"} onClick=${onClick}>
-      <span class="facet-text">${text}</span><span class="number">${count(pods)}</span>
+      <span class="facet-text">${text}</span><span class="number">${pods}</span>
       ${part !== undefined && html`<${Meter} part=${part} tone="quiet" label="" />`}
     </button>
   </li>`;
@@ -132,7 +160,7 @@ function Pods({ document, by, filter }) {
       : html`<${Empty} title="No pod waits">Pods that no node can take now would be here.<//>`;
   }
   if (found.length === 0) return html`<${Empty} title="No pods">No pod matches the filter.<//>`;
-  return html`<table class="table rows">
+  return html`<table class="table rows waiting">
       <thead>
         <tr>
           <th>Pod</th><th>Priority</th><th>Phase</th><th class="number">Waits</th>

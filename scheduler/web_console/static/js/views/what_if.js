@@ -177,13 +177,13 @@ function Harm({ budgets, hidden, blockers }) {
 function Planned({ items }) {
   const [most, setMost] = useState(FIRST_ROWS);
   const sorted = [...items].sort((a, b) => ORDER.indexOf(a.decision) - ORDER.indexOf(b.decision));
-  return html`<table class="table compact">
+  return html`<div class="scroll-x"><table class="table compact">
       <thead><tr><th></th><th>Pod</th><th>Result</th><th>Node</th><th>Priority</th><th class="number">Victims</th><th>Requests</th></tr></thead>
       ${sorted.slice(0, most).map(
         (item, index) =>
           html`<${SimulatedPod} key=${podName(item.pod)} item=${item} open=${index === 0 && item.decision !== "Scheduled"} />`,
       )}
-    </table>
+    </table></div>
     <${More} rest=${sorted.length - most} onClick=${() => setMost(most + 500)} />`;
 }
 
@@ -226,7 +226,7 @@ function Why({ item, victims }) {
 /** @param {{displaced: Api.DisplacedPod[]}} props */
 function Displaced({ displaced }) {
   const [most, setMost] = useState(FIRST_ROWS);
-  return html`<table class="table compact">
+  return html`<div class="scroll-x"><table class="table compact">
       <thead><tr><th>Pod</th><th>Priority</th><th>From</th><th>What becomes of it</th></tr></thead>
       <tbody>
         ${displaced.slice(0, most).map(
@@ -242,6 +242,6 @@ function Displaced({ displaced }) {
           </tr>`,
         )}
       </tbody>
-    </table>
+    </table></div>
     <${More} rest=${displaced.length - most} onClick=${() => setMost(most + 500)} />`;
 }
