@@ -1,11 +1,13 @@
 /**
- * Choices of the user that the browser remembers; where it may not, they last until a reload.
+ * Choices of the user that the browser remembers, until the tab is closed or for longer; where it
+ * may not, they last until a reload.
  *
  * @param {string} key
+ * @param {boolean} [tab] only in this tab, until it is closed
  */
-export function remembered(key) {
+export function remembered(key, tab = false) {
   try {
-    return localStorage.getItem(key);
+    return (tab ? sessionStorage : localStorage).getItem(key);
   } catch {
     return null;
   }
@@ -14,10 +16,11 @@ export function remembered(key) {
 /**
  * @param {string} key
  * @param {string} value
+ * @param {boolean} [tab]
  */
-export function remember(key, value) {
+export function remember(key, value, tab = false) {
   try {
-    localStorage.setItem(key, value);
+    (tab ? sessionStorage : localStorage).setItem(key, value);
   } catch {
     // The choice still applies to the page as it is.
   }

@@ -1,20 +1,35 @@
 /** What would happen if objects were applied, or nodes drained, now. Nothing is carried out. */
 import { html, useRef, useState } from "../html.js";
-import { ApiError, post } from "../api.js";
+import { ApiError, LARGEST_PAGE, getAll, post } from "../api.js";
+import { Editor } from "../editor.js";
+import { useFetched } from "../fetched.js";
+import { remember, remembered } from "../storage.js";
+import { target } from "../target.js";
 import { see } from "../palette.js";
 import { serverNow } from "../clock.js";
 import { useShortcuts } from "../keyboard.js";
-import { count, plural, podName, requests, time } from "../format.js";
+import { byName, count, plural, podName, requests, time } from "../format.js";
 import { Empty, More, Node, Owner, Pod, Priority, Section, State, Verdict } from "../parts.js";
 import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 import { MissingRule } from "../head.js";
-import { whatIfRequest } from "../what_if_request.js";
+import { TextError, lineOf, namesOf, planCommand, whatIfRequest } from "../what_if_request.js";
 
-/** What was typed stays while other views are shown. */
-let kept = { text: "", drain: "", namespace: "default", settle: true };
+const KEPT = "what-if";
+/** What was typed stays until the tab is closed. */
+let kept = { text: "", drain: "", namespace: "default", settle: true, ...parsed(remembered(KEPT, true)) };
 /** @type {Api.WhatIfAnswer | null} */
 let lastAnswer = null;
 const FIRST_ROWS = 100;
+const MOST_SUGGESTIONS = 20;
+
+/** @param {string | null} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text ?? "{}");
+  } catch {
+    return {};
+  }
+}
 
 export function WhatIfView() {
   const [form, setForm] = useState(kept);
@@ -23,7 +38,9 @@ export function WhatIfView() {
   const running = useRef(/** @type {AbortController | null} */ (null));
   const change = (/** @type {Partial<typeof kept>} */ changes) => {
     kept = { ...kept, ...changes };
+    remember(KEPT, JSON.stringify(kept), true);
     setForm(kept);
+    if (state.error) setState({ ...state, error: null });
   };
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -45,14 +62,15 @@ export function WhatIfView() {
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
   return html`<div class="view what-if">
     <form class="ask" onSubmit=${submit} onKeyDown=${onKeyDown}>
-      <label class="ask-text"
-        ><span class="ask-label">Objects as they would be applied, in YAML or JSON</span>
-        <textarea id="objects" spellcheck=${false} autocomplete="off" wrap="off" placeholder=${EXAMPLE}
-          value=${form.text} onInput=${(/** @type {Typed} */ event) => change({ text: event.currentTarget.value })}></textarea>
-      </label>
-      <label class="ask-row"><span class="ask-label">Nodes to drain</span>
-        <input type="text" id="drain" placeholder="node-1, node-2" spellcheck=${false} autocomplete="off"
-          value=${form.drain} onInput=${(/** @type {Typed} */ event) => change({ drain: event.currentTarget.value })} /></label>
+      <div class="ask-text">
+        <div class="ask-head">
+          <label class="ask-label" for="objects">Objects as they would be applied, in YAML or JSON; or drop files here</label>
+          ${!form.text && html`<button type="button" onClick=${() => change({ text: EXAMPLE })}>Load the example</button>`}
+        </div>
+        <${Editor} id="objects" value=${form.text} placeholder=${EXAMPLE} problem=${problemAt(state.error, form.text)}
+          onInput=${(/** @type {string} */ text) => change({ text })} />
+      </div>
+      <${Drain} value=${form.drain} onInput=${(/** @type {string} */ drain) => change({ drain })} />
       <label class="ask-row"><span class="ask-label">Namespace of objects without one</span>
         <input type="text" value=${form.namespace} spellcheck=${false} autocomplete="off"
           onInput=${(/** @type {Typed} */ event) => change({ namespace: event.currentTarget.value })} /></label>
@@ -60,9 +78,10 @@ export function WhatIfView() {
         onChange=${() => change({ settle: !form.settle })} />Simulate controllers that re-create victims, until nothing changes</label>
       <div class="buttons">
         <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
+        <${CopyButton} text=${() => planCommand(kept, target.name)} />
         <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
       </div>
-      ${state.error && html`<${WhatIfError} error=${state.error} />`}
+      ${state.error && !problemAt(state.error, form.text) && html`<${WhatIfError} error=${state.error} />`}
     </form>
     <div class="answer" aria-live="polite" aria-busy=${state.busy ? "true" : "false"}>
       ${answer
@@ -89,6 +108,53 @@ spec:
         - name: web
           resources:
             requests: {cpu: "2", memory: 4Gi}`;
+
+/**
+ * Return what is wrong with a line of the text, if that is what is wrong.
+ *
+ * @param {Error | null} error
+ * @param {string} text
+ */
+function problemAt(error, text) {
+  if (!error) return null;
+  const line = error instanceof TextError ? error.line : lineOf(text, error.message);
+  return line > 0 ? { line, message: error.message } : null;
+}
+
+/**
+ * The nodes to drain, with suggestions for the name that is typed.
+ *
+ * @param {{value: string, onInput: (value: string) => void}} props
+ */
+function Drain({ value, onInput }) {
+  const [asked, setAsked] = useState(false);
+  const nodes = useFetched(asked ? "node names" : "", (signal) => getAll("/nodes", { limit: LARGEST_PAGE }, { signal }), null);
+  const before = /^(.*[\s,])?/s.exec(value)?.[0] ?? "";
+  const taken = new Set(namesOf(before));
+  const names = (nodes.data?.items ?? []).map((node) => node.name);
+  const found = names.filter((name) => !taken.has(name) && name.includes(value.slice(before.length)));
+  return html`<label class="ask-row"><span class="ask-label">Nodes to drain</span>
+    <input type="text" id="drain" placeholder="node-1, node-2" spellcheck=${false} autocomplete="off" list="node-names"
+      value=${value} onFocus=${() => setAsked(true)} onInput=${(/** @type {Typed} */ event) => onInput(event.currentTarget.value)} />
+    <datalist id="node-names">
+      ${found.sort(byName).slice(0, MOST_SUGGESTIONS).map((name) => html`<option value=${before + name}></option>`)}
+    </datalist></label>`;
+}
+
+/** @param {{text: () => string}} props */
+function CopyButton({ text }) {
+  const [said, setSaid] = useState("Copy as command");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      setSaid("Copied");
+    } catch {
+      setSaid("The browser does not allow it");
+    }
+    setTimeout(() => setSaid("Copy as command"), 2000);
+  };
+  return html`<button type="button" onClick=${copy} title="kubectl preemptive plan with these objects and nodes">${said}</button>`;
+}
 
 /** @param {{error: Error}} props */
 function WhatIfError({ error }) {
