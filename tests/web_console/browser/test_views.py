@@ -1,5 +1,7 @@
 """Each view of the console shows what the API says, in a real browser."""
 
+import json
+
 import pytest
 
 from scheduler.model import times
@@ -151,9 +153,74 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page):
     assert [text.rpartition("lost by ")[2] for text in losers] == [
         "sum of priorities", "highest priority", "PDB violations",
     ]  # fmt: skip
-    assert page.texts(".candidates .decided") == ["0 + 3 \u00d7 2\u00b3\u00b9", "1,000", "1"]
+    assert page.texts(".candidates .decided") == ["0 in 3 pods", "1,000", "1"]
+    title = page.find(".candidates .decided .term").get_attribute("title")
+    assert title.startswith("0 + 3 \u00d7 2\u00b3\u00b9: lowest sum of priorities")
     page.sees("2 evictions were wasted")
     page.sees("batch/train-4-again waits")
+
+
+@pytest.mark.parametrize(
+    ("amounts", "want"),
+    [
+        ({"pods": 9, "cpu": 8_770, "memory": 18_790_481_920},
+         ["0.0024 core-h", "0.0049 GiB-h", "0.0025 pod-h"]),
+        ({"cpu": 7_200_000_000}, ["2,000 core-h"]),
+        ({"cpu": 0}, ["0 core-h"]),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_lost_work_has_one_unit_for_each_resource(page, amounts, want):
+    page.open("policies")
+
+    assert page.module("format", f"m.cost({json.dumps(amounts)})") == want
+
+
+def test_few_nodes_fill_the_page_and_have_bars_for_cpu_and_memory(page):
+    page.open("cluster?by=none")
+    page.wait(lambda: bars(page) == 12)
+
+    layout = "m.layout([{name: 'all nodes', nodes: Array(%s).fill({name: 'a'})}], 1264, 600)"
+    sizes = f"{layout}.bars.map(({{width, height}}) => [width, height])"
+    assert page.module("cluster_layout", sizes % 4) == [[1264, 64]] * 4
+    assert page.module("cluster_layout", sizes % 12) == [[1264, 46]] * 12
+    assert page.module("cluster_layout", sizes % 40)[0] == [618, 28]
+
+
+@pytest.mark.parametrize(
+    ("priorities", "decided", "on"),
+    [
+        ([0, 1, 2, 3, 2_000_000_000], None, True),
+        ([0, 1, 2, 3, 4], None, False),
+        ([0, 1, 2, 3, 4], "1", True),
+        ([0], "0", False),
+    ],
+    ids=["few levels", "many levels", "many, switched on", "few, switched off"],
+)
+def test_few_levels_have_patterns_until_the_user_decides(page, priorities, decided, on):
+    page.open("policies")
+
+    levels = f"m.makeScale({json.dumps(priorities)})"
+    assert page.module("palette", f"m.patterned({levels}, {json.dumps(decided)})") is on
+
+
+def test_what_is_not_known_is_not_zero(page):
+    page.console.stand_in.switches.failures["/api/v1/summary"] = 403
+    page.open("waiting")
+
+    page.wait(lambda: set(page.texts(".side .number")) == {"\u2013"})
+    assert set(page.texts(".figures dd")) == {"\u2013"}
+
+
+def test_words_of_ours_say_what_they_mean(page):
+    page.open("preemptions")
+    page.find("tr[data-row]")
+
+    for words, meaning in {
+        ".tone-warn": "placed on another node", ".tag-bad": "did not use the space",
+        ".figures div:last-child dd": "since this replica started",
+    }.items():  # fmt: skip
+        assert meaning in page.find(words).get_attribute("title")
 
 
 def test_the_list_of_preemptions_is_kept_up_to_date(page):

@@ -70,7 +70,7 @@ def test_files_are_dropped_on_the_editor(page):
     page.script(
         "const data = new DataTransfer();"
         "for (const text of ['kind: A', 'kind: B']) data.items.add(new File([text], 'a.yaml'));"
-        "const event = new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true});"
+        "const event = new DragEvent('drop', {dataTransfer: data, bubbles: true});"
         "arguments[0].dispatchEvent(event)",
         page.find("#objects"),
     )

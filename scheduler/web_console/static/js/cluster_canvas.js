@@ -5,8 +5,12 @@ import { amount, percent, plural } from "./format.js";
 
 const NAME_WIDTH = 132;
 const FIGURE_WIDTH = 92;
+/** Rows of this height have a bar for cpu and one for memory. */
+const TWO_BARS = 44;
 /** Nominated pods are drawn at least this long: they must not be missed. */
 const LEAST_NOMINATED = 3;
+/** Smaller areas would be outline only. */
+const LEAST_OUTLINED = 5;
 
 /**
  * @typedef {import("./cluster_layout.js").Bar} Bar
@@ -39,7 +43,7 @@ export class Painter {
     /** @type {Map<string, CanvasPattern>} */
     this.patterns = new Map();
     this.look = look;
-    this.colours = this.readColours(look.theme);
+    this.colours = this.readColours();
     this.font = getComputedStyle(canvas).fontFamily;
   }
 
@@ -55,7 +59,7 @@ export class Painter {
     const [pixelWidth, pixelHeight] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.canvas.width !== pixelWidth) this.canvas.width = pixelWidth;
     if (this.canvas.height !== pixelHeight) this.canvas.height = pixelHeight;
-    if (this.look.theme !== look.theme) this.colours = this.readColours(look.theme);
+    if (this.look.theme !== look.theme) this.colours = this.readColours();
     this.look = look;
     const context = this.context;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -72,8 +76,8 @@ export class Painter {
     }
   }
 
-  /** @param {import("./theme.js").Theme} theme */
-  readColours(theme) {
+  /** Colours of the style that have changed with the theme. */
+  readColours() {
     const style = getComputedStyle(this.canvas);
     const read = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
     this.patterns.clear();
@@ -85,7 +89,7 @@ export class Painter {
       accent: read("--accent"),
       ground: read("--ground"),
       danger: read("--danger"),
-      ink: theme === "dark" ? "rgba(0, 0, 0, 0.55)" : "rgba(255, 255, 255, 0.65)",
+      ink: "rgba(0, 0, 0, 0.5)",
     };
   }
 
@@ -126,27 +130,39 @@ export class Painter {
     context.font = `12px ${this.font}`;
     context.fillStyle = node.unschedulable ? colours.muted : colours.text;
     context.fillText(this.fitted(node.name, NAME_WIDTH - 12), x + 4, middle);
-    const track = {
-      x: x + NAME_WIDTH,
-      y: y + 6,
-      width: Math.max(20, width - NAME_WIDTH - FIGURE_WIDTH),
-      height: height - 12,
-    };
+    const shown = height < TWO_BARS ? [look.resource] : [look.resource, look.resource === "memory" ? "cpu" : "memory"];
+    const part = (height - 12) / shown.length;
+    shown.forEach((resource, index) => {
+      const top = y + 6 + index * part;
+      this.resource(node, resource, { x: x + NAME_WIDTH, y: top, width: width - NAME_WIDTH - 6, height: part - 4 * (shown.length - 1) });
+    });
+  }
+
+  /**
+   * The bar of a resource, and its figures.
+   *
+   * @param {Api.NodeUsage} node
+   * @param {string} resource
+   * @param {Box} box
+   */
+  resource(node, resource, { x, y, width, height }) {
+    const { context, colours } = this;
+    const track = { x, y, width: Math.max(20, width - FIGURE_WIDTH), height };
     this.track(track, node);
-    this.fill(node, (from, to) => ({
+    this.fill(node, resource, (from, to) => ({
       x: track.x + from * track.width,
       y: track.y,
       width: (to - from) * track.width,
       height: track.height,
     }), track);
-    const { requested, allocatable } = use(node, look.resource);
+    const { requested, allocatable } = use(node, resource);
     context.font = `11px ${this.font}`;
     context.fillStyle = colours.muted;
     context.textAlign = "right";
     const figure = node.unschedulable
       ? "cordoned"
-      : `${amount(look.resource, requested)} / ${amount(look.resource, allocatable)}`;
-    context.fillText(figure, x + width - 6, middle);
+      : `${amount(resource, requested)} / ${amount(resource, allocatable)}`;
+    context.fillText(figure, x + width, y + height / 2);
     context.textAlign = "left";
   }
 
@@ -173,7 +189,7 @@ export class Painter {
     const { context, colours, look } = this;
     const { node, x, y, width, height } = bar;
     this.track(bar, node);
-    this.fill(node, (from, to) => ({
+    this.fill(node, look.resource, (from, to) => ({
       x,
       y: y + height - to * height,
       width,
@@ -203,13 +219,14 @@ export class Painter {
    * Fill a track with segments; `box` gives the rectangle from one part to another.
    *
    * @param {Api.NodeUsage} node
+   * @param {string} resource
    * @param {Place} box
    * @param {Box} track
    */
-  fill(node, box, track) {
+  fill(node, resource, box, track) {
     let from = 0;
     const nominated = [];
-    for (const segment of segments(node, this.look.resource)) {
+    for (const segment of segments(node, resource)) {
       if (segment.nominated) {
         nominated.push(segment);
         continue;
@@ -218,7 +235,20 @@ export class Painter {
       if (to > from) this.segment(segment, box(from, to), box(from, from + (to - from) * segment.terminating));
       from = to;
     }
+    this.outline(box(0, from));
     for (const segment of nominated) from = this.nomination(segment, from, box, track);
+  }
+
+  /**
+   * What is used, in a line that contrasts with the ground where a colour does not.
+   *
+   * @param {Box} used
+   */
+  outline({ x, y, width, height }) {
+    if (width < LEAST_OUTLINED || height < LEAST_OUTLINED) return;
+    this.context.strokeStyle = this.colours.muted;
+    this.context.lineWidth = 1;
+    this.context.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
   }
 
   /**
@@ -229,7 +259,7 @@ export class Painter {
   segment(segment, whole, terminating) {
     const { context, look } = this;
     const level = look.scale.of(segment.priority);
-    const fill = colour(level, look.theme);
+    const fill = colour(level);
     context.globalAlpha = look.highlight && look.highlight !== level.key ? 0.14 : 1;
     context.fillStyle = fill;
     context.fillRect(whole.x, whole.y, whole.width, whole.height);
@@ -288,13 +318,14 @@ export class Painter {
     const end = Math.min(1, begin + part);
     const area = box(begin, end);
     const level = look.scale.of(segment.priority);
-    const stroke = colour(level, look.theme);
-    context.globalAlpha = look.highlight && look.highlight !== level.key ? 0.3 : 1;
-    context.fillStyle = colours.ground;
+    const alpha = look.highlight && look.highlight !== level.key ? 0.3 : 1;
+    context.globalAlpha = alpha * 0.5;
+    context.fillStyle = colour(level);
     context.fillRect(area.x, area.y, area.width, area.height);
-    context.fillStyle = this.hatching(`nominated ${stroke}`, stroke, 1.2);
+    context.globalAlpha = alpha;
+    context.fillStyle = this.hatching("nominated", colours.text, 1.2);
     context.fillRect(area.x, area.y, area.width, area.height);
-    context.strokeStyle = stroke;
+    context.strokeStyle = colours.text;
     context.lineWidth = 1.5;
     context.strokeRect(area.x + 0.75, area.y + 0.75, area.width - 1.5, area.height - 1.5);
     context.globalAlpha = 1;

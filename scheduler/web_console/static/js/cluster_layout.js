@@ -19,6 +19,8 @@
 /** With more nodes than this, there is no space for names. */
 const MOST_ROWS = 48;
 const ROW_HEIGHT = 26;
+/** Rows of few nodes fill the page, up to this height. */
+const MOST_ROW_HEIGHT = 64;
 const ROW_WIDTH = 400;
 const HEADER = 26;
 const GROUP_GAP = 12;
@@ -38,7 +40,7 @@ const LINE_GAP = 4;
  */
 export function layout(groups, width, height) {
   const total = groups.reduce((sum, group) => sum + group.nodes.length, 0);
-  if (total <= MOST_ROWS) return rows(groups, width);
+  if (total <= MOST_ROWS) return rows(groups, width, height);
   return grid(groups, width, barSize(groups, width, height));
 }
 
@@ -89,18 +91,27 @@ function grid(groups, width, size) {
 }
 
 /**
+ * Rows in as few columns as fit without scrolling, and as high as there is space.
+ *
  * @param {NodeGroup[]} groups
  * @param {number} width
+ * @param {number} height
  */
-function rows(groups, width) {
-  const perRow = Math.max(1, Math.floor((width + COLUMN_GAP) / (ROW_WIDTH + COLUMN_GAP)));
+function rows(groups, width, height) {
+  const most = Math.max(1, Math.floor((width + COLUMN_GAP) / (ROW_WIDTH + COLUMN_GAP)));
+  const space = height - groups.length * (HEADER + GROUP_GAP);
+  const linesOf = (/** @type {number} */ each) => groups.reduce((sum, group) => sum + Math.ceil(group.nodes.length / each), 0);
+  let perRow = 1;
+  while (perRow < most && linesOf(perRow) * ROW_HEIGHT > space) perRow += 1;
+  const high = Math.floor(space / linesOf(perRow));
+  const rowHeight = Math.min(MOST_ROW_HEIGHT, Math.max(ROW_HEIGHT, high));
   const columnWidth = Math.floor((width - (perRow - 1) * COLUMN_GAP) / perRow);
-  return place(groups, perRow, ROW_HEIGHT, (node, column, y) => ({
+  return place(groups, perRow, rowHeight, (node, column, y) => ({
     node,
     x: column * (columnWidth + COLUMN_GAP),
     y,
     width: columnWidth,
-    height: ROW_HEIGHT,
+    height: rowHeight,
   }), "rows");
 }
 

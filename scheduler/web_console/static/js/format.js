@@ -99,25 +99,24 @@ export function requests(amounts, brief = false) {
   return entries.map(text).join(" · ") || "none";
 }
 
+/** What is lost, by resource: its unit, and how much of it makes one. */
+/** @type {[resource: string, unit: string, one: number][]} */
+const COSTS = [["cpu", "core-h", 1000], ["memory", "GiB-h", 2 ** 30], ["pods", "pod-h", 1]];
+
 /**
- * Return the cost of a preemption: amounts times the time that the victims had run.
+ * Return the cost of a preemption: amounts times the hours that the victims had run.
  *
- * @param {Record<string, number> | undefined} amounts
+ * @param {Record<string, number> | undefined} amounts multiplied by seconds
+ * @param {string} [only] a resource
  */
-export function cost(amounts) {
-  /** @type {(seconds: number, unit: string) => string} in hours, or in seconds where these would be 0 */
-  const timed = (seconds, unit) =>
-    seconds < 36 ? `${trimmed(seconds)} ${unit}·s` : `${trimmed(seconds / 3600)} ${unit}·h`;
-  /** @type {Record<string, (number: number) => string>} */
-  const known = {
-    pods: (number) => `${duration(number)} of pod time`,
-    cpu: (number) => timed(number / 1000, "cpu"),
-    memory: (number) => timed(number / 2 ** 30, "GiB"),
-  };
-  return Object.entries(amounts ?? {})
-    .filter(([name]) => name in known)
-    .map(([name, number]) => known[name](number));
+export function cost(amounts = {}, only = "") {
+  return COSTS.filter(([resource]) => resource in amounts && (!only || resource === only)).map(
+    ([resource, unit, one]) => `${hours(amounts[resource] / one / 3600)} ${unit}`,
+  );
 }
+
+/** @param {number} number */
+const hours = (number) => (number < 1 ? `${Number(number.toPrecision(2))}` : trimmed(number));
 
 /**
  * Return a priority; the classes that every cluster has are named.

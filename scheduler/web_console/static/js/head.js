@@ -7,6 +7,7 @@ import { useStore } from "./store.js";
 import { serverNow, useTicking } from "./clock.js";
 import { to } from "./route.js";
 import { target } from "./target.js";
+import { meaningOf } from "./terms.js";
 import { count, duration, short, time } from "./format.js";
 
 /** Whether the data are live. */
@@ -135,15 +136,16 @@ export function Figures() {
     <${Figure} term="Waiting" yields value=${value(pending)} exact=${pending} href=${to("waiting")}
       note=${phases.map((phase) => `${short(queue[phase])} ${phase}`).join(" · ")} />
     <${Figure} term="Oldest" value=${data && pending > 0 ? oldest : "–"} />
-    <${Figure} term="Preemptions under way" value=${value(data?.preemptionsActive)} href=${to("preemptions")} />
-    <${Figure} term="Victims" value=${value(data?.victims)} exact=${data?.victims}
+    <${Figure} term="Preempting now" value=${value(data?.preemptionsActive)} href=${to("preemptions")} />
+    <${Figure} term="Victims" value=${value(data?.victims)} title=${`Pods that were evicted since this replica started. Wasted: ${meaningOf("wasted")}`}
       note=${data ? `${short(data.wastedVictims ?? 0)} wasted` : ""} />
   </dl>`;
 }
 
-/** @param {{term: string, value: string, exact?: number, note?: string, href?: string, yields?: boolean}} props */
-function Figure({ term, value, exact, note, href, yields = false }) {
-  const title = exact === undefined ? undefined : [count(exact), note].filter(Boolean).join(": ");
+/** @param {{term: string, value: string, exact?: number, note?: string, href?: string, yields?: boolean, title?: string}} props */
+function Figure({ term, value, exact, note, href, yields = false, title }) {
+  // Only where it says more than what is shown.
+  title ??= exact !== undefined && (count(exact) !== value || note) ? [count(exact), note].filter(Boolean).join(": ") : undefined;
   const body = html`<dt>${term}</dt>
     <dd title=${title}>${value}${note && html` <span class="note">${note}</span>`}</dd>`;
   return href ? html`<div class=${yields ? "yields" : ""}><a href=${href} class="figure">${body}</a></div>` : html`<div class="figure">${body}</div>`;

@@ -64,6 +64,7 @@ function App() {
   useShortcuts([...VIEW_KEYS, ["t", "Dark or light", switchTheme]], []);
   useEffect(() => {
     const part = named && parts.length > 0 ? parts.at(-1) : "";
+    document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = [part, current.title, target.name, "preemptive-scheduler"].filter(Boolean).join(" · ");
   }, [current, parts.join("/")]);
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the view</a>

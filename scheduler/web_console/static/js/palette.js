@@ -1,12 +1,14 @@
 /**
  * Colours and patterns of priorities.
  *
- * Priorities are ranked, and ranks get colours of one ramp whose lightness only rises (or, on
- * light backgrounds, only falls): the order is legible in shades of grey, so for colour-blind
- * people as well. Patterns repeat the order without any colour. Priorities of the system are grey:
- * their pods are on every node and are hardly ever victims.
+ * Priorities are ranked, and ranks get colours of one ramp whose lightness only rises: the order is
+ * legible in shades of grey, so for colour-blind people as well. It is the same on dark and on light
+ * pages, so that pictures can be compared; bars have an outline, which both grounds contrast with.
+ * Patterns repeat the order without any colour. Priorities of the system are grey: their pods are on
+ * every node and are hardly ever victims.
  */
 import { Store } from "./store.js";
+import { remember, remembered } from "./storage.js";
 import { priority as shown } from "./format.js";
 
 /**
@@ -16,12 +18,12 @@ import { priority as shown } from "./format.js";
  * @typedef {{levels: Level[], of: (priority: number) => Level}} Scale
  */
 
-/** From the lowest priority to the highest; the contrast to the background is 3:1 or more. */
-const RAMPS = {
-  dark: ["#4d62b8", "#3f83b5", "#2fa39f", "#5cbf74", "#b3d44c", "#fbe14a"],
-  light: ["#6d9fd0", "#3f86ac", "#1f7585", "#3f5596", "#6a2f83", "#5b0f3c"],
-};
-const SYSTEM_COLOUR = { dark: "#6b7482", light: "#87909c" };
+/** From the lowest priority to the highest; neighbours have a contrast of 1.5:1. */
+const RAMP = ["#472bb7", "#2560b7", "#178b8b", "#34b166", "#90d13d", "#f6e993"];
+const SYSTEM_COLOUR = "#7d8590";
+/** Up to so many levels have patterns until the user decides otherwise: more are unquiet. */
+const MOST_PATTERNED = 4;
+const KEPT = "patterns";
 const SYSTEM_PRIORITY = 2_000_000_000;
 /** Patterns by rank; a canvas draws them, and legends have them as classes. */
 export const PATTERNS = ["solid", "rows", "columns", "dots", "grid", "rising"];
@@ -52,7 +54,7 @@ export function see(priorities) {
 export function makeScale(priorities) {
   const own = priorities.filter((each) => each < SYSTEM_PRIORITY).sort((a, b) => a - b);
   const system = priorities.filter((each) => each >= SYSTEM_PRIORITY).sort((a, b) => a - b);
-  const size = RAMPS.dark.length;
+  const size = RAMP.length;
   /** @type {Level[]} */
   const levels = [];
   /** @type {Map<number, Level>} */
@@ -86,11 +88,30 @@ function makeLevel(members, step, pattern) {
 }
 
 /**
- * Return the colour of a level in a theme.
+ * Return the colour of a level.
  *
  * @param {Level} level
- * @param {import("./theme.js").Theme} theme
  */
-export function colour(level, theme) {
-  return level.step < 0 ? SYSTEM_COLOUR[theme] : RAMPS[theme][level.step];
+export function colour(level) {
+  return level.step < 0 ? SYSTEM_COLOUR : RAMP[level.step];
+}
+
+/** What the user has decided about patterns: "1", "0", or nothing yet. */
+export const asked = new Store(remembered(KEPT));
+
+/**
+ * Return whether levels have patterns.
+ *
+ * @param {Scale} levels
+ * @param {string | null} decided
+ */
+export function patterned({ levels }, decided) {
+  if (decided) return decided === "1";
+  return levels.filter((level) => level.step >= 0).length <= MOST_PATTERNED;
+}
+
+/** @param {boolean} on */
+export function setPatterns(on) {
+  remember(KEPT, on ? "1" : "0");
+  asked.set(on ? "1" : "0");
 }

@@ -2,8 +2,8 @@
 import { html } from "./html.js";
 import { to } from "./route.js";
 import { count, podName, priority as shownPriority } from "./format.js";
-import { colour, scale } from "./palette.js";
-import { theme } from "./theme.js";
+import { asked, colour, patterned, scale } from "./palette.js";
+import { meaningOf } from "./terms.js";
 import { useStore } from "./store.js";
 
 /**
@@ -12,10 +12,10 @@ import { useStore } from "./store.js";
  * @param {{level: import("./palette.js").Level}} props
  */
 export function Swatch({ level }) {
-  const mode = useStore(theme);
+  const on = patterned(useStore(scale), useStore(asked));
   return html`<span
-    class="swatch swatch-${level.pattern}"
-    style=${{ backgroundColor: colour(level, mode) }}
+    class="swatch ${on ? `swatch-${level.pattern}` : ""}"
+    style=${{ backgroundColor: colour(level) }}
     aria-hidden="true"
   ></span>`;
 }
@@ -112,7 +112,16 @@ const TONES = {
  * @param {{value: string}} props
  */
 export function State({ value }) {
-  return html`<span class="state tone-${TONES[value] ?? "info"}">${value}</span>`;
+  return html`<span class="state tone-${TONES[value] ?? "info"}" title=${meaningOf(value)}>${value}</span>`;
+}
+
+/**
+ * A word of ours, with its meaning where the pointer is.
+ *
+ * @param {{word: string, children?: Content}} props the word itself is shown by default
+ */
+export function Term({ word, children }) {
+  return html`<span class="term" title=${meaningOf(word)}>${children ?? word}</span>`;
 }
 
 /** @param {{title: string, children?: Content}} props */

@@ -3,10 +3,11 @@ import { html } from "./html.js";
 import { reasonOf } from "./waiting_groups.js";
 import { age, serverNow } from "./clock.js";
 import { to } from "./route.js";
+import { meaningOf } from "./terms.js";
 import { count, duration, plural, time } from "./format.js";
 import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
 
-const SUM = "each victim counts as its priority plus 2³¹, as in kube-scheduler, so fewer victims are better";
+const SUM = "lowest sum of priorities; each victim counts 2³¹ in addition, as in kube-scheduler, so fewer victims are better";
 
 /**
  * Return the value of a criterion.
@@ -18,18 +19,19 @@ function shownValue({ values = {} }, { name, measure }) {
   const value = values[name];
   if (value === undefined) return "–";
   if (measure === "time") return `${duration(age(String(value)))} ago`;
-  return measure === "shiftedSum" ? shownSum(Number(value), Number(values.victims ?? 0)) : count(Number(value));
+  if (measure !== "shiftedSum") return count(Number(value));
+  return html`<${Sum} sum=${Number(value)} victims=${Number(values.victims ?? 0)} />`;
 }
 
 /**
- * Return a sum with the part that only counts victims apart, which no reader can see in it.
+ * A sum without what it adds for each victim, which no reader can see in it; that is in the title.
  *
- * @param {number} sum
- * @param {number} victims
+ * @param {{sum: number, victims: number}} props
  */
-function shownSum(sum, victims) {
+function Sum({ sum, victims }) {
   const rest = count(sum - victims * 2 ** 31);
-  return victims > 0 ? `${rest} + ${victims} × 2³¹` : rest;
+  if (victims === 0) return rest;
+  return html`<span class="term" title=${`${rest} + ${victims} × 2³¹: ${SUM}`}>${rest} in ${plural(victims, "pod")}</span>`;
 }
 
 /**
@@ -44,7 +46,8 @@ export function Candidates({ of, planned = false }) {
   if (candidates.length === 0) return html`<p class="muted">No candidates are known.</p>`;
   const verb = planned ? "would be" : "was";
   const shown = criteria.filter((each) => each.title);
-  const meaning = criteria.find((each) => each.name === criterion)?.meaning ?? criterion;
+  const meanings = new Map(criteria.map((each) => [each.name, each.meaning]));
+  const meaning = meanings.get(criterion) ?? criterion;
   return html`<p class="sentence">
       ${candidates.length > 1 && criterion
         ? html`<strong>${candidates[0].node}</strong> ${verb} chosen by: ${meaning}.`
@@ -64,25 +67,25 @@ export function Candidates({ of, planned = false }) {
         </tr>
       </thead>
       <tbody>
-        ${candidates.map((each) => html`<${CandidateRow} key=${each.node} candidate=${each} criteria=${shown} />`)}
+        ${candidates.map((each) => html`<${CandidateRow} key=${each.node} candidate=${each} criteria=${shown} meaning=${meanings.get(each.lostBy ?? "")} />`)}
       </tbody>
     </table></div>
     ${total > candidates.length && html`<p class="muted">${plural(total - candidates.length, "more candidate")} not shown.</p>`}`;
 }
 
-/** @param {{candidate: Api.CandidateView, criteria: Api.CriterionView[]}} props */
-function CandidateRow({ candidate, criteria }) {
+/** @param {{candidate: Api.CandidateView, criteria: Api.CriterionView[], meaning?: string}} props */
+function CandidateRow({ candidate, criteria, meaning }) {
   const lost = candidate.lostBy ?? "";
   const decided = criteria.findIndex(({ name }) => name === lost);
   const style = (/** @type {number} */ index) => {
     if (!lost || decided < 0) return "number";
     return index === decided ? "number decided" : index > decided ? "number pale" : "number";
   };
-  const title = criteria[decided]?.title?.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase()) ?? lost;
+  const title = criteria[decided]?.title?.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
   return html`<tr class=${lost ? "" : "chosen"}>
     <td><${Node} name=${candidate.node} /></td>
     ${criteria.map((each, index) => html`<td key=${each.name} class=${style(index)}>${shownValue(candidate, each)}</td>`)}
-    <td>${lost ? html`<span class="muted">lost by ${title}</span>` : html`<span class="tag tag-accent">chosen</span>`}</td>
+    <td>${lost ? html`<span class="muted">${title ? `lost by ${title}` : html`equal; <span class="term" title=${meaning}>lost the draw</span>`}</span>` : html`<span class="tag tag-accent">chosen</span>`}</td>
   </tr>`;
 }
 
@@ -96,7 +99,7 @@ export function Victims({ victims = [], hidden = 0, when }) {
   const planned = when === "planned";
   return html`<div class="scroll-x"><table class="table compact victims">
       <thead>
-        <tr><th>Victim</th><th>Priority</th><th class="number">${when === "past" ? "Had run" : "Runs"}</th>
+        <tr><th title=${meaningOf("victim")}>Victim</th><th>Priority</th><th class="number">${when === "past" ? "Had run" : "Runs"}</th>
           ${planned ? html`<th>Disruption budget</th>` : html`<th>State</th><th>What became of it</th>`}</tr>
       </thead>
       <tbody>
@@ -174,11 +177,9 @@ export function Eviction({ eviction: { victim, preemption } }) {
   </dl>`;
 }
 
-const WASTED = "The preemptor did not use the resources that the eviction freed";
-
 /** @param {{number?: number}} props how many evictions; one that is not counted by default */
 export function Wasted({ number }) {
-  return html`<span class="tag tag-bad" title=${WASTED}>${number === undefined ? "" : `${count(number)} `}wasted</span>`;
+  return html`<span class="tag tag-bad" title=${meaningOf("wasted")}>${number === undefined ? "" : `${count(number)} `}wasted</span>`;
 }
 
 /** @param {{vetoes?: Api.PolicyVeto[]}} props */

@@ -5,14 +5,13 @@ import { NO_LABEL, chosenLabel, labelOptions, useLabels } from "../node_labels.j
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
 import { refine, route, useFilter } from "../route.js";
-import { remember, remembered } from "../storage.js";
 import { theme } from "../theme.js";
-import { scale, see } from "../palette.js";
+import { asked, patterned, scale, see, setPatterns } from "../palette.js";
 import { useShortcuts } from "../keyboard.js";
 import { at, grouped, layout, neighbour, use } from "../cluster_layout.js";
 import { Painter } from "../cluster_canvas.js";
 import { amount, count, percent, plural } from "../format.js";
-import { Choice, Empty, Filter, Priority, Select, Swatch, focusFilter } from "../parts.js";
+import { Choice, Empty, Filter, Priority, Select, Swatch, Term, focusFilter } from "../parts.js";
 import { NodePanel } from "./node_panel.js";
 
 /** @type {import("../parts.js").Options} */
@@ -22,8 +21,6 @@ const ORDERS = [["name", "Name"], ["used", "Most requested"]];
 /** @typedef {import("../cluster_layout.js").NodeGroup} NodeGroup */
 /** @typedef {import("../cluster_layout.js").Layout} Layout */
 /** @typedef {import("../cluster_canvas.js").Look} Look */
-
-const KEPT = "patterns";
 
 export function ClusterView() {
   const { query } = useStore(route);
@@ -38,7 +35,7 @@ function Nodes({ label, labels, query }) {
   const live = useLive(useMemo(() => nodesWith(label), [label]));
   const [filter, setFilter] = useFilter();
   const [highlight, setHighlight] = useState("");
-  const [patterns, setPatterns] = useState(() => remembered(KEPT) === "1");
+  const patterns = patterned(useStore(scale), useStore(asked));
   const resource = query.get("of") ?? "cpu";
   const order = query.get("order") ?? "name";
   const selected = query.get("node") ?? "";
@@ -50,10 +47,7 @@ function Nodes({ label, labels, query }) {
     () => (nodes ? grouped(nodes.values(), { label, filter, order, resource }) : []),
     [live.data, label, filter, order, resource],
   );
-  const togglePatterns = () => {
-    remember(KEPT, patterns ? "0" : "1");
-    setPatterns(!patterns);
-  };
+  const togglePatterns = () => setPatterns(!patterns);
   useShortcuts(
     [
       ["/", "Filter nodes", focusFilter],
@@ -139,8 +133,8 @@ function Legend({ highlight, onHighlight, children }) {
           <${Swatch} level=${level} />${level.label}
         </button>`,
     )}
-    <span class="legend-mark"><span class="mark mark-nominated"></span>nominated</span>
-    <span class="legend-mark"><span class="mark mark-terminating"></span>terminating</span>
+    <span class="legend-mark"><span class="mark mark-nominated"></span><${Term} word="nominated" /></span>
+    <span class="legend-mark"><span class="mark mark-terminating"></span><${Term} word="terminating" /></span>
     <span class="legend-mark"><span class="mark mark-cordoned"></span>unschedulable</span>
     ${children}
   </div>`;

@@ -8,7 +8,7 @@ import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
 import { cost, count, duration, plural, time } from "../format.js";
-import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, Verdict, focusFilter } from "../parts.js";
+import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, Term, Verdict, focusFilter } from "../parts.js";
 import { Candidates, Victims, Wasted } from "../preemption_parts.js";
 import { TimeLine, buckets } from "../time_line.js";
 
@@ -162,7 +162,7 @@ function Table({ items }) {
   return html`<table class="table rows preemptions">
     <thead>
       <tr>
-        <th>Decided</th><th>Preemptor</th><th>Priority</th><th>Node</th><th>Victims</th>
+        <th>Decided</th><th><${Term} word="preemptor">Preemptor<//></th><th>Priority</th><th>Node</th><th>Victims</th>
         <th>State</th><th class="number">Took</th><th class="number">Cost</th>
       </tr>
     </thead>
@@ -184,7 +184,7 @@ function Row({ item }) {
     </td>
     <td><${State} value=${item.endedAt ? item.outcome || "done" : item.phase} /></td>
     <td class="number">${took(item)}</td>
-    <td class="number muted requests">${cost(item.cost)[1] ?? cost(item.cost)[0] ?? ""}</td>
+    <td class="number muted requests">${cost(item.cost, "cpu")[0] ?? cost(item.cost)[0] ?? ""}</td>
   </tr>`;
 }
 
@@ -218,8 +218,8 @@ function Details({ item }) {
       <div><dt>${active ? "So far" : "Took"}</dt><dd>${took(item)}</dd></div>
       <div><dt>Priority of the preemptor</dt><dd><${Priority} value=${item.preemptor.priority} /></dd></div>
       <div><dt>Victims</dt><dd>${victimsOf(item)}${wasted > 0 && html` <${Wasted} number=${wasted} />`}</dd></div>
-      <div><dt>PDB violations</dt><dd>${item.pdbViolations ?? 0}</dd></div>
-      <div><dt>Cost: work that was lost</dt><dd>${cost(item.cost).join(" · ") || "–"}</dd></div>
+      <div><dt><${Term} word="PDB violations" /></dt><dd>${item.pdbViolations ?? 0}</dd></div>
+      <div><dt><${Term} word="cost">Cost: work that was lost<//></dt><dd>${cost(item.cost).join(" · ") || "–"}</dd></div>
     </dl>
     ${item.problem && html`<p class="callout">${item.problem}</p>`}
     ${wasted > 0 &&
