@@ -33,6 +33,7 @@ from scheduler.kubectl.connection import Reach
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
 from scheduler.web_console.server import ConsoleServer, page_files
+from scheduler.web_console.target import Target
 from tests.support.api_stand_in import StandIn, serving
 from tests.support.stand_in_documents import SMALL, Shape
 
@@ -116,6 +117,9 @@ class LoopThread:
 class ServedConsole:
     """The server of the console, for the scheduler that `reach` leads to."""
 
+    #: Which cluster the page names; by default that of `reach`.
+    target: Target | None = None
+
     def __init__(self, thread: LoopThread, reach: Reach) -> None:
         self._run = thread.run
         self._console = contextlib.AsyncExitStack()
@@ -144,7 +148,7 @@ class ServedConsole:
         out = Output(io.StringIO(), None, color=False)
         session = Session(arguments, client, out, float, self._reach.selection)
         backend = PluginBackend(session)
-        self.server = ConsoleServer(backend, page_files(), target=target(session))
+        self.server = ConsoleServer(backend, page_files(), target=self.target or target(session))
         await self._console.enter_async_context(self.server.serving(port))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 
+from scheduler.web_console.target import Target
 from tests.support.console_in_browser import Console, LoopThread, Page
 from tests.support.stand_in_documents import Shape
 
@@ -60,7 +61,9 @@ spec:
 @pytest.fixture
 def console(thread: LoopThread, browser: webdriver.Chrome) -> Iterator[Console]:
     """A larger cluster than that of other tests."""
-    with Console(thread, SHAPE) as console:
+    made = Console(thread, SHAPE)
+    made.target = Target("prod-eu", "eu-west", "jane")
+    with made as console:
         yield console
         browser.get("about:blank")
 

@@ -27,7 +27,7 @@ const LEAST_OUTLINED = 5;
  * @property {import("./palette.js").Scale} scale
  * @property {import("./cluster_layout.js").Mode} mode
  * @property {string} resource
- * @property {boolean} patterns whether patterns repeat the colours
+ * @property {number} patterns how large an area must be so that a pattern repeats its colour
  * @property {string} highlight key of the only level in full colour, or empty
  * @property {string} selected name of a node, or empty
  * @property {string} hovered name of a node, or empty
@@ -263,7 +263,7 @@ export class Painter {
     context.globalAlpha = look.highlight && look.highlight !== level.key ? 0.14 : 1;
     context.fillStyle = fill;
     context.fillRect(whole.x, whole.y, whole.width, whole.height);
-    if (look.patterns && level.pattern !== "solid") {
+    if (Math.min(whole.width, whole.height) >= look.patterns && level.pattern !== "solid") {
       context.fillStyle = this.texture(level.pattern);
       context.fillRect(whole.x, whole.y, whole.width, whole.height);
     }

@@ -18,6 +18,8 @@ import { NodePanel } from "./node_panel.js";
 const RESOURCES = [["cpu", "cpu"], ["memory", "memory"], ["pods", "pods"]];
 /** @type {import("../parts.js").Options} */
 const ORDERS = [["name", "Name"], ["used", "Most requested"]];
+/** The least size in pixels of a pattern that was not asked for: smaller ones cost time and say nothing. */
+const LEGIBLE = 8;
 /** @typedef {import("../cluster_layout.js").NodeGroup} NodeGroup */
 /** @typedef {import("../cluster_layout.js").Layout} Layout */
 /** @typedef {import("../cluster_canvas.js").Look} Look */
@@ -35,7 +37,8 @@ function Nodes({ label, labels, query }) {
   const live = useLive(useMemo(() => nodesWith(label), [label]));
   const [filter, setFilter] = useFilter();
   const [highlight, setHighlight] = useState("");
-  const patterns = patterned(useStore(scale), useStore(asked));
+  const decided = useStore(asked);
+  const patterns = patterned(useStore(scale), decided);
   const resource = query.get("of") ?? "cpu";
   const order = query.get("order") ?? "name";
   const selected = query.get("node") ?? "";
@@ -82,7 +85,7 @@ function Nodes({ label, labels, query }) {
             groups=${groups}
             known=${nodes.size}
             version=${live.data}
-            look=${{ resource, patterns, highlight, selected }}
+            look=${{ resource, patterns: !patterns ? Infinity : decided ? 0 : LEGIBLE, highlight, selected }}
           />`
         : html`<div class="bars-wait">${!live.error && "Loading nodes …"}</div>`}
       ${selected &&
