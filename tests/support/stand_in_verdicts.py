@@ -15,7 +15,9 @@ def with_verdict(document: dict[str, Any]) -> dict[str, Any]:
     if "pending" in document:
         return {**_pod(document), **document}
     if "evicts" in document or "reference" in document:
-        return {**_plan(document), **document}
+        # Violated budgets are not in the answers that the stand-in is made of.
+        plan = _plan(document)
+        return {**document, **plan} if "budgets" in plan else {**plan, **document}
     items = [
         {**_preemption(each), **each} if "decidedAt" in each else each
         for each in document.get("items", ())
