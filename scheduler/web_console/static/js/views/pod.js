@@ -76,9 +76,10 @@ function Explanation({ document, perNode, onPerNode }) {
     ${state === "waiting" && !document.leftAt && html`<${Waiting} document=${document} perNode=${perNode} onPerNode=${onPerNode} />`}
     ${replaces && html`<${Section} title="The pod that it replaces was evicted"><${Eviction} eviction=${replaces} /><//>`}
     ${earlier.map((each) => html`<${Section} title="An earlier pod of this name was evicted"><${Eviction} eviction=${each} /><//>`)}
-    <${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}>
+    ${(state === "waiting" || history.length > 0) &&
+    html`<${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}>
       <${History} attempts=${history} message=${document.message} />
-    <//>`;
+    <//>`}`;
 }
 
 /** @param {{document: Explained, perNode: boolean, onPerNode: () => void}} props */
