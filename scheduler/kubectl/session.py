@@ -11,7 +11,7 @@ from scheduler.kubectl.client import Answer, SchedulerClient
 from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 
-__all__ = ["Session", "Target", "target_of"]
+__all__ = ["PodArgument", "Session", "pod_argument"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Session:
         return True
 
 
-class Target(NamedTuple):
+class PodArgument(NamedTuple):
     """Which pods a command is about: one by name, one by uid, those of an owner, or by labels."""
 
     name: str = ""
@@ -68,7 +68,7 @@ _OWNERS: Final = (
 _FORMS: Final = "name it as POD, NAMESPACE/POD, KIND/NAME (deploy/web, job/x), UID or -l SELECTOR"
 
 
-def target_of(given: str, labels: str) -> Target:
+def pod_argument(given: str, labels: str) -> PodArgument:
     """Return which pods an argument names: `web-0`, `prod/web-0`, `deploy/web`, a uid, or labels.
 
     Raises:
@@ -77,16 +77,20 @@ def target_of(given: str, labels: str) -> Target:
     if bool(given) == bool(labels):
         raise CommandError("name one pod, or the labels of some", _FORMS)
     if labels:
-        return Target(labels=labels)
+        return PodArgument(labels=labels)
     if _UID.fullmatch(given):
-        return Target(uid=given)
+        return PodArgument(uid=given)
     first, slash, name = given.partition("/")
     if not slash:
-        return Target(name=given)
+        return PodArgument(name=given)
     if not name or "/" in name:
         raise CommandError(f"{given}: not a pod", _FORMS)
     kind = first.lower()
     if kind in _POD:
-        return Target(name=name)
+        return PodArgument(name=name)
     # A namespace may be called like a kind: a name with a kind is what kubectl prints.
-    return Target(name=name, kind=kind) if kind in _OWNERS else Target(name=name, namespace=first)
+    return (
+        PodArgument(name=name, kind=kind)
+        if kind in _OWNERS
+        else PodArgument(name=name, namespace=first)
+    )

@@ -8,7 +8,7 @@ from scheduler.kubectl.client import Answer
 from scheduler.kubectl.commands import candidates
 from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
-from scheduler.kubectl.session import Session, Target, target_of
+from scheduler.kubectl.session import PodArgument, Session, pod_argument
 from scheduler.model import times
 from scheduler.model.messages import without_preamble
 from scheduler.model.rest.explanations import FoundPodsDocument, PlacementView, PodExplanation
@@ -23,7 +23,7 @@ LISTED: Final = 20
 async def run(session: Session) -> int:
     """Print why pods are where they are; return the exit code."""
     arguments = session.arguments
-    target = target_of(arguments.pod, arguments.labels)
+    target = pod_argument(arguments.pod, arguments.labels)
     if target.name and not target.kind:
         return await _one(session, target)
     namespace = None if target.uid else target.namespace or session.namespace()
@@ -37,14 +37,14 @@ async def run(session: Session) -> int:
     found = answer.document
     if len(found.items) == 1 and found.first is not None and arguments.nodes:
         pod = found.items[0].pod
-        return await _one(session, Target(name=pod.name, namespace=pod.namespace))
+        return await _one(session, PodArgument(name=pod.name, namespace=pod.namespace))
     if not session.printed(answer):
         _several(session, found)
     return 0
 
 
 async def _found(
-    session: Session, target: Target, namespace: str | None
+    session: Session, target: PodArgument, namespace: str | None
 ) -> Answer[FoundPodsDocument]:
     owner = f"{target.kind}/{target.name}" if target.kind else None
     return await session.client.get(
@@ -57,7 +57,7 @@ async def _found(
     )
 
 
-async def _one(session: Session, target: Target) -> int:
+async def _one(session: Session, target: PodArgument) -> int:
     """Print where the pod of a name is, and why."""
     namespace, name = target.namespace or session.namespace(), target.name or target.uid
     path = f"/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
