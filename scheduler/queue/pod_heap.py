@@ -43,6 +43,16 @@ class PodHeap:
             heapq.heappop(entries)
         return None
 
+    def drop_void(self) -> None:
+        """Drop the entries of pods that have moved on, if they are most of all.
+
+        `first` drops them only at the top. A replica that stands by never takes a pod.
+        """
+        alive = [entry for entry in self._entries if entry[-2] == entry[-1].version]
+        if len(alive) < len(self._entries) // 2:
+            heapq.heapify(alive)
+            self._entries = alive
+
     def pop(self) -> None:
         """Remove the first pod."""
         heapq.heappop(self._entries)

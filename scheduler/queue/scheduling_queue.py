@@ -335,6 +335,7 @@ class SchedulingQueue:
         elif now >= self._next_flush:
             self._next_flush = now + _FLUSH_EVERY
             self._flush_stale(now)
+            self._active.drop_void()
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` has work next; `None` if never."""

@@ -32,6 +32,19 @@ def test_a_pod_of_the_same_name_with_another_uid_is_another_pod(queue):
     assert queue.real.pop(T0) is None
 
 
+def test_pods_that_leave_without_a_turn_are_forgotten(queue):
+    queue.add(pod("first").priority(9))
+    for number in range(100):
+        queue.add(pod(f"p-{number}").uid(f"{number}"))
+        queue.real.delete(f"{number}", T0)
+
+    for moment in (T0, T0 + 60.0):
+        queue.real.flush(moment)
+
+    assert len(queue.real._active._entries) == 1
+    assert queue.pop().pod.metadata.name == "first"
+
+
 def test_attempts_are_counted(queue):
     queue.add("p")
 
