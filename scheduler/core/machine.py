@@ -10,7 +10,7 @@ An attempt that calls extenders is suspended, and continues in a later step.
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -322,7 +322,11 @@ class Machine:
         )
 
     def explain(
-        self, queued: QueuedPod, now: Seconds, priority: int | None = None
+        self,
+        queued: QueuedPod,
+        now: Seconds,
+        priority: int | None = None,
+        detail: Detail = Detail.NODES,
     ) -> tuple[AttemptResult, str]:
         """Run an attempt for a pod of the queue without acting on its result.
 
@@ -330,16 +334,17 @@ class Machine:
             queued: The pod.
             now: The time.
             priority: Explain it as if it had this priority.
+            detail: How much the result tells; by default also what was found about every node.
 
         Returns:
-            The result of an attempt, with what was found about every node, and the error that
-            prevents one; empty where there is none. Vetoes do not name pods.
+            The result of an attempt, and the error that prevents one; empty where there is none.
+            Vetoes do not name pods.
         """
         if priority is not None:
             spec = replace(queued.pod.spec, priority=priority)
             queued = copy.copy(queued)
             queued.classified = ClassifiedPod(replace(queued.pod, spec=spec))
-        begin = self._attempt_starter(queued, now, Detail.NODES)
+        begin = self._attempt_starter(queued, now, detail)
         questions, result, error = self._run(AttemptRun(queued, queued.timestamp, begin))
         return (
             result,
@@ -347,6 +352,10 @@ class Machine:
             if questions
             else error,
         )
+
+    def totals(self, queued: QueuedPod, nodes: Collection[str], now: Seconds) -> Mapping[str, int]:
+        """Return the total scores of the feasible ones of some nodes; see `NodeTotals.of`."""
+        return self._attempts.totals.of(queued.classified, nodes, now)
 
     def gate_reason(self, pod: Pod) -> str | None:
         """Return why a pod must not be scheduled yet, `None` when it may."""

@@ -89,6 +89,14 @@ class NodeResults(Sequence[NodeResult]):
             return [self._result(row) for row in rows[index]]
         return self._result(rows[index])
 
+    def of(self, name: str) -> NodeResult | None:
+        """Return the result about one node; `None` if the node was not evaluated."""
+        try:
+            row = self._names.index(name)
+        except ValueError:
+            return None
+        return None if self._codes[row] == NO_NODE else self._result(row)
+
     def __iter__(self) -> Iterator[NodeResult]:
         return map(self._result, self._in_order())
 

@@ -26,6 +26,7 @@ from scheduler.core.attempt import extenders
 from scheduler.core.attempt.equivalence import EquivalenceClasses, PodClass
 from scheduler.core.attempt.extenders import Conversation, ExtenderFailedError, ExtenderFilterResult
 from scheduler.core.attempt.node_results import NodeResult, NodeResults
+from scheduler.core.attempt.node_totals import NodeTotals
 from scheduler.core.attempt.post_filters import (
     NOT_RUN,
     AttemptContext,
@@ -129,6 +130,9 @@ class SchedulingAlgorithm:
         self._verdicts = verdicts
         self._policies = policies
         self._classes = EquivalenceClasses(profiles, cluster, verdicts)
+        every_node = functools.partial(self._filter, extender_result=None, nominated_only=True)
+        #: The total scores of some nodes, for a comparison.
+        self.totals: Final = NodeTotals(self._classes, every_node, cluster.columns)
         self._post_filters = PostFilterRunner(
             cluster, verdicts, functools.partial(self._filter, nominated_only=False)
         )
