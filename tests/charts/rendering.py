@@ -166,6 +166,9 @@ on the control plane:
   podAnnotations: {mesh.example/inject: 'false'}
   serviceAccount: {annotations: {cloud.example/role: scheduler}}
   service: {annotations: {a: b}}
+beside other schedulers:
+  shadow: {enabled: true, schedulers: [default-scheduler, batch]}
+  prometheusRule: {enabled: true}
 more of everything:
   extraArgs: ['--compare-cache-period=5m']
   recorder: {size: 2Gi, retention: 24h}

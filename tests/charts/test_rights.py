@@ -180,6 +180,35 @@ def test_writes_that_are_not_wanted_are_neither_permitted_nor_tried(helm):
     ]
 
 
+def test_shadow_mode_may_write_its_lease_and_ask_about_callers_and_nothing_else(helm):
+    objects = helm.template(VALUES["beside other schedulers"])
+
+    bound = {
+        (each["roleRef"]["kind"], each["roleRef"]["name"])
+        for each in of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding")
+        if {"kind": "ServiceAccount", "name": NAME, "namespace": NAME} in each["subjects"]
+    }
+    writes = {
+        (each["kind"], resource, verb, *rule.get("resourceNames", ()))
+        for each in of_kind(objects, "ClusterRole") + of_kind(objects, "Role")
+        if (each["kind"], each["metadata"]["name"]) in bound
+        for rule in each["rules"]
+        for resource in rule.get("resources", ("a path",))
+        for verb in set(rule["verbs"]) - {"get", "list", "watch"}
+    }
+    assert ("ClusterRole", NAME) in bound
+    assert ("Role", NAME) in bound
+    assert writes == {
+        ("ClusterRole", "tokenreviews", "create"),
+        ("ClusterRole", "subjectaccessreviews", "create"),
+        ("Role", "leases", "create"),
+        ("Role", "leases", "update", f"{NAME}-shadow"),
+    }
+    assert "--shadow=default-scheduler,batch" in container(objects)["args"]
+    election = yaml.safe_load(configuration(objects))["leaderElection"]
+    assert election["resourceName"] == f"{NAME}-shadow"
+
+
 def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm):
     objects = helm.template(MONITORED)
 

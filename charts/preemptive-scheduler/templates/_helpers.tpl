@@ -13,6 +13,17 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The lease; a scheduler that writes must not wait for one in shadow mode. */}}
+{{- define "preemptive-scheduler.lease" -}}
+{{- $name := include "preemptive-scheduler.fullname" . -}}
+{{- $name }}{{ if and .Values.shadow.enabled (not (hasSuffix "-shadow" $name)) }}-shadow{{ end -}}
+{{- end -}}
+
+{{/* "true" if the pods have a recorder: in shadow mode there are no decisions to replay. */}}
+{{- define "preemptive-scheduler.records" -}}
+{{- and .Values.recorder.enabled (not .Values.shadow.enabled) -}}
+{{- end -}}
+
 {{- define "preemptive-scheduler.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "preemptive-scheduler.fullname" .) .Values.serviceAccount.name -}}
@@ -82,7 +93,7 @@ node, which its volume needs.
 {{- with .Values.size -}}
 {{- $_ := set $resources "requests" (get ($.Files.Get "sizes.yaml" | fromYaml) .) -}}
 {{- end -}}
-{{- if .Values.recorder.enabled -}}
+{{- if eq "true" (include "preemptive-scheduler.records" .) -}}
 {{- $disk := dict "ephemeral-storage" (include "preemptive-scheduler.recordingVolume" .) -}}
 {{- $resources = merge $resources (dict "requests" $disk) -}}
 {{- end -}}
@@ -98,7 +109,7 @@ node, which its volume needs.
       "renewDeadline" $election.renewDeadline
       "retryPeriod" $election.retryPeriod
       "resourceLock" "leases"
-      "resourceName" (include "preemptive-scheduler.fullname" .)
+      "resourceName" (include "preemptive-scheduler.lease" .)
       "resourceNamespace" .Release.Namespace -}}
 {{- $head := dict
       "apiVersion" "kubescheduler.config.k8s.io/v1"
@@ -119,7 +130,7 @@ preemptive-scheduler.io/config
 {{- define "preemptive-scheduler.podAnnotations" -}}
 {{- $own := dict (include "preemptive-scheduler.configAnnotation" .) (include "preemptive-scheduler.config" .) -}}
 {{- /* Otherwise the cluster autoscaler keeps a node for the sake of the recording. */ -}}
-{{- if .Values.recorder.enabled -}}
+{{- if eq "true" (include "preemptive-scheduler.records" .) -}}
 {{- $_ := set $own "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "recording" -}}
 {{- end -}}
 {{- mergeOverwrite (deepCopy .Values.commonAnnotations) .Values.podAnnotations $own | toYaml -}}

@@ -14,6 +14,29 @@
 {{- include "preemptive-scheduler.validatePods" . -}}
 {{- include "preemptive-scheduler.validateResources" . -}}
 {{- include "preemptive-scheduler.validateNames" . -}}
+{{- include "preemptive-scheduler.validateShadow" . -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateShadow" -}}
+{{- if .Values.shadow.enabled -}}
+{{- range $rule := .Values.rbac.extraRules -}}
+{{- range without $rule.verbs "get" "list" "watch" -}}
+{{- fail (printf "rbac.extraRules: the verb %s writes, and nothing writes in shadow mode; leave it out, or set shadow.enabled to false" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.schedulerNameFor.namespaceSelector -}}
+{{- fail "schedulerNameFor: nobody would schedule these pods in shadow mode; leave it out, or set shadow.enabled to false" -}}
+{{- end -}}
+{{- $profiles := list -}}
+{{- range .Values.config.profiles -}}
+{{- $profiles = append $profiles .schedulerName -}}
+{{- end -}}
+{{- range .Values.shadow.schedulers -}}
+{{- if and (gt (len $profiles) 1) (not (has . $profiles)) -}}
+{{- fail (printf "shadow.schedulers: config has several profiles, and none is named %s; name one of them so, or keep a single profile" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateNames" -}}
@@ -160,6 +183,7 @@ config: config
 v: logging.verbosity
 logging-format: logging.format
 evict-only: evictOnly
+shadow: shadow
 reference: reference
 reference-change: referenceChange
 authorization-always-allow-paths: metrics.anonymous
