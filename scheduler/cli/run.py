@@ -11,6 +11,7 @@ from scheduler.config import durations, load
 from scheduler.config.field_errors import ConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.settings import Settings
+from scheduler.config.shadow import NamesError, shadowing
 from scheduler.model.releases import AUTO, NEWEST, OLDEST, REFERENCES, Reference
 from scheduler.service import signals
 
@@ -32,6 +33,9 @@ examples:
       run it on this machine against a cluster
   preemptive-scheduler run --config config.yaml --logging-format text -v 4
       use a KubeSchedulerConfiguration and log every write to the API server
+  preemptive-scheduler run --shadow default-scheduler
+      schedule nothing and write nothing; compare what this scheduler would do with the pods of
+      kube-scheduler with what it does
 
 exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost, an internal error, or a second
 signal; 2 it cannot start
@@ -77,6 +81,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument(
         "--compare-cache-period", type=_duration, default=900.0, metavar="DURATION",
         help="how often the cache is compared with the API server; 0 for never (default: 15m)",
+    )  # fmt: skip
+    command.add_argument(
+        "--shadow", type=_names, default=(), metavar="NAME[,NAME...]",
+        help="schedule nothing and write nothing but the lease: compare what this scheduler would"
+        " do with the pods of these schedulers, as default-scheduler (default: off)",
     )  # fmt: skip
     command.add_argument(
         "--evict-only", action="store_true",
@@ -155,6 +164,13 @@ def _boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"a name is empty: {text!r}")
+    return names
+
+
 def _paths(text: str) -> tuple[str, ...]:
     paths = tuple(path for path in text.split(",") if path)
     if wrong := [path for path in paths if "*" in path[:-1]]:
@@ -224,16 +240,25 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
     except OSError as error:
         print(f"{arguments.config}: {error.strerror or error}", file=sys.stderr)
         return 2
-    except ConfigError as error:
+    except (ConfigError, NamesError) as error:
         print(error, file=sys.stderr)
         return 2
     if arguments.write_config_to:
         return _write(configured, arguments.write_config_to)
-    if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
-        print("--tls-cert-file and --tls-private-key-file must be set together", file=sys.stderr)
+    if problem := _conflict(arguments):
+        print(problem, file=sys.stderr)
         return 2
     with signals.ending_at_once():  # the imports take most of a second
         return _serve(lambda: options(arguments, configured, settings_as), clock)
+
+
+def _conflict(arguments: argparse.Namespace) -> str:
+    """Return which flags contradict each other; empty for none."""
+    if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
+        return "--tls-cert-file and --tls-private-key-file must be set together"
+    if arguments.shadow and arguments.recording_dir:
+        return "--recording-dir has no use with --shadow: there are no decisions to replay"
+    return ""
 
 
 def _serve(options: "Callable[[], ProcessOptions]", clock: "Clock | None") -> int:
@@ -280,6 +305,7 @@ def options(
         denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
         evict_only=arguments.evict_only,
         owner_deployment=arguments.owner_deployment,
+        shadow=arguments.shadow,
         restart_on_change=arguments.reference_change == "restart",
         compare_seconds=arguments.compare_cache_period,
     )
@@ -330,6 +356,13 @@ def reader(arguments: argparse.Namespace) -> Callable[[Reference], Settings]:
         ConfigError: The file breaks rules.
         OSError: The file cannot be read.
     """
+    settings_as = _configured(arguments)
+    if not arguments.shadow:
+        return settings_as
+    return lambda server: shadowing(settings_as(server), arguments.shadow)
+
+
+def _configured(arguments: argparse.Namespace) -> Callable[[Reference], Settings]:
     election = LeaderElectionFlags(
         leader_elect=arguments.leader_elect,
         lease_duration_seconds=arguments.leader_elect_lease_duration,

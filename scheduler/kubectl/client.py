@@ -19,6 +19,7 @@ from scheduler.kube.errors import Unreachable, refusal
 from scheduler.kube.http.http1 import Http1, Incoming, Reply
 from scheduler.kubectl.errors import CommandError, scheduler_error
 from scheduler.kubectl.event_stream import EventParser
+from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
 
 __all__ = ["Answer", "Route", "SchedulerClient", "Update"]
 
@@ -81,6 +82,8 @@ class SchedulerClient:
         self._open_route = open_route
         self._direct = direct
         self._route: Route | None = None
+        #: Whether the scheduler that answered last runs in shadow mode.
+        self.is_shadow = False
         self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> "SchedulerClient":
@@ -258,6 +261,7 @@ class SchedulerClient:
                 if last or (sent and not repeatable):
                     raise _unreachable(error, direct=self._direct) from error
             else:
+                self.is_shadow = answer.headers.get(MODE_HEADER.lower()) == SHADOW
                 refused = answer.status == 401
                 if not refused or last or not route.credentials.on_unauthorized(login):
                     return answer

@@ -45,6 +45,8 @@ class Reach:
     token_file: str = ""
     scheduler_namespace: str = ""
     lease: str = ""
+    #: Whether a scheduler in shadow mode is asked rather than one that schedules.
+    shadow: bool = False
     certificate_authority: str = ""
     tls_server_name: str = ""
 
@@ -111,7 +113,7 @@ class Reach:
         context = self._context(login.identify, verified=False)
         api = ApiServer(selection)
         try:
-            place = leader.Place(self.scheduler_namespace or leader.NAME, self.lease)
+            place = leader.Place(self.scheduler_namespace or leader.NAME, self.lease, self.shadow)
             found = await leader.find(api, place)
         except BaseException:
             await api.close()
@@ -189,6 +191,7 @@ def reach(arguments: argparse.Namespace, environment: Mapping[str, str], clock: 
         scheduler_namespace=arguments.scheduler_namespace
         or environment.get("PREEMPTIVE_SCHEDULER_NAMESPACE", ""),
         lease=arguments.scheduler_lease,
+        shadow=arguments.command == "shadow",
         certificate_authority=arguments.certificate_authority,
         tls_server_name=arguments.tls_server_name,
     )

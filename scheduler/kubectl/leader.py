@@ -18,6 +18,8 @@ __all__ = ["NAME", "Leader", "Place", "find"]
 
 #: The default of the namespace, of the release and of the Lease.
 NAME: Final = "preemptive-scheduler"
+#: The same in shadow mode.
+SHADOW: Final = f"{NAME}-shadow"
 SELECTOR: Final = f"app.kubernetes.io/name={NAME}"
 #: Source: apimachinery v0.36.3 util/validation, IsDNS1123Subdomain.
 _POD_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -34,6 +36,8 @@ class Place:
     namespace: str = NAME
     #: The name of the Lease; empty to find it.
     lease: str = ""
+    #: Whether one in shadow mode is looked for first.
+    shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,13 @@ async def find(api: ApiServer, place: Place) -> Leader:
 async def _lease(api: ApiServer, place: Place) -> Any:
     """Return the Lease; `None` if there is none."""
     base = f"/apis/coordination.k8s.io/v1/namespaces/{quote(place.namespace, safe='')}/leases"
-    name = place.lease or NAME
-    try:
-        return await api.get(f"{base}/{quote(name, safe='')}", f'leases "{name}"', _LEASES)
-    except NotFound as error:
-        if place.lease:
-            raise CommandError(str(error), _where(place)) from error
+    tried = (place.lease,) if place.lease else (*([SHADOW] if place.shadow else ()), NAME)
+    for name in tried:
+        try:
+            return await api.get(f"{base}/{quote(name, safe='')}", f'leases "{name}"', _LEASES)
+        except NotFound as error:
+            if place.lease:
+                raise CommandError(str(error), _where(place)) from error
     items = (await api.get(f"{base}?labelSelector={quote(SELECTOR, safe='')}", "leases", _LEASES))[
         "items"
     ]

@@ -21,6 +21,10 @@ __all__ = ["main"]
 #: The exit codes after Ctrl-C, and after the reader of the output has closed it, as of shells.
 INTERRUPTED: Final = 130
 NO_READER: Final = 141
+_SHADOW: Final = (
+    "note: this scheduler runs in shadow mode: it binds and evicts no pod. Its pods are those of"
+    " another scheduler;\nkubectl preemptive shadow compares the two"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,6 +94,8 @@ async def _asked(arguments: argparse.Namespace) -> int:
         session = Session(arguments, client, out, clock.wall, way.selection)
         code: int = await command.run(session)
         out.flush()
+        if client.is_shadow and arguments.command != "shadow":
+            print(_SHADOW, file=sys.stderr)
         return code
 
 

@@ -54,8 +54,8 @@ force until `kubectl preemptive resume`, also for later leaders.
 """
 #: The commands in the order of the help.
 COMMANDS: Final = (
-    "why", "plan", "preemptions", "top", "policies", "stop", "resume", "console", "record",
-    "replay", "version", "completion", "help",
+    "why", "plan", "preemptions", "top", "policies", "shadow", "stop", "resume", "console",
+    "record", "replay", "version", "completion", "help",
 )  # fmt: skip
 #: Titles of parts of a help, and where they come: commands first, flags of all commands last.
 _COMMANDS, _CONNECTION = "commands", "connection"
@@ -130,8 +130,8 @@ def parser() -> _Parser:
     _add_common(top, first=True)
     common = argparse.ArgumentParser(add_help=False)
     _add_common(common, first=False)
-    for add in (_why, _plan, _preemptions, _top, _policies, _stop, _resume, _console, _record,
-                _version):  # fmt: skip
+    for add in (_why, _plan, _preemptions, _top, _policies, _shadow, _stop, _resume, _console,
+                _record, _version):  # fmt: skip
         add(commands, common)
     replay = commands.add_parser(
         "replay", help="repeat the decisions of a recording", add_help=False
@@ -261,6 +261,14 @@ def _policies(commands: Any, common: argparse.ArgumentParser) -> None:
         help="history: list the accepted generations of a policy; undo: print the one before",
     )  # fmt: skip
     command.add_argument("name", nargs="?", default="", metavar="NAME", help="of the policy")
+    _output(command, "wide", "json", "yaml")
+
+
+def _shadow(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(
+        commands, common, "shadow",
+        "compare another scheduler with what this one would have done, in shadow mode",
+    )  # fmt: skip
     _output(command, "wide", "json", "yaml")
 
 

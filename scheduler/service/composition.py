@@ -19,6 +19,7 @@ from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.rate_limiter import RateLimiter
+from scheduler.kube.client.reading_client import ReadingClient
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.client_ca import ClientCaReader
 from scheduler.kube.extenders import Extenders
@@ -31,6 +32,7 @@ from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.raw_objects import RawNodes, RawPods
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.kube.write.ledger_configmap import LedgerStore
+from scheduler.kube.write.no_writer import NoWriter
 from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.model.decisions import Detail
 from scheduler.model.effects import Evict
@@ -40,6 +42,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.api.history import History
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
+from scheduler.observe.shadow.shadow import Shadow
 from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service import age_gauges, page_access
@@ -50,6 +53,7 @@ from scheduler.service.recording import Recording
 from scheduler.service.release_finder import ReleaseFinder
 from scheduler.service.release_watch import ReleaseWatch
 from scheduler.service.serving import Serving
+from scheduler.service.shadow_loop import ShadowLoop
 from scheduler.service.telemetry import (
     ApiTelemetry,
     Telemetry,
@@ -58,6 +62,7 @@ from scheduler.service.telemetry import (
     provide_certificate,
     provide_leadership,
     provide_recording,
+    provide_shadow,
 )
 
 __all__ = ["USER_AGENT", "Composition", "ProcessResources", "new_sleeper"]
@@ -99,7 +104,9 @@ class Composition:
         self.history = History(self.machine, clock.now())
         sleeper = self._sleeper = new_sleeper()
         api_telemetry = self._api_telemetry = ApiTelemetry(self._metrics, logs, shared.where.host)
-        client = Client(shared.transport, api_telemetry, _limiter(options))
+        # In shadow mode nothing exists that could write, but for the lease and for reviews.
+        reads = ReadingClient if options.shadow else Client
+        client = reads(shared.transport, api_telemetry, _limiter(options))
         owner = ReleaseOwner(_state_place(options), options.owner_deployment, clock.elapsed)
         # The lease must not wait behind bindings: its requests are never rate limited, and use a
         # connection of their own.
@@ -108,31 +115,11 @@ class Composition:
         )
         nodes = RawNodes()
         self.extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
-        ledger = self._ledger = LedgerStore(*_ledger_place(options), self.load_ledger, owner)
-        unlimited = self._unlimited = Client(shared.transport, api_telemetry)
-        self.writer = Writer(
-            client,
-            self._outcome,
-            self._may_write,
-            clock.wall,
-            sleeper,
-            WriterSettings(
-                host=os.uname().nodename,
-                extenders=self.extenders,
-                ledger=ledger,
-                evict_only=options.evict_only,
-                defect=self._defect,
-                still_wanted=self._is_still_planned,
-            ),
-        )
-        self.loop = Loop(
-            self.machine,
-            self.writer.submit,
-            clock,
-            Telemetry(self._metrics, logs),
-            shared.recording,
-            self.history,
-        )
+        unlimited = self._unlimited = reads(shared.transport, api_telemetry)
+        self.shadow = Shadow(self.machine) if options.shadow else None
+        self._ledger: LedgerStore | None = None
+        self.writer: Writer | NoWriter = NoWriter()
+        self.loop = self._new_loop(client, owner, Telemetry(self._metrics, logs), shared.recording)
         self.informers: list[Informer[Any]] = [
             Informer(resource, client, self.loop.observe, sleeper) for resource in RESOURCES
         ]
@@ -162,8 +149,9 @@ class Composition:
             self.informers.append(Informer(nodes.resource, client, nodes.take, sleeper))
         api_telemetry.informers = self.informers
         # Reviews are not rate limited either: a scrape has seconds, not minutes.
+        reviewing = Client(shared.transport, api_telemetry)
         self.authorizer = page_access.page_authorizer(
-            options, unlimited, api_telemetry.authorization_unavailable
+            options, reviewing, api_telemetry.authorization_unavailable
         )
         self.serving = Serving(
             options=options,
@@ -178,11 +166,51 @@ class Composition:
             stopping=self.stopping,
             report=self.log.warning,
             recording=shared.recording,
+            shadow=self.shadow,
         )
-        provide(self._metrics, self.machine, self.informers, self.policies, self.writer, logs)
-        age_gauges.provide(self._metrics, self.machine, clock.now)
-        provide_recording(self._metrics, shared.recording)
-        provide_leadership(self._metrics, self.elector, settings.leader_election.resource_name)
+        self._provide(shared.recording, logs)
+
+    def _new_loop(
+        self,
+        client: Client,
+        owner: ReleaseOwner,
+        telemetry: Telemetry,
+        recording: Recording | None,
+    ) -> Loop:
+        """Return the loop; unless in shadow mode, make writer and ledger as well."""
+        machine, clock, history = self.machine, self.clock, self.history
+        if self.shadow is not None:
+            return ShadowLoop(machine, self.shadow, clock, telemetry, history)
+        self._ledger = LedgerStore(*_ledger_place(self.options), self.load_ledger, owner)
+        self.writer = writer = self._new_writer(client, self._ledger)
+        return Loop(machine, writer.submit, clock, telemetry, recording, history)
+
+    def _new_writer(self, client: Client, ledger: LedgerStore) -> Writer:
+        return Writer(
+            client,
+            self._outcome,
+            self._may_write,
+            self.clock.wall,
+            self._sleeper,
+            WriterSettings(
+                host=os.uname().nodename,
+                extenders=self.extenders,
+                ledger=ledger,
+                evict_only=self.options.evict_only,
+                defect=self._defect,
+                still_wanted=self._is_still_planned,
+            ),
+        )
+
+    def _provide(self, recording: Recording | None, logs: Logs) -> None:
+        """Have metrics read the parts."""
+        metrics, machine = self._metrics, self.machine
+        provide(metrics, machine, self.informers, self.policies, self.writer, logs)
+        age_gauges.provide(metrics, machine, self.clock.now)
+        provide_recording(metrics, recording)
+        provide_shadow(metrics, self.shadow)
+        lease = self.options.settings.leader_election.resource_name
+        provide_leadership(metrics, self.elector, lease)
 
     def served(self, validity: Callable[[], tuple[Seconds, Seconds] | None]) -> None:
         """Have metrics tell whether this process is ready, and its certificate valid."""
@@ -229,15 +257,21 @@ class Composition:
 
     async def read_ledger(self) -> str:
         """Return the ledger of earlier leaders, as soon as it can be read."""
+        if self._ledger is None:
+            return ""
         return await self._ledger.load_with_retries(self._unlimited, self._sleeper)
 
     async def keep_ledger(self) -> None:
         """Keep what is written of the ledger, or remember it while standing by; never return."""
-        await self._ledger.keep(self._unlimited, self._may_write, self._sleeper)
+        if self._ledger is None:
+            await asyncio.Event().wait()
+        else:
+            await self._ledger.keep(self._unlimited, self._may_write, self._sleeper)
 
     async def leave_ledger(self) -> None:
         """Have the ledger written for the next leader."""
-        await self._ledger.look_last(self._unlimited, self._may_write)
+        if self._ledger is not None:
+            await self._ledger.look_last(self._unlimited, self._may_write)
 
     def load_ledger(self, text: str) -> None:
         """Hand the ledger of earlier leaders, or of another instance, to the machine."""
@@ -261,7 +295,8 @@ class Composition:
         return self.loop.is_still_planned(effect)
 
     def _may_write(self) -> bool:
-        return not self.loop.failed and (self.elector is None or self.elector.is_leader)
+        leads = self.elector is None or self.elector.is_leader
+        return self.shadow is None and not self.loop.failed and leads
 
 
 def _limiter(options: ProcessOptions) -> RateLimiter | None:

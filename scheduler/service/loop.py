@@ -252,7 +252,7 @@ class Loop:
                     raise self._defect
                 self._flush()
                 await self._copy_if_wanted()
-                while self._deciding and self._machine.ready():
+                while self._has_work():
                     self._slice()
                     await asyncio.sleep(0)
                     await self._copy_if_wanted()
@@ -262,6 +262,14 @@ class Loop:
                 wanted.cancel()
             heartbeat.cancel()
             self._cancel_timer()
+
+    def _has_work(self) -> bool:
+        """Return whether there is something to do in slices."""
+        return self._deciding and self._machine.ready()
+
+    def _next_wakeup(self) -> Seconds | None:
+        """Return when something is due; `None` for never."""
+        return self._machine.next_wakeup() if self._deciding else None
 
     def _flush(self) -> None:
         """Do what is due."""
@@ -335,7 +343,7 @@ class Loop:
 
     async def _pause(self) -> None:
         """Wait for events, or until something is due."""
-        due = self._machine.next_wakeup() if self._deciding else None
+        due = self._next_wakeup()
         if due is None:
             self._cancel_timer()
         elif self._timer is None or self._timer[1] != due:
@@ -359,9 +367,13 @@ class Loop:
             before = self._clock.perf()
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._follow_clock()
-            self._history.tick(self._clock.now())
+            self._tick(self._clock.now())
             self._poll_recorder()
             self._telemetry.loop_lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
+
+    def _tick(self, now: Seconds) -> None:
+        """Do what is done four times a second."""
+        self._history.tick(now)
 
     def _poll_recorder(self) -> None:
         """Tell the recorder the time, report its gaps, and let `run` begin a segment when idle."""

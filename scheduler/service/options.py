@@ -49,6 +49,8 @@ class ProcessOptions:
     owner_deployment: str = ""
     #: End the process when all API servers have another release than the one that is followed.
     restart_on_change: bool = False
+    #: Only compare with these schedulers what this one would do; empty to schedule.
+    shadow: tuple[str, ...] = ()
     #: All flags with the values in force, by name, as Go writes them.
     flags: Mapping[str, str] = field(default_factory=dict)
     #: Folder of the flight recorder; empty for no recording.

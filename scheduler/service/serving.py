@@ -27,6 +27,7 @@ from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.heartbeat import Heartbeat
+from scheduler.observe.shadow.shadow import Shadow
 from scheduler.service import config_pages
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
@@ -67,6 +68,8 @@ class Serving:
     report: Callable[..., object] = lambda _event, **_fields: None
     #: The flight recorder; `None` where it is off.
     recording: Recording | None = None
+    #: What shadow mode has found; `None` where the process schedules.
+    shadow: Shadow | None = None
     #: Whether the process leads, as far as it knows.
     leads: bool = field(default=False, init=False)
 
@@ -91,6 +94,7 @@ class Serving:
             debug=Debug(self.machine, self.clock.now).pages(),
             api=self._api(),
             what_if=self._what_if(),
+            shadow=self.shadow is not None,
             healthz={**election, "loop": self.pulse.stuck},
             livez={"loop": self.pulse.stuck},
             readyz={
@@ -122,6 +126,7 @@ class Serving:
             instance=socket.gethostname(),
             profiles=tuple(profile.scheduler_name for profile in self.options.settings.profiles),
             started=self._started,
+            shadow=self.shadow,
         )
         return {**documents.pages(), RECORDING: self._recording}
 

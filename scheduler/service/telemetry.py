@@ -15,6 +15,7 @@ from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.cache_comparer import Drift
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import RESOURCES
+from scheduler.kube.write.no_writer import NoWriter
 from scheduler.kube.write.writer import Writer
 from scheduler.model.decisions import Attempt, AttemptPhase, Waiting
 from scheduler.model.effects import Bind
@@ -25,6 +26,7 @@ from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.recorder.recorder import GAP_REASONS, Gap
+from scheduler.observe.shadow.shadow import Shadow
 from scheduler.queue.phases import PendingReason, QueuePhase
 from scheduler.service.recording import Recording
 from scheduler.service.release_watch import Agreement
@@ -37,6 +39,7 @@ __all__ = [
     "provide_certificate",
     "provide_leadership",
     "provide_recording",
+    "provide_shadow",
 ]
 
 _METHODS: Final[Mapping[str, str]] = {
@@ -229,7 +232,7 @@ def provide(
     machine: Machine,
     informers: list[Informer[Any]],
     policies: PolicyInformer,
-    writer: Writer,
+    writer: Writer | NoWriter,
     logs: Logs,
 ) -> None:
     """Connect the gauges with the objects that hold their values."""
@@ -296,6 +299,20 @@ def provide_certificate(
             f"scheduler_serving_certificate_{name}_timestamp_seconds",
             functools.partial(read, which),
         )
+
+
+def provide_shadow(metrics: Metrics, shadow: Shadow | None) -> None:
+    """Have metrics read what shadow mode has compared."""
+    if shadow is None:
+        return
+    metrics.provide(
+        "scheduler_shadow_acts_total",
+        lambda: {outcome.value: count for outcome, count in shadow.outcomes.items()},
+    )
+    metrics.provide(
+        "scheduler_shadow_victims_total",
+        lambda: {"theirs": shadow.their_victims, "ours": shadow.our_victims},
+    )
 
 
 def provide_recording(metrics: Metrics, recording: Recording | None) -> None:

@@ -296,6 +296,7 @@ def test_run_logs_its_flags_with_their_effective_values(tmp_path):
         "reference": "",
         "reference-change": "report",
         "secure-port": "10259",
+        "shadow": "[]",
         "tls-cert-file": "",
         "tls-cipher-suites": "[TLS_AES_128_GCM_SHA256]",
         "tls-min-version": "",
@@ -330,6 +331,45 @@ def test_plan_takes_only_times(capsys):
 
     assert ended.value.code == 2
     assert "not a time like 2026-01-02T15:04:05Z: 'noon'" in capsys.readouterr().err
+
+
+TWO = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: a}, {schedulerName: b}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--shadow", "c"], "several profiles and none is named 'c': a, b;"),
+        (["--shadow", "a,"], "a name is empty: 'a,'"),
+        (["--shadow", "a", "--recording-dir", "x"], "--recording-dir has no use with --shadow"),
+    ],
+)
+def test_shadow_mode_that_makes_no_sense_is_refused(tmp_path, flags, problem, capsys):
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO)
+
+    try:
+        code = main(["run", "--config", str(path), *flags])
+    except SystemExit as ended:  # argparse
+        code = ended.code
+
+    assert code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_shadow_mode_decides_for_other_names_and_has_a_lease_of_its_own(tmp_path):
+    def shadowed(*flags: str) -> tuple[list[str], str]:
+        made = parsed(["run", "--shadow", "default-scheduler,batch", *flags]).settings
+        names = [profile.scheduler_name for profile in made.profiles]
+        return names, made.leader_election.resource_name
+
+    names = ["default-scheduler", "batch"]
+    assert shadowed() == (names, "preemptive-scheduler-shadow")
+    assert shadowed("--leader-elect-resource-name", "own") == (names, "own")
 
 
 def test_a_kubeconfig_that_is_not_there_is_one_line(capfd):

@@ -68,6 +68,23 @@ async def test_a_command_prints_what_its_golden_file_says(run, url, argv, reques
     check(request.node.callspec.id, printed.text)
 
 
+async def test_shadow_prints_the_verdict_first(run, url, scheduler):
+    scheduler.switches.shadow = True
+
+    printed = await run("shadow", "--server", url)
+
+    assert max(map(len, printed.text.splitlines())) <= 80
+    check("shadow", printed.text)
+    assert "small-steps" in (await run("shadow", "-o", "wide", "--server", url)).text
+    document = json.loads((await run("shadow", "-o", "json", "--server", url)).text)
+    assert document["agreeing"] == 1180
+
+
+async def test_a_scheduler_that_schedules_has_no_comparison(run, url):
+    with pytest.raises(CommandError, match="does not run in shadow mode: it schedules"):
+        await run("shadow", "--server", url)
+
+
 async def test_a_plan_that_evicts_ends_with_3(run, url, manifest):
     printed = await run("plan", "-f", manifest, "--server", url)
 

@@ -36,9 +36,12 @@ from scheduler.model.rest.cluster import (
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import FoundPod, FoundPodsDocument, PodExplanation
 from scheduler.model.rest.preemptions import PoliciesDocument, PreemptionsDocument
+from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
 from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
+from scheduler.observe.api.shadow import ABSENT
 from scheduler.observe.pages.statuses import status
 from scheduler.sim.manifests import ManifestError
+from tests.support import stand_in_shadow
 from tests.support.api_what_if import answer_what_if, what_if_request
 from tests.support.stand_in_documents import LARGE, SMALL, Shape, World, at
 from tests.support.stand_in_verdicts import evicted_pod, with_verdict
@@ -48,7 +51,7 @@ __all__ = ["StandIn", "Switches", "serving"]
 PATHS: Final = (
     "/api/v1", "/api/v1/summary", "/api/v1/nodes", "/api/v1/nodes/{name}", "/api/v1/labels",
     "/api/v1/pods", "/api/v1/pods/{namespace}/{name}", "/api/v1/find", "/api/v1/preemptions",
-    "/api/v1/policies",
+    "/api/v1/policies", "/api/v1/shadow",
     "/api/v1/recording", "/api/v1/openapi.json", "/api/v1/plan",
 )  # fmt: skip
 RECORDING: Final = b"recording\x00" * 4096
@@ -79,6 +82,8 @@ class Switches:
     break_watches: bool = False
     #: The oldest revision that watches can continue from.
     oldest_revision: int = 0
+    #: Whether it runs in shadow mode.
+    shadow: bool = False
 
 
 class StandIn:
@@ -119,6 +124,7 @@ class StandIn:
             "/find": self._find,
             "/preemptions": self._watched(self._preemptions),
             "/policies": self._watched(lambda request, since: self._policies()),
+            "/shadow": self._shadow,
             "/recording": self._recording,
             "/openapi.json": self._openapi,
         }.items():
@@ -148,7 +154,14 @@ class StandIn:
             if request.match_info.http_exception is not None:
                 raise  # a path that it does not have, in plain text
             return refusal(error.status, error.text or error.reason)
+        if switches.shadow:
+            answer.headers[MODE_HEADER] = SHADOW
         return answer
+
+    async def _shadow(self, _: web.Request) -> web.Response:
+        if not self.switches.shadow:
+            raise web.HTTPNotFound(text=ABSENT)
+        return self._answer(stand_in_shadow.document(at(172_800), [at(125), at(9_000)]))
 
     async def _index(self, _: web.Request) -> web.Response:
         return shown(

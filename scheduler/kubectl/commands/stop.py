@@ -129,6 +129,7 @@ def _unconfirmed(seconds: float, namespace: str) -> tuple[str, str]:
         " Check that one leads,\nand what it says:\n"
         f"  kubectl get lease,pods {where}\n"
         f"  kubectl get preemptionpolicy {NAME} -o yaml\n"
+        "a scheduler in shadow mode confirms nothing, as it evicts no pod\n"
         "to be certain now, end the scheduler; then no pod is scheduled by it either:\n"
         f"  kubectl scale deployment preemptive-scheduler --replicas 0 {where}",
     )

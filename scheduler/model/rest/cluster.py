@@ -35,6 +35,8 @@ class ApiIndex(Document, frozen=True):
     started: str
     now: str
     paths: tuple[str, ...]
+    #: Whether it only compares with other schedulers what it would do, and writes nothing.
+    shadow: bool = False
 
 
 class ReasonCount(Document, frozen=True):

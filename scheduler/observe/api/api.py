@@ -19,6 +19,7 @@ from scheduler.model.rest.explanations import FoundPodsDocument, PodExplanation
 from scheduler.model.rest.preemptions import PoliciesDocument
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, openapi
+from scheduler.observe.api import shadow as shadow_page
 from scheduler.observe.api.explanation import Explanations
 from scheduler.observe.api.found_pods import FoundPods
 from scheduler.observe.api.history import History
@@ -38,6 +39,7 @@ from scheduler.observe.api.requests import (
     limit_of,
 )
 from scheduler.observe.api.watches import Changes, is_watch, number_of, watch, whole
+from scheduler.observe.shadow.shadow import Shadow
 
 __all__ = ["PREFIX", "Api"]
 
@@ -61,6 +63,8 @@ class Api:
     instance: str
     profiles: tuple[str, ...]
     started: Seconds
+    #: What shadow mode has found; `None` where the process schedules.
+    shadow: Shadow | None = None
 
     def __post_init__(self) -> None:
         """Prepare the views that the documents share."""
@@ -92,6 +96,7 @@ class Api:
             f"{PREFIX}/find": self._find,
             f"{PREFIX}/preemptions": self._preemption_list,
             f"{PREFIX}/policies": self._policy_list,
+            f"{PREFIX}/shadow": self._shadow,
             openapi.PATH: self._openapi,
         }
 
@@ -102,6 +107,7 @@ class Api:
             instance=self.instance,
             leader=self.leads(),
             profiles=self.profiles,
+            shadow=self.shadow is not None,
             started=times.stamp(self.started),
             now=times.stamp(self.now()),
             paths=tuple(self.pages()),
@@ -202,6 +208,12 @@ class Api:
         if is_watch(request):
             return watch(request, self._preemption_changes(request.names))
         return self._in_turn(await self._preemptions.page(request, self.now()))
+
+    async def _shadow(self, request: ApiRequest) -> AsyncGenerator[bytes]:
+        parts = await shadow_page.page(
+            self.shadow, request, leader=self.leads(), since=self.started
+        )
+        return self._in_turn(parts)
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
         async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:

@@ -364,6 +364,20 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("resource", "result"),
         note="`result`: `same`, `drift`, or `failed` if the API server could not be reached.",
     ),
+    # Shadow mode.
+    Row(
+        "scheduler_shadow_acts_total", _COUNTER, _ALPHA, _OURS,
+        "Acts of other schedulers that shadow mode has compared with its own decisions.",
+        ("outcome",),
+        note="Only in shadow mode. `outcome`: see [shadow mode](shadow.md#what-is-compared).",
+    ),
+    Row(
+        "scheduler_shadow_victims_total", _COUNTER, _ALPHA, _OURS,
+        "Pods that other schedulers have evicted for the preemptors of shadow mode, and that this "
+        "one would have evicted.",
+        ("side",),
+        note="Only in shadow mode. `side`: `theirs`, `ours`.",
+    ),
     # The process.
     Row(
         "scheduler_loop_lag_seconds", _HISTOGRAM, _ALPHA, _OURS,

@@ -52,6 +52,8 @@ class Routes:
     api: Mapping[str, ApiPage] = field(default_factory=dict)
     #: Answers `POST /api/v1/plan`; `None` where there are no what-ifs.
     what_if: WhatIfPage | None = None
+    #: Whether all of it is about a scheduler in shadow mode, as each response says then.
+    shadow: bool = False
 
     @property
     def paths(self) -> list[str]:

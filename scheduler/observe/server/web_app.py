@@ -15,6 +15,7 @@ from typing import Final
 
 from aiohttp import web, web_response
 
+from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
 from scheduler.observe.api.requests import ApiPage, ApiRequest, StatusError, Stream
 from scheduler.observe.api.watches import is_watch
 from scheduler.observe.pages.health import HealthChecks
@@ -128,6 +129,8 @@ class WebApp:
         pages = self._pages
         app = web.Application(client_max_size=1024, middlewares=[self._in_time])
         app.on_response_prepare.append(_add_headers)
+        if pages.shadow:
+            app.on_response_prepare.append(_add_mode)
         for health in (
             HealthChecks("healthz", pages.healthz),
             HealthChecks("livez", pages.livez, reasons=True),
@@ -384,6 +387,10 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
     response.headers["Server"] = SERVER
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Cache-Control"] = "no-cache, private"
+
+
+async def _add_mode(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers[MODE_HEADER] = SHADOW
 
 
 def _logger(page_runner: PageRunner, log: logging.Logger) -> logging.Logger:

@@ -1,0 +1,97 @@
+"""`shadow`: how another scheduler compares with what this one would have done."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scheduler.kubectl import text
+from scheduler.kubectl.output import Output
+from scheduler.kubectl.session import Session
+from scheduler.model.rest.common import PodView
+from scheduler.model.rest.shadow import ShadowDocument, ShadowPod
+
+__all__ = ["run"]
+
+#: How many pods are listed without `-o wide`.
+_FEW: Final = 20
+#: All that are kept.
+_ALL: Final = 1000
+
+
+async def run(session: Session) -> int:
+    """Print the comparison; return the exit code."""
+    answer = await session.client.get("/shadow", ShadowDocument, limit=_ALL)
+    if not session.printed(answer):
+        _show(session.out, answer.document, session.now(), wide=session.wide)
+    return 0
+
+
+def _show(out: Output, found: ShadowDocument, now: float, *, wide: bool) -> None:
+    out.paragraph(found.verdict)
+    out.line()
+    role = "" if found.leader else "; this replica stands by and compares nothing"
+    schedulers = text.clean(", ".join(found.schedulers))
+    out.line(f"Compared with {schedulers} for {text.since(found.since, now)}{role}.")
+    counted = [each for each in found.outcomes if each.count]
+    if counted:
+        out.line()
+        out.table(["COUNT", "PODS"], [[f"{each.count:,}", each.meaning] for each in counted])
+    if found.their_victims or found.our_victims:
+        out.line()
+        out.table(
+            ["PREEMPTIONS OF", "EVICTED", "LOST"],
+            [
+                [schedulers, str(found.their_victims), _cost(found.their_cost)],
+                ["this scheduler", str(found.our_victims), _cost(found.our_cost)],
+            ],
+        )
+    _differences(out, found, now, wide=wide)
+
+
+def _differences(out: Output, found: ShadowDocument, now: float, *, wide: bool) -> None:
+    if found.items:
+        out.line()
+        head = ["AGE", "POD", "OUTCOME", "THEIRS", "OURS"]
+        shown = found.items if wide else found.items[:_FEW]
+        out.table(
+            [*head, "WHY"] if wide else head,
+            [_row(each, now, wide=wide) for each in shown],
+            wide=wide,
+        )
+    hidden = len(found.items) - (len(found.items) if wide else min(_FEW, len(found.items)))
+    if hidden:
+        out.line(f"and {text.count(hidden, 'pod')} more: -o wide")
+    if found.hidden:
+        out.line(f"and {text.count(found.hidden, 'pod')} that you may not see")
+
+
+def _row(each: ShadowPod, now: float, *, wide: bool) -> list[str]:
+    row = [
+        text.since(each.at, now),
+        text.pod_name(each.pod),
+        each.outcome.replace("_", " "),
+        _side(each.their_node, each.their_victims, each.their_victims_total, wide=wide),
+        _side(each.our_node, each.our_victims, each.our_victims_total, wide=wide),
+    ]
+    return [*row, each.why or "-"] if wide else row
+
+
+def _side(node: str, victims: Sequence[PodView], total: int, *, wide: bool) -> str:
+    """Return what one side does: a node, and how many pods it evicts there."""
+    if not total:
+        return node or "pending"
+    evicted = f"{node}, evicts {total}"
+    if not wide or not victims:
+        return evicted
+    return f"{evicted}: {', '.join(map(text.pod_name, victims))}"
+
+
+def _cost(cost: Mapping[str, float]) -> str:
+    """Return what evicted pods had run, in pod-hours, core-hours and GiB-hours."""
+    amounts = (("pods", 1, "pod-h"), ("cpu", 1000, "core-h"), ("memory", 2**30, "GiB-h"))
+    return ", ".join(
+        f"{_two_digits(cost.get(name, 0.0) / size / 3600)} {unit}" for name, size, unit in amounts
+    )
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

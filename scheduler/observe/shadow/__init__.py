@@ -1,0 +1,1 @@
+"""Shadow mode: compares what other schedulers do with what this one would have done."""

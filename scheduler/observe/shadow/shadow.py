@@ -1,0 +1,266 @@
+"""Compares what other schedulers do with what this one would have done, and counts.
+
+Each act is compared when it is observed, before the machine applies it: on the newest state before
+the act that this process knows. The pod is not assumed anywhere, so each decision follows from what
+the other scheduler has done until then, and not from our earlier decisions.
+
+Everything is limited, and nothing of it is written anywhere.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from scheduler.core.machine import Machine
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.start_time import runs_since
+from scheduler.model.base import Record
+from scheduler.model.events import Event, PodGone, PodObserved
+from scheduler.model.rest.common import PodView
+from scheduler.model.times import Seconds
+from scheduler.observe.api.views import pending_view
+from scheduler.observe.shadow import comparison
+from scheduler.observe.shadow.acts import (
+    Act,
+    SeenBinding,
+    SeenEviction,
+    SeenEvictions,
+    SeenNomination,
+    act_of,
+)
+from scheduler.observe.shadow.comparison import Judgement, Outcome
+from scheduler.queue.scheduling_queue import QueuedPod
+
+__all__ = ["Difference", "Loss", "Shadow"]
+
+#: How many pods are kept that another scheduler treated differently.
+MAX_DIFFERENCES: Final = 1000
+#: How many victims of each side are kept of one preemption; the others are only counted.
+_MAX_VICTIMS: Final = 20
+#: After its nomination, a preemptor's victims are collected for so long.
+_SETTLES: Final[Seconds] = 5.0
+#: How many nominated pods are followed, and for how long those without a victim are.
+_MAX_NOMINATED: Final = 5000
+_MAX_AGE: Final[Seconds] = 600.0
+#: The mean time between two differences that are explained by rules, which takes longer than the
+#: decision, and how many may be explained at once.
+_EXPLAINED_EVERY: Final[Seconds] = 0.1
+_EXPLAINED_AT_ONCE: Final = 20
+#: Not kept: there is nothing to see.
+_ALIKE: Final = frozenset(
+    {
+        Outcome.SAME_NODE,
+        Outcome.EQUAL_NODE,
+        Outcome.BOTH_UNSCHEDULABLE,
+        Outcome.SAME_PREEMPTION,
+        Outcome.EQUAL_PREEMPTION,
+    }
+)
+
+#: Amounts of evicted pods times the seconds that they had run: pods, cpu in milli-units, memory.
+Loss: TypeAlias = Counter[str]
+
+
+class Difference(Record, frozen=True):
+    """A pod that another scheduler treated differently."""
+
+    pod: PodView
+    at: Seconds
+    outcome: Outcome
+    #: The node to which they bound the pod or from which they evicted for it; empty for none.
+    their_node: str
+    our_node: str
+    why: str
+    their_victims: tuple[PodView, ...]
+    our_victims: tuple[PodView, ...]
+    #: How many victims there are in all.
+    their_number: int
+    our_number: int
+    their_loss: Mapping[str, float]
+    our_loss: Mapping[str, float]
+
+
+class _Preemptor:
+    """A nominated pod, until its victims are known."""
+
+    __slots__ = ("at", "judgement", "node", "pod", "since", "told")
+
+    def __init__(
+        self, pod: Pod, node: str, judgement: Judgement, since: Seconds, at: Seconds
+    ) -> None:
+        self.pod = pod
+        self.node = node
+        self.judgement = judgement
+        #: When it began to wait, and when it was nominated.
+        self.since = since
+        self.at = at
+        #: Whether its preemption was compared.
+        self.told = False
+
+
+class Shadow:
+    """Compares acts; owned by the scheduler's loop.
+
+    Args:
+        machine: The machine, whose profiles have the names of the other schedulers.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.schedulers: Final = tuple(sorted(machine.profile_names))
+        #: Acts by outcome; each exists from the start, so that `rate` sees the first one.
+        self.outcomes: Final[Counter[Outcome]] = Counter(dict.fromkeys(Outcome, 0))
+        #: The newest ones come last.
+        self.differences: Final[deque[Difference]] = deque(maxlen=MAX_DIFFERENCES)
+        #: What all their preemptions have lost, and ours would have in their place.
+        self.their_loss: Final[Loss] = Counter()
+        self.our_loss: Final[Loss] = Counter()
+        self.their_victims = self.our_victims = 0
+        self._evictions = SeenEvictions(self.schedulers)
+        self._explains_from: Seconds = 0.0
+        #: By uid, oldest first.
+        self._preemptors: OrderedDict[str, _Preemptor] = OrderedDict()
+
+    def before(self, event: Event, now: Seconds, *, compare: bool = True) -> None:
+        """Look at an event that the machine has not applied yet.
+
+        Args:
+            event: The event.
+            now: The time.
+            compare: Whether acts are compared; otherwise they are only counted.
+        """
+        if isinstance(event, PodObserved):
+            self._observed(event.pod, now, compare=compare)
+        elif isinstance(event, PodGone):
+            self._preemptors.pop(event.uid, None)
+
+    def _observed(self, pod: Pod, now: Seconds, *, compare: bool) -> None:
+        queued = self._machine.queue.get(pod.uid)
+        if queued is None:
+            known = self._machine.cluster.find_pod(pod.uid) if pod.status.conditions else None
+            if known is not None:
+                self._evictions.note(known, pod, now)
+            return
+        act = act_of(queued.pod, pod)
+        if act is None or pod.terminating:
+            return
+        if compare:
+            self._compare(queued, pod, act, now)
+        else:
+            self.outcomes[Outcome.NOT_COMPARED] += 1
+
+    def tick(self, now: Seconds) -> None:
+        """Compare the preemptions whose victims are known by now."""
+        for uid, preemptor in list(self._preemptors.items()):
+            if preemptor.at + _SETTLES > now:
+                break
+            self._compare_preemption(preemptor, now)
+            if preemptor.at + _MAX_AGE < now:
+                del self._preemptors[uid]
+
+    def _compare(self, queued: QueuedPod, pod: Pod, act: Act, now: Seconds) -> None:
+        machine, since = self._machine, queued.first_active or queued.timestamp
+        preemptor = self._preemptors.get(pod.uid)
+        if isinstance(act, SeenNomination):
+            if preemptor is not None:
+                self._compare_preemption(preemptor, now)
+            gone = self._evictions.for_preemptor(pod, act.node, since)
+            judgement = comparison.judge(machine, queued, now, theirs=act.node, gone=gone)
+            self._preemptors[pod.uid] = _Preemptor(pod, act.node, judgement, since, now)
+            self._preemptors.move_to_end(pod.uid)
+            while len(self._preemptors) > _MAX_NOMINATED:
+                self._preemptors.popitem(last=False)
+        elif isinstance(act, SeenBinding):
+            if preemptor is not None:
+                del self._preemptors[pod.uid]
+                self._compare_preemption(preemptor, now)
+                if preemptor.told:
+                    return
+            self._compare_binding(queued, pod, act.node, since, now)
+        else:
+            judgement = comparison.judge(machine, queued, now)
+            outcome, why = comparison.rejected(judgement)
+            self._record(pod, now, outcome, why, judgement)
+
+    def _compare_binding(
+        self, queued: QueuedPod, pod: Pod, node: str, since: Seconds, now: Seconds
+    ) -> None:
+        """Compare a pod that was bound, perhaps after evictions whose nomination was not seen."""
+        gone = self._evictions.for_preemptor(pod, node, since)
+        judgement = comparison.judge(
+            self._machine, queued, now, theirs=node, gone=gone, explains=now >= self._explains_from
+        )
+        if judgement.found:
+            earliest = now - (_EXPLAINED_AT_ONCE - 1) * _EXPLAINED_EVERY
+            self._explains_from = max(self._explains_from, earliest) + _EXPLAINED_EVERY
+        if gone:
+            self._compare_preemption(_Preemptor(pod, node, judgement, since, now), now)
+            return
+        outcome, why = comparison.placed(judgement, node)
+        self._record(pod, now, outcome, why, judgement, node)
+
+    def _compare_preemption(self, preemptor: _Preemptor, now: Seconds) -> None:
+        """Compare a preemption, once; it is none as long as no pod was evicted."""
+        pod, node = preemptor.pod, preemptor.node
+        evicted = self._evictions.for_preemptor(pod, node, preemptor.since)
+        if preemptor.told or not evicted:
+            return
+        preemptor.told = True
+        self._evictions.take(evicted)
+        victims = [each.pod for each in evicted]
+        outcome, why = comparison.preempted(preemptor.judgement, node, victims)
+        self._record(pod, now, outcome, why, preemptor.judgement, node, evicted)
+
+    def _record(
+        self,
+        pod: Pod,
+        now: Seconds,
+        outcome: Outcome,
+        why: str,
+        judgement: Judgement,
+        node: str = "",
+        evicted: Sequence[SeenEviction] = (),
+    ) -> None:
+        self.outcomes[outcome] += 1
+        theirs = [each.pod for each in evicted]
+        their_loss, our_loss = self._loss(theirs, now), self._loss(judgement.victims, now)
+        self.their_loss.update(their_loss)
+        self.our_loss.update(our_loss)
+        self.their_victims += len(theirs)
+        self.our_victims += len(judgement.victims)
+        if outcome in _ALIKE:
+            return
+        self.differences.append(
+            Difference(
+                pod=self._view(pod),
+                at=now,
+                outcome=outcome,
+                their_node=node,
+                our_node=judgement.node,
+                why=why,
+                their_victims=self._views(theirs),
+                our_victims=self._views(judgement.victims),
+                their_number=len(theirs),
+                our_number=len(judgement.victims),
+                their_loss=their_loss,
+                our_loss=our_loss,
+            )
+        )
+
+    def _views(self, victims: Sequence[Pod]) -> tuple[PodView, ...]:
+        return tuple(map(self._view, victims[:_MAX_VICTIMS]))
+
+    def _view(self, pod: Pod) -> PodView:
+        return pending_view(pod, self._machine.cluster)
+
+    def _loss(self, victims: Sequence[Pod], now: Seconds) -> Loss:
+        """Return what the eviction of pods loses."""
+        loss: Loss = Counter()
+        for victim in victims:
+            since = runs_since(victim)
+            seconds = 0.0 if since is None else max(0.0, now - since)
+            requests = self._view(victim).requests
+            loss["pods"] += int(seconds)
+            for resource in ("cpu", "memory"):
+                loss[resource] += int(requests.get(resource, 0) * seconds)
+        return loss
