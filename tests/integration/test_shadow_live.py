@@ -3,8 +3,10 @@
 Its ServiceAccount has the rights of shadow mode alone, and a proxy notes every request.
 """
 
+import itertools
 import json
 import re
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +22,14 @@ from tests.integration.objects import Json, is_gone, pod
 from tests.integration.peers import COMMON, KubeScheduler
 from tests.integration.scene import Scene
 from tests.support.fault_proxy import FaultProxy
-from tests.support.live import PATIENCE_SECONDS, PROBE_SECONDS, Scheduler, Schedulers
+from tests.support.live import (
+    COMMAND,
+    LOOPBACK,
+    PATIENCE_SECONDS,
+    PROBE_SECONDS,
+    Scheduler,
+    Schedulers,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -75,11 +84,19 @@ def reader(plane: ControlPlane, namespace: str) -> Iterator[Path]:
         api.delete(f"{RBAC}/{kind}/{name}")
 
 
+def named(scene: Scene, made: Json) -> Json:
+    """Return a pod of the other scheduler."""
+    made["metadata"]["namespace"] = scene.namespace
+    made["spec"]["schedulerName"] = scene.scheduler_name
+    return made
+
+
 class Shadowed:
     """kube-scheduler, the shadow beside it, and what is between the shadow and the API server."""
 
     def __init__(self, scene: Scene, start: Callable[[], Scheduler], proxy: FaultProxy) -> None:
         self.scene, self.start, self.proxy = scene, start, proxy
+        self.folder = proxy.kubeconfig.parent
         self.shadow = start()
         self.shadow.wait_log("became_leader", lease="preemptive-scheduler-shadow")
 
@@ -100,6 +117,14 @@ class Shadowed:
                 return found
             pause.wait(PROBE_SECONDS)
         raise TimeoutError(str(found))
+
+    def plugin(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the plugin."""
+        server = f"--server=https://{LOOPBACK}:{self.shadow.port}"
+        program = COMMAND.with_name("kubectl-preemptive")
+        return subprocess.run(
+            [program, *arguments, server], capture_output=True, text=True, check=False, timeout=60
+        )
 
     def writes(self) -> list[str]:
         """Return the requests that write, but for those that shadow mode may send."""
@@ -175,6 +200,9 @@ def test_pods_that_kube_scheduler_places_are_compared_and_nothing_is_written(sha
         " good node."
     )
     assert found["impact"] == "none"
+    printed = shadowed.plugin("shadow")
+    assert printed.stdout.startswith(f"{found['verdict']}\n")
+    assert printed.stderr == ""
 
 
 def test_a_preemption_of_kube_scheduler_is_compared(shadowed):
@@ -202,10 +230,18 @@ def test_pods_that_wait_are_compared_once(shadowed):
     assert found["verdict"] == (
         f"No pod of {scene.scheduler_name} was placed yet, so no placement is compared."
     )
-    # The other pages go on, about the pods of the other scheduler.
-    status, text = shadowed.shadow.get(f"/api/v1/pods/{scene.namespace}/large")
-    assert status == 200
-    assert "Insufficient cpu" in text
+    # The other commands go on, about the pods of the other scheduler, and say so.
+    wanted = shadowed.folder / "wanted.yaml"
+    wanted.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **named(scene, pod("small"))}))
+    for command, expected in (
+        (("why", "large", "-n", scene.namespace), "Insufficient cpu"),
+        (("plan", "-f", str(wanted), "-n", scene.namespace), "small"),
+        (("top", "--once"), "1 nodes"),
+    ):
+        printed = shadowed.plugin(*command)
+        assert printed.returncode == 0, printed
+        assert expected in printed.stdout
+        assert printed.stderr.startswith("note: this scheduler runs in shadow mode")
     assert json.loads(shadowed.shadow.get("/api/v1")[1])["shadow"] is True
     assert shadowed.shadow.metric("scheduler_shadow_acts_total", outcome="both_unschedulable") == 1
 
@@ -294,7 +330,14 @@ def test_the_next_leader_compares_from_then_on(shadowed):
     shadowed.shadow.kill()
     standby.wait_log("became_leader")
 
-    scene.create(*(pod(f"p-{i}") for i in range(4)))
+    # It lists everything again before it compares.
+    numbers = itertools.count()
+
+    def compared(found: Json) -> bool:
+        if not found.get("placements"):
+            scene.create(pod(f"p-{next(numbers)}", "10m"))
+        return bool(found.get("placements"))
 
     shadowed.shadow = standby
-    assert shadowed.until(lambda found: found.get("placements") == 4)["agreeing"] == 4
+    found = shadowed.until(compared)
+    assert found["agreeing"] == found["placements"]
