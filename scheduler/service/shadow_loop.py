@@ -54,6 +54,12 @@ class ShadowLoop(Loop):
         #: Those bindings that had their turn already.
         self._early: dict[str, PodObserved] = {}
 
+    def start_deciding(self) -> None:
+        """Begin to compare."""
+        if self._shadow.began is None:
+            self._shadow.began = self._clock.now()
+        super().start_deciding()
+
     def observe(self, events: Iterable[Event]) -> None:
         """Take events of informers; without comparisons they need not wait."""
         if not self._deciding and not self._waiting:

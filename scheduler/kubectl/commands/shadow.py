@@ -28,9 +28,11 @@ async def run(session: Session) -> int:
 def _show(out: Output, found: ShadowDocument, now: float, *, wide: bool) -> None:
     out.paragraph(found.verdict)
     out.line()
-    role = "" if found.leader else "; this replica stands by and compares nothing"
     schedulers = text.clean(", ".join(found.schedulers))
-    out.line(f"Compared with {schedulers} for {text.since(found.since, now)}{role}.")
+    if found.since:
+        out.line(f"Compared with {schedulers} for {text.since(found.since, now)}.")
+    else:
+        out.line("This replica stands by, and compares nothing yet.", "yellow")
     counted = [each for each in found.outcomes if each.count]
     if counted:
         out.line()

@@ -58,7 +58,8 @@ class ShadowDocument(Document, frozen=True):
     impact: str
     schedulers: tuple[str, ...]
     leader: bool
-    since: str
+    #: Since when acts are compared; empty on a replica that stands by.
+    since: str = ""
     #: Pods that were bound without a preemption, and those of them on the same or an equally good
     #: node.
     placements: int = 0

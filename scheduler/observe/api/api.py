@@ -210,10 +210,7 @@ class Api:
         return self._in_turn(await self._preemptions.page(request, self.now()))
 
     async def _shadow(self, request: ApiRequest) -> AsyncGenerator[bytes]:
-        parts = await shadow_page.page(
-            self.shadow, request, leader=self.leads(), since=self.started
-        )
-        return self._in_turn(parts)
+        return self._in_turn(await shadow_page.page(self.shadow, request, leader=self.leads()))
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
         async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:

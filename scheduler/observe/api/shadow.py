@@ -6,9 +6,9 @@ from typing import Final
 from scheduler.model import times
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.shadow import ShadowDocument, ShadowOutcome, ShadowPod
-from scheduler.model.times import Seconds
 from scheduler.observe.api import lists
 from scheduler.observe.api.requests import ApiRequest, limit_of
+from scheduler.observe.api.views import stamp
 from scheduler.observe.shadow.comparison import AGREEING, PLACEMENTS, Outcome
 from scheduler.observe.shadow.shadow import Difference, Loss, Shadow
 
@@ -36,7 +36,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
 
 
 async def page(
-    shadow: Shadow | None, request: ApiRequest, *, leader: bool, since: Seconds
+    shadow: Shadow | None, request: ApiRequest, *, leader: bool
 ) -> AsyncGenerator[bytes]:
     """Return the document.
 
@@ -44,7 +44,6 @@ async def page(
         shadow: What was found; `None` where this is not shadow mode.
         request: The request.
         leader: Whether this replica compares.
-        since: Since when.
 
     Raises:
         LookupError: This is not shadow mode.
@@ -68,7 +67,7 @@ async def page(
         impact="none",
         schedulers=shadow.schedulers,
         leader=leader,
-        since=times.stamp(since),
+        since=stamp(shadow.began),
         placements=sum(found[each] for each in PLACEMENTS),
         agreeing=sum(found[each] for each in AGREEING),
         outcomes=tuple(ShadowOutcome(each.value, MEANINGS[each], found[each]) for each in Outcome),

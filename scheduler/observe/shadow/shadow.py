@@ -116,6 +116,8 @@ class Shadow:
         self.their_loss: Final[Loss] = Counter()
         self.our_loss: Final[Loss] = Counter()
         self.their_victims = self.our_victims = 0
+        #: Since when acts are compared; `None` while this replica stands by.
+        self.began: Seconds | None = None
         self._evictions = SeenEvictions(self.schedulers)
         self._explains_from: Seconds = 0.0
         #: By uid, oldest first.

@@ -24,7 +24,7 @@ class Only:
 
 async def read(shadow: Shadow | None, names: NameAccess = EVERY_NAME, **query: str) -> dict:
     request = ApiRequest(query, names)
-    parts = await document.page(shadow, request, leader=True, since=0.0)
+    parts = await document.page(shadow, request, leader=True)
     return json.loads(b"".join([part async for part in parts]))
 
 
