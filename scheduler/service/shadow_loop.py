@@ -27,6 +27,8 @@ __all__ = ["ShadowLoop"]
 
 #: How long an event waits.
 WAITS: Final[Seconds] = 1.0
+#: How much longer, so that the loop wakes for many of them and not for each.
+GATHERS: Final[Seconds] = 0.1
 #: Acts that are older are only counted, so that the state catches up.
 LATE: Final[Seconds] = 10.0
 
@@ -65,18 +67,19 @@ class ShadowLoop(Loop):
         if not self._deciding and not self._waiting:
             super().observe(events)
         elif not self.failed:
-            now = self._clock.now()
+            now, wakes = self._clock.now(), not self._waiting
             for event in events:
                 self._waiting.append((now, event))
                 if isinstance(event, PodObserved) and event.pod.spec.node_name:
                     self._bindings.setdefault(event.pod.uid, event)
-            self._news.set()
+            if wakes:  # else the loop knows already when to wake
+                self._news.set()
 
     def _next_wakeup(self) -> Seconds | None:
         due = super()._next_wakeup()
         if not self._waiting:
             return due
-        ripe = self._waiting[0][0] + WAITS
+        ripe = self._waiting[0][0] + WAITS + GATHERS
         return ripe if due is None else min(due, ripe)
 
     def _has_work(self) -> bool:

@@ -33,7 +33,7 @@ async def running():
 
     async def settle() -> None:
         host.uptime += WAITS
-        loop.observe([])
+        loop._news.set()
         async with asyncio.timeout(10):
             while loop._waiting:
                 await asyncio.sleep(0.001)
