@@ -191,7 +191,7 @@ def reach(arguments: argparse.Namespace, environment: Mapping[str, str], clock: 
         scheduler_namespace=arguments.scheduler_namespace
         or environment.get("PREEMPTIVE_SCHEDULER_NAMESPACE", ""),
         lease=arguments.scheduler_lease,
-        shadow=arguments.command == "shadow",
+        shadow=getattr(arguments, "command", "") == "shadow",  # completion has none
         certificate_authority=arguments.certificate_authority,
         tls_server_name=arguments.tls_server_name,
     )
