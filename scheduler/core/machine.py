@@ -10,7 +10,7 @@ An attempt that calls extenders is suspended, and continues in a later step.
 
 import copy
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -175,6 +175,8 @@ class Machine:
         self._status = status = StatusReporter(queue, outbox)
         self._wakeups = wakeups = Wakeups(profiles, cluster, queue, self.policies)
         self._attempts = SchedulingAlgorithm(profiles, cluster, Verdicts(), self.policies, detail)
+        #: The total scores of some nodes, for comparisons.
+        self.totals: Final = self._attempts.totals
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
         self.bindings_in_flight: Final = self._binding.in_flight
@@ -322,12 +324,9 @@ class Machine:
         )
 
     def explain(
-        self,
-        queued: QueuedPod,
-        now: Seconds,
-        priority: int | None = None,
+        self, queued: QueuedPod, now: Seconds, priority: int | None = None,
         detail: Detail = Detail.NODES,
-    ) -> tuple[AttemptResult, str]:
+    ) -> tuple[AttemptResult, str]:  # fmt: skip
         """Run an attempt for a pod of the queue without acting on its result.
 
         Args:
@@ -337,8 +336,7 @@ class Machine:
             detail: How much the result tells; by default also what was found about every node.
 
         Returns:
-            The result of an attempt, and the error that prevents one; empty where there is none.
-            Vetoes do not name pods.
+            The result of an attempt, whose vetoes name no pods, and the error that prevents one.
         """
         if priority is not None:
             spec = replace(queued.pod.spec, priority=priority)
@@ -352,10 +350,6 @@ class Machine:
             if questions
             else error,
         )
-
-    def totals(self, queued: QueuedPod, nodes: Collection[str], now: Seconds) -> Mapping[str, int]:
-        """Return the total scores of the feasible ones of some nodes; see `NodeTotals.of`."""
-        return self._attempts.totals.of(queued.classified, nodes, now)
 
     def gate_reason(self, pod: Pod) -> str | None:
         """Return why a pod must not be scheduled yet, `None` when it may."""

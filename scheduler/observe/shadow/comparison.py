@@ -125,7 +125,7 @@ def judge(
 def _judged(
     machine: Machine, queued: QueuedPod, now: Seconds, theirs: str, *, explains: bool
 ) -> Judgement:
-    result, error = machine.explain(queued, now, Detail.NONE)
+    result, error = machine.explain(queued, now, detail=Detail.NONE)
     if error:
         return Judgement(error=_cut(error))
     candidate = result.candidate
@@ -135,7 +135,7 @@ def _judged(
     node = result.node or ""
     if not node or not theirs or node == theirs:
         return Judgement(node, message=_cut(result.message))
-    totals = machine.totals(queued, (node, theirs), now)
+    totals = machine.totals.of(queued.classified, (node, theirs), now)
     found: tuple[NodeResult, ...] = ()
     if explains and totals.get(theirs) != totals.get(node):
         explained = machine.explain(queued, now)[0].results
