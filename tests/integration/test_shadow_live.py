@@ -208,7 +208,7 @@ def test_pods_that_kube_scheduler_places_are_compared_and_nothing_is_written(sha
 def test_a_preemption_of_kube_scheduler_is_compared(shadowed):
     scene = shadowed.scene
     (node,) = scene.nodes(1, cpu="4")
-    scene.run(pod("low-0", "2", on=node), pod("low-1", "2", on=node))
+    scene.run(pod("low-0", "2", on=node), pod("peer", "2", "high", on=node))
 
     scene.create(pod("vip", "2", "high"))
     scene.wait_bound("vip")
