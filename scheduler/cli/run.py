@@ -75,8 +75,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="the size of all that is recorded, at least 1Mi (default: 64Mi)",
     )  # fmt: skip
     command.add_argument(
-        "--recording-retention", type=_retention, default=7200.0, metavar="DURATION",
-        help="how long a recording is kept, at least 1m (default: 2h)",
+        "--recording-retention", type=_retention, default=86_400.0, metavar="DURATION",
+        help="how long a recording is kept, at least 1m (default: 24h)",
     )  # fmt: skip
     command.add_argument(
         "--compare-cache-period", type=_duration, default=900.0, metavar="DURATION",

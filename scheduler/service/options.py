@@ -57,7 +57,7 @@ class ProcessOptions:
     recording_dir: str = ""
     #: The size of all its segments together, and how long they are kept, in seconds.
     recording_bytes: int = 64 * 1024 * 1024
-    recording_retention: float = 7200.0
+    recording_retention: float = 86_400.0
 
     def decided_as(self, reference: Reference) -> Self:
         """Return the options with the settings of a release.

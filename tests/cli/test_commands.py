@@ -291,7 +291,7 @@ def test_run_logs_its_flags_with_their_effective_values(tmp_path):
         "logging-format": "json",
         "owner-deployment": "",
         "recording-dir": "",
-        "recording-retention": "2h0m0s",
+        "recording-retention": "24h0m0s",
         "recording-size": "67108864",
         "reference": "",
         "reference-change": "report",
