@@ -6,6 +6,7 @@ server's authorizer reads it.
 """
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import json
@@ -33,6 +34,7 @@ from scheduler.kube.token_review import Reviewer
 from scheduler.kube.watch.cache_comparer import CacheComparer
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import RESOURCES
+from scheduler.kube.write import history_configmaps
 from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.writer import Writer
 from scheduler.model.api.device_claims import Allocation, DeviceRequests
@@ -321,7 +323,7 @@ async def elected() -> set[Right]:
 
 
 async def remembered() -> set[Right]:
-    """Return what the ledger needs: reading it, making it, and writing it again."""
+    """Return what ledger and history need: reading them, making them, and writing them again."""
     missing = Reply(404, {}, b'{"kind":"Status","reason":"NotFound"}')
     recorder = Recorder(answers=[missing])
     client = Client(recorder)
@@ -333,8 +335,19 @@ async def remembered() -> set[Right]:
     recorder.answers.append(Reply(200, {}, found))
     await ledger.load(client)
     await ledger.save(client, "{}")
+    unowned = ReleaseOwner(NAME, "", lambda: 0.0)
+    for part in history_configmaps.parts(NAME, f"{NAME}-history", unowned):
+        for state in (missing, Reply(200, {}, found)):
+            recorder.answers += [state, _written(b"content")]
+            await part.read(client)
+            await part.write(client, b"content")
     assert {f"/namespaces/{NAME}/" in path for _, path in recorder.requests} == {True}
     return recorder.rights
+
+
+def _written(content: bytes) -> Reply:
+    data = {history_configmaps.KEY: base64.b64encode(content).decode()}
+    return Reply(201, {}, json.dumps({"binaryData": data}).encode())
 
 
 async def trusted() -> set[Right]:
@@ -370,7 +383,7 @@ async def test_the_cluster_role_grants_what_the_scheduler_reads_and_writes():
     assert set(granted("ClusterRole")) == await used()
 
 
-async def test_the_role_grants_the_one_lease_and_the_one_ledger():
+async def test_the_role_grants_the_lease_the_ledger_and_the_parts_of_the_history():
     assert set(granted("Role")) == await elected() | await remembered()
 
 
@@ -379,17 +392,25 @@ def explained() -> set[tuple[str, str, str]]:
     section = SECURITY.read_text().partition("\n## What it may do\n")[2].partition("\n## ")[0]
     found = set()
     for cell in re.findall(r"^\| (`[a-z]+`.*?) \|", section, re.MULTILINE):
-        verbs, resources, name, elsewhere = re.fullmatch(
-            r"((?:`\w+`,? )+)([\w/, ]+?)(?: named `([\w-]+)`)?(?: in (?:its own namespace|(.+)))?",
+        verbs, resources, name, last, elsewhere = re.fullmatch(
+            r"((?:`\w+`,? )+)([\w/, ]+?)(?: named `([\w-]+)`(?: to `(\d)`)?)?"
+            r"(?: in (?:its own namespace|(.+)))?",
             cell,
         ).groups()
         if elsewhere is None:  # otherwise a Role of the API server grants it
             found |= {
-                (verb, resource, name or "")
+                (verb, resource, each)
                 for verb in re.findall(r"\w+", verbs)
                 for resource in resources.split(", ")
+                for each in _names(name or "", last)
             }
     return found
+
+
+def _names(first: str, last: str | None) -> list[str]:
+    if last is None:
+        return [first]
+    return [f"{first[:-1]}{number}" for number in range(int(first[-1]), int(last) + 1)]
 
 
 def test_the_page_on_security_explains_every_right():
@@ -440,6 +461,7 @@ async def test_the_api_server_allows_that_and_no_more(control_plane: ControlPlan
         (Right("patch", "", "configmaps", "other"), NAME),
         (Right("patch", "", "configmaps", f"{NAME}-ledger"), "default"),
         (Right("delete", "", "configmaps", f"{NAME}-ledger"), NAME),
+        (Right("patch", "", "configmaps", f"{NAME}-history-8"), NAME),
         (Right("update", "coordination.k8s.io", "leases", "kube-scheduler"), "kube-system"),
         (Right("update", "coordination.k8s.io", "leases", "other"), NAME),
         (Right("delete", "coordination.k8s.io", "leases", NAME), NAME),

@@ -31,6 +31,7 @@ from scheduler.kube.watch.cache_comparer import CacheComparer, ComparerSettings
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.raw_objects import RawNodes, RawPods
 from scheduler.kube.watch.resources import RESOURCES
+from scheduler.kube.write import history_configmaps
 from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.no_writer import NoWriter
 from scheduler.kube.write.writer import Writer, WriterSettings
@@ -47,6 +48,7 @@ from scheduler.plugins import registry
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service import age_gauges, page_access
 from scheduler.service.clock import Clock
+from scheduler.service.history_keeper import HistoryKeeper
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
 from scheduler.service.recording import Recording
@@ -60,6 +62,7 @@ from scheduler.service.telemetry import (
     provide,
     provide_agreement,
     provide_certificate,
+    provide_costs,
     provide_leadership,
     provide_recording,
     provide_shadow,
@@ -118,6 +121,7 @@ class Composition:
         unlimited = self._unlimited = reads(shared.transport, api_telemetry)
         self.shadow = Shadow(self.machine) if options.shadow else None
         self._ledger: LedgerStore | None = None
+        self._keeper: HistoryKeeper | None = None
         self.writer: Writer | NoWriter = NoWriter()
         self.loop = self._new_loop(client, owner, Telemetry(self._metrics, logs), shared.recording)
         self.informers: list[Informer[Any]] = [
@@ -177,11 +181,21 @@ class Composition:
         telemetry: Telemetry,
         recording: Recording | None,
     ) -> Loop:
-        """Return the loop; unless in shadow mode, make writer and ledger as well."""
+        """Return the loop; unless in shadow mode, make what writes as well."""
         machine, clock, history = self.machine, self.clock, self.history
         if self.shadow is not None:
             return ShadowLoop(machine, self.shadow, clock, telemetry, history)
         self._ledger = LedgerStore(*_ledger_place(self.options), self.load_ledger, owner)
+        self._keeper = HistoryKeeper(
+            history,
+            machine.cluster,
+            history_configmaps.parts(*_history_place(self.options), owner),
+            self._unlimited,
+            self._may_write,
+            clock,
+            self._sleeper,
+            self.log.warning,
+        )
         self.writer = writer = self._new_writer(client, self._ledger)
         return Loop(machine, writer.submit, clock, telemetry, recording, history)
 
@@ -206,6 +220,7 @@ class Composition:
         """Have metrics read the parts."""
         metrics, machine = self._metrics, self.machine
         provide(metrics, machine, self.informers, self.policies, self.writer, logs)
+        provide_costs(metrics, self.history.costs)
         age_gauges.provide(metrics, machine, self.clock.now)
         provide_recording(metrics, recording)
         provide_shadow(metrics, self.shadow)
@@ -268,6 +283,16 @@ class Composition:
         else:
             await self._ledger.keep(self._unlimited, self._may_write, self._sleeper)
 
+    async def keep_history(self) -> None:
+        """Read the history of earlier leaders, and keep it for the next one."""
+        if self._keeper is not None:
+            await self._keeper.run()
+
+    async def leave_history(self) -> None:
+        """Have the history written for the next leader."""
+        if self._keeper is not None:
+            await self._keeper.leave()
+
     async def leave_ledger(self) -> None:
         """Have the ledger written for the next leader."""
         if self._ledger is not None:
@@ -328,8 +353,13 @@ def _ledger_place(options: ProcessOptions) -> tuple[str, str]:
     return _state_place(options), f"{options.settings.leader_election.resource_name}-ledger"
 
 
+def _history_place(options: ProcessOptions) -> tuple[str, str]:
+    """Return the namespace of the history, and what the names of its ConfigMaps begin with."""
+    return _state_place(options), f"{options.settings.leader_election.resource_name}-history"
+
+
 def _state_place(options: ProcessOptions) -> str:
-    """Return the namespace of lease and ledger."""
+    """Return the namespace of lease, ledger and history."""
     return options.settings.leader_election.resource_namespace or _own_namespace()
 
 

@@ -230,7 +230,7 @@ class Loop:
     def _record(self, event: Event) -> None:
         if isinstance(event, EffectDone | EffectFailed | Answered):
             self._telemetry.outcome(event)
-            self._history.outcome(event)
+            self._history.outcome(event, self._clock.now())
             if isinstance(event, EffectFailed) and isinstance(event.effect, Bind):
                 placed = self._placed.pop(event.effect.pod.uid, None)
                 if placed is not None:

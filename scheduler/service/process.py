@@ -207,6 +207,7 @@ class _Scheduler:
         self._log.info("stopping")
         await self._writer.drain(DRAIN_SECONDS)
         await self._parts.leave_ledger()
+        await self._parts.leave_history()
         await _cancel([leading])
         if self._elector is not None:
             await self._elector.release()
@@ -251,6 +252,7 @@ class _Scheduler:
         """Load what earlier leaders have written, then decide as long as we lead."""
         loading = asyncio.create_task(self._load(stood_by))
         listing = asyncio.create_task(self._list_replaced(loading))
+        keeping = asyncio.create_task(self._parts.keep_history())
         try:
             ended, _ = await asyncio.wait({loading, holding}, return_when=asyncio.FIRST_COMPLETED)
             if loading in ended:
@@ -258,7 +260,7 @@ class _Scheduler:
                 self._loop.start_deciding()
                 await holding
         finally:
-            await _cancel([loading, listing, holding])
+            await _cancel([loading, listing, keeping, holding])
 
     async def _list_replaced(self, loading: asyncio.Task[str]) -> None:
         """Whenever etcd turns out to be restored, list everything again before deciding on.

@@ -21,6 +21,7 @@ from scheduler.model.decisions import Attempt, AttemptPhase, Waiting
 from scheduler.model.effects import Bind
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
+from scheduler.observe.api.costs import NamespaceCosts
 from scheduler.observe.logs.attempt_log import AttemptLog
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.instruments import Histogram
@@ -37,6 +38,7 @@ __all__ = [
     "provide",
     "provide_agreement",
     "provide_certificate",
+    "provide_costs",
     "provide_leadership",
     "provide_recording",
     "provide_shadow",
@@ -313,6 +315,12 @@ def provide_shadow(metrics: Metrics, shadow: Shadow | None) -> None:
         "scheduler_shadow_victims_total",
         lambda: {"theirs": shadow.their_victims, "ours": shadow.our_victims},
     )
+
+
+def provide_costs(metrics: Metrics, costs: NamespaceCosts) -> None:
+    """Connect the counters of lost work, by namespaces, with what counts them."""
+    for name, read in costs.series().items():
+        metrics.provide(name, read)
 
 
 def provide_recording(metrics: Metrics, recording: Recording | None) -> None:

@@ -152,7 +152,7 @@ def test_the_own_writes_are_those_of_the_account_the_profiles_and_the_values(hel
     assert found["protectedNamespaces"] == '["storage","there"]'
     assert found["webhookKeys"] == '["example.com/zone"]'
     checks = " ".join(found.values())
-    for part in ("'leases': 'second'", "'second-ledger'", "== 'there'", "== 'given'"):
+    for part in ("'leases': ['second']", "'second-ledger'", "== 'there'", "== 'given'"):
         assert part in checks
     for always in ("preemptive-scheduler.io/Preemption", "profiles + ['preemptive-scheduler']"):
         checks = checks.replace(always, "")

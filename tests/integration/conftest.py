@@ -8,7 +8,7 @@ import pytest
 from deploy.tools.controlplane.cluster import ControlPlane
 from tests.integration.access import RBAC, subject
 from tests.integration.devices import Devices
-from tests.integration.objects import prepare
+from tests.integration.objects import forget_history, prepare
 from tests.integration.scene import Scene
 from tests.support.fault_proxy import FaultProxy
 from tests.support.live import Scheduler, Schedulers
@@ -28,8 +28,9 @@ def kubeconfig(plane: ControlPlane) -> Path:
 
 
 @pytest.fixture
-def schedulers(tmp_path: Path, kubeconfig: Path) -> Iterator[Schedulers]:
-    """Starts schedulers."""
+def schedulers(tmp_path: Path, kubeconfig: Path, plane: ControlPlane) -> Iterator[Schedulers]:
+    """Starts schedulers, which know nothing of the preemptions of earlier tests."""
+    forget_history(plane.api)
     with Schedulers(tmp_path, kubeconfig) as started:
         yield started
 

@@ -42,6 +42,15 @@ def prepare(api: ApiClient) -> None:
     api.apply([priority_class(name) for name in PRIORITIES])
 
 
+def forget_history(api: ApiClient) -> None:
+    """Delete what schedulers have written down of their preemptions."""
+    folder = "/api/v1/namespaces/preemptive-scheduler/configmaps"
+    for each in api.items(folder):
+        name = each["metadata"]["name"]
+        if "-history-" in name:
+            api.delete(f"{folder}/{name}")
+
+
 def own_writes() -> list[Json]:
     """Return the admission policy that we ship, for every profile but that of kube-scheduler.
 

@@ -336,6 +336,9 @@ ATTACKS: Final[Mapping[str, Request]] = {
     "create the lease of another controller": named(
         LEASES, "other", "creates no other leases than its own"
     ),
+    "create a part of the history that nobody reads": named(
+        CONFIG_MAPS, f"{US}-history-8", "creates no other configmaps than its own"
+    ),
     "create a configmap that others read": named(
         CONFIG_MAPS, "other", "creates no other configmaps than its own"
     ),
@@ -358,6 +361,7 @@ OURS: Final[Mapping[str, Request]] = {
     "delete a pod with very many labels": Request("delete", "{pods}/crowded", {}),
     "report a policy that is refused, where no profile has this name": event("policy", US),
     "create the ledger": named(f"{CONFIG_MAPS}", f"{US}-ledger"),
+    "create the last part of the history": named(f"{CONFIG_MAPS}", f"{US}-history-7"),
     "create the lease": named(LEASES, US),
 }
 

@@ -328,7 +328,7 @@ class Cluster(VirtualCluster):
         """Hand an event to the machine and carry out what it asks for."""
         if self.history is not None:
             self.history.observed(event, self.now)
-            self.history.outcome(event)
+            self.history.outcome(event, self.now)
         reaction = self.machine.observe(event, self.now)
         if self.history is not None:
             self.history.applied(event, self.now)

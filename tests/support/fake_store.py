@@ -237,6 +237,9 @@ class Store:
                 new[part] |= {key: patch[key] for key in OWNED if key in patch}
                 continue
             new[part] = {**found.get(part, {})}
+            if patch is None:
+                del new[part]
+                continue
             for name, value in patch.items():
                 if name == MERGED_BY_TYPE:
                     _merge_conditions(new[part], value)

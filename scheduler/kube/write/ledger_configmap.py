@@ -15,13 +15,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
-from scheduler.kube.client.client import MERGE_PATCH, Client, Request
+from scheduler.kube.client.client import Client, Request
 from scheduler.kube.errors import Conflict, KubeError, MissingRight, NotFound, Unreachable
 from scheduler.kube.release_owner import ReleaseOwner
-from scheduler.kube.watch.decoding import UNREADABLE
+from scheduler.kube.write.own_configmap import ConfigMap, ConfigMapPlace, decoded
 from scheduler.state.preemption import ledger_codec
 from scheduler.state.preemption.ledger import Ledger, LedgerError
 
@@ -42,24 +40,6 @@ LAST_LOOK_SECONDS: Final = 2.0
 _ANY_TIME: Final = 0.0
 
 
-class _ConfigMap(msgspec.Struct):
-    kind: str = ""
-    metadata: dict[str, Any] = {}
-    data: dict[str, str] = {}
-
-    @property
-    def version(self) -> str:
-        """Its `metadata.resourceVersion`; empty while there is none."""
-        return str(self.metadata.get("resourceVersion") or "")
-
-    @property
-    def text(self) -> str:
-        return self.data.get(KEY, "")
-
-
-_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
-
-
 class LedgerStore:
     """Reads and writes the ConfigMap; knows its last state.
 
@@ -77,12 +57,11 @@ class LedgerStore:
         on_loaded: Callable[[str], None],
         owner: ReleaseOwner | None = None,
     ) -> None:
-        self._namespace = namespace
-        self._name = name
+        self._place = ConfigMapPlace(namespace, name)
         self._on_loaded = on_loaded
         self._owner = owner or ReleaseOwner(namespace, "", lambda: 0.0)
         #: As it was last read or written.
-        self._state = _ConfigMap()
+        self._state = ConfigMap()
         #: The text that another instance has written since we wrote or read.
         self._foreign = ""
         #: The last sound text; it is what the ConfigMap is to hold.
@@ -117,9 +96,9 @@ class LedgerStore:
         Raises:
             KubeError: It cannot be read.
         """
-        self._state = await self._read(client)
+        self._state = await self._place.read(client)
         self._loaded = True
-        text = self._state.text
+        text = _text(self._state)
         if _is_sound(text) or not self._sound:
             self._sound = text
         else:
@@ -144,21 +123,21 @@ class LedgerStore:
         """Remember a sound text; if we lead, write the ConfigMap again when it was changed."""
         begun = self._begun
         try:
-            found = await self._read(client)
+            found = await self._place.read(client)
         except KubeError:
             return  # whoever must read or write it finds out, and tells
         if self._unanswered or self._begun != begun:
             return  # such a write finds out by itself
         known, self._state = self._state, found
         if self._loaded and may_write():
-            if found.text != self._sound:
+            if _text(found) != self._sound:
                 await self._restore(client)
-        elif found.version != known.version and _is_sound(found.text):
-            self._sound = found.text
+        elif found.version != known.version and _is_sound(_text(found)):
+            self._sound = _text(found)
 
     async def _restore(self, client: Client) -> None:
         """Write the ConfigMap again, with what another instance may have added."""
-        self._foreign = self._state.text
+        self._foreign = _text(self._state)
         client.observer.ledger_changed(_described(self._state))
         if self._foreign:
             self._on_loaded(self._foreign)
@@ -180,16 +159,7 @@ class LedgerStore:
             text: The ledger.
             changes: Fields of the metadata that change, too.
         """
-        data, version = {KEY: text}, self._state.version
-        if version:
-            # What others have put on it stays.
-            change = {"metadata": {**(changes or {}), "resourceVersion": version}, "data": data}
-            body = msgspec.json.encode(change)
-            path = self._path(self._name)
-            return Request("patch", "configmaps", "PATCH", path, body, MERGE_PATCH)
-        metadata = {"namespace": self._namespace, "name": self._name, **(changes or {})}
-        whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        return Request("create", "configmaps", "POST", self._path(), msgspec.json.encode(whole))
+        return self._place.request(self._state, {"data": {KEY: text}}, changes)
 
     async def save(self, client: Client, text: str) -> None:
         """Write a text, merged with foreign text.
@@ -208,16 +178,16 @@ class LedgerStore:
                 lambda changes: client.call(self.request(merged, changes)),
             )
         except (Conflict, NotFound):
-            self._state = await self._read(client)
-            if self._state.text != merged:  # else an earlier attempt wrote it
-                if self._state.text != self._sound:  # else nothing but its metadata was changed
-                    self._foreign = self._state.text
+            self._state = await self._place.read(client)
+            if _text(self._state) != merged:  # else an earlier attempt wrote it
+                if _text(self._state) != self._sound:  # else nothing but its metadata was changed
+                    self._foreign = _text(self._state)
                     if self._foreign:
                         self._on_loaded(self._foreign)
                 raise
         else:
-            written = _decoded(answer)
-            if written.text != merged:
+            written = decoded(answer)
+            if _text(written) != merged:
                 raise Unreachable("the response to the write is not the ledger that was written")
             self._state = written
         finally:
@@ -237,31 +207,9 @@ class LedgerStore:
             return readable[0] if readable else text
         return both.text(_ANY_TIME)
 
-    async def _read(self, client: Client) -> _ConfigMap:
-        request = Request("get", "configmaps", "GET", self._path(self._name))
-        try:
-            found = _decoded(await client.call(request))
-        except NotFound:
-            return _ConfigMap()
-        if found.kind != "ConfigMap":
-            raise Unreachable(f"cannot {request}: the response is something else")
-        return found
 
-    def _path(self, name: str = "") -> str:
-        folder = f"/api/v1/namespaces/{self._namespace}/configmaps"
-        return f"{folder}/{name}" if name else folder
-
-
-def _decoded(body: bytes) -> _ConfigMap:
-    """Return the ConfigMap in an answer.
-
-    Raises:
-        Unreachable: It cannot be read, so it comes from something on the way.
-    """
-    try:
-        return _CONFIG_MAP.decode(body)
-    except UNREADABLE as error:
-        raise Unreachable(f"the response is not a ConfigMap: {error}") from error
+def _text(found: ConfigMap) -> str:
+    return found.data.get(KEY, "")
 
 
 def _is_sound(text: str) -> bool:
@@ -272,8 +220,8 @@ def _is_sound(text: str) -> bool:
         return False
 
 
-def _described(found: _ConfigMap) -> str:
+def _described(found: ConfigMap) -> str:
     """Return what has become of the ConfigMap."""
     if not found.version:
         return "it was deleted"
-    return "it was changed" if found.text else "it was emptied"
+    return "it was changed" if _text(found) else "it was emptied"

@@ -7,7 +7,7 @@ them, and four times a second for a few of them. Everything is limited.
 
 import itertools
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from scheduler.core.eviction.phases import PreemptionPhase
@@ -15,6 +15,7 @@ from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.transitions import Transition
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Pod
+from scheduler.model.api.start_time import runs_since
 from scheduler.model.decisions import (
     Attempt,
     Decision,
@@ -36,14 +37,20 @@ from scheduler.model.events import (
 )
 from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
+from scheduler.observe.api.costs import NamespaceCosts, lost
 from scheduler.observe.api.past_attempts import PastAttempts
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
+from scheduler.observe.api.refusals import Refusals
+from scheduler.observe.api.views import pending_requests
 
-__all__ = ["MAX_AGE", "MAX_PREEMPTIONS", "History", "LastRefusal"]
+__all__ = ["MAX_AGE", "MAX_LISTED", "MAX_PREEMPTIONS", "History", "LastRefusal"]
 
 #: How many preemptions that have ended are kept, and for how long.
-MAX_PREEMPTIONS: Final = 1000
-MAX_AGE: Final[Seconds] = 24 * 3600.0
+MAX_PREEMPTIONS: Final = 5000
+MAX_AGE: Final[Seconds] = 7 * 24 * 3600.0
+#: Of these, how many are listed, and for how long.
+MAX_LISTED: Final = 1000
+MAX_LISTED_AGE: Final[Seconds] = 24 * 3600.0
 #: How many preemptions under way are kept; those beyond are only counted.
 _MAX_OPEN: Final = 5000
 #: For how long after its decision a preemption's victims may get replacements.
@@ -105,6 +112,15 @@ class History:
         self.attempts: Final[Counter[str]] = Counter()
         self.preemptions = 0
         self.evictions = 0
+        #: What was lost by these.
+        self.costs: Final = NamespaceCosts()
+        #: Since when preemptions are known.
+        self.known_since = began
+        #: What was read of preemptions that had not ended, by the preemptor's uid.
+        self._interrupted: dict[str, PastPreemption] = {}
+        #: Those that this process has taken over from the leader before, by the preemptor's uid.
+        self._inherited: dict[str, PastPreemption] = {}
+        self.refusals: Final = Refusals(began)
         #: What each policy refused last, or would have refused, by its name.
         self.last_refusals: Final[dict[str, LastRefusal]] = {}
         #: Victims that wait for a replacement, by their namespace and the uid of their controller;
@@ -125,6 +141,7 @@ class History:
         self.past_attempts.add(attempt, now)
         for veto in attempt.vetoes:
             self.last_refusals[veto.policy] = LastRefusal(attempt.pod, now, veto.mode)
+            self.refusals.add(veto.policy, veto.mode.value, now)
         if isinstance(decision, Preempting):
             self._preempting(attempt)
 
@@ -141,7 +158,11 @@ class History:
     def _add(self, plan: PreemptionPlan, attempt: Attempt | None) -> None:
         for placement in plan.placements:
             number = next(self._numbers)
-            past = PastPreemption(number, plan, placement, attempt, self._machine.cluster)
+            name, cluster = f"{self._prefix}-{number}", self._machine.cluster
+            past = PastPreemption.of_plan(number, name, plan, placement, attempt, cluster)
+            if past.is_inherited:
+                self._inherited[past.preemptor_uid] = past
+                self._continue(past.preemptor_uid)
             self._open[number] = past
             self._by_decision[plan.decision, placement.preemptor_uid] = past
             for victim in past.victims:
@@ -212,10 +233,23 @@ class History:
         if uid in self.past_attempts and self._machine.queue.get(uid) is None:
             self.past_attempts.leave(uid, now)
 
-    def outcome(self, event: Event) -> None:
+    def outcome(self, event: Event, now: Seconds) -> None:
         """Count an eviction that was carried out."""
         if isinstance(event, EffectDone) and event.changed and isinstance(event.effect, Evict):
             self.evictions += 1
+            self._count_cost(event.effect, now)
+
+    def _count_cost(self, effect: Evict, now: Seconds) -> None:
+        victim, cluster = effect.victim, self._machine.cluster
+        plan = self._machine.preemptions.state.plan_of(effect.preemptor.uid)
+        pod = cluster.find_pod(victim.uid)
+        if pod is None and plan is not None:  # it was gone at once
+            pod = plan.placement(effect.preemptor.uid).victim_pods.get(victim.uid)
+        since = None if pod is None else runs_since(pod)
+        seconds = 0.0 if since is None else max(0.0, now - since)
+        requests = {} if pod is None else pending_requests(pod, cluster)
+        cost = lost(requests, seconds)
+        self.costs.add(victim.namespace, effect.preemptor.namespace, cost)
 
     def tick(self, now: Seconds) -> None:
         """Bring a few preemptions up to date, and drop what is too old."""
@@ -235,11 +269,27 @@ class History:
     # What pages read ----------------------------------------------------------------------------
 
     def newest(self, now: Seconds) -> list[PastPreemption]:
-        """Return all preemptions, newest first; those that are new are brought up to date."""
+        """Return what is listed, newest first; preemptions that are new are brought up to date."""
         for past in [past for past in self._open.values() if past.is_new]:
             self._update(past, now)
-        both = (*self._open.values(), *self._ended.values())
-        return sorted(both, key=lambda past: -past.number)
+        ended = itertools.takewhile(
+            lambda past: (past.ended_at or now) > now - MAX_LISTED_AGE,
+            itertools.islice(reversed(self._ended.values()), MAX_LISTED),
+        )
+        return sorted((*self._open.values(), *ended), key=lambda past: -past.number)
+
+    def known(self) -> list[PastPreemption]:
+        """Return all preemptions that are known; some may be new, and without views."""
+        return [*self._ended.values(), *self._open.values()]
+
+    def find(self, number: int) -> PastPreemption | None:
+        """Return a preemption by its number, while it is kept."""
+        return self._open.get(number) or self._ended.get(number)
+
+    @property
+    def changed(self) -> int:
+        """The revision of the last change."""
+        return self._changed
 
     def revision(self, now: Seconds) -> int:
         """Return the revision of now: all changes until now are not later, all others are.
@@ -257,10 +307,6 @@ class History:
         is_own = revision % _REVISION_STEP == self._mark
         return is_own and self._first_revision <= revision <= self._given
 
-    def name(self, past: PastPreemption) -> str:
-        """Return the identifier of a preemption, which no other process uses."""
-        return f"{self._prefix}-{past.number}"
-
     def changing(self, now: Seconds) -> Iterator[PastPreemption]:
         """Bring all preemptions up to date that may have changed, and yield each."""
         self._adopt()
@@ -268,6 +314,39 @@ class History:
             self._update(past, now)
             yield past
         self._drop_old(now)
+
+    # What earlier leaders have written down -----------------------------------------------------
+
+    def reserve(self, names: Collection[str], now: Seconds) -> int:
+        """Return the number for the newest of some preemptions that will be restored.
+
+        Their names are not given again, even if their process began in the same second.
+        """
+        parts = (name.rpartition("-") for name in names)
+        used = (int(number) for prefix, _, number in parts if prefix == self._prefix)
+        self._numbers = itertools.count(max(next(self._numbers), max(used, default=0) + 1))
+        self.known_since = now
+        return -1
+
+    def restore(self, past: PastPreemption, now: Seconds) -> None:
+        """Add one that was read, and that is older than all that are known."""
+        self._change(past, now)
+        self._ended[past.number] = past
+        self._ended.move_to_end(past.number, last=False)
+        if not past.settled:
+            self._unsettled.append(past)
+        self.known_since = past.decided_at
+        if past.is_interrupted:
+            self._interrupted[past.preemptor_uid] = past
+            self._continue(past.preemptor_uid)
+
+    def _continue(self, preemptor: str) -> None:
+        """Have a plan that was taken over go on under the name that its leader gave it."""
+        earlier, past = self._interrupted.get(preemptor), self._inherited.get(preemptor)
+        if earlier is not None and past is not None and earlier.node == past.node:
+            del self._interrupted[preemptor], self._inherited[preemptor]
+            self._ended.pop(earlier.number, None)
+            past.take_over(earlier)
 
     # Keeping up ---------------------------------------------------------------------------------
 
@@ -284,17 +363,22 @@ class History:
 
     def _update(self, past: PastPreemption, now: Seconds) -> bool:
         """Bring a preemption up to date; return whether it cannot change any more."""
-        changed = past.update(self._machine.cluster, now)
-        if changed:
-            # Later than what a reader was given within the same millisecond.
-            soonest = self._given + _REVISION_STEP
-            past.revision = max(self._revision_at(now), self._changed, soonest)
-            self._changed = past.revision
+        if past.update(self._machine.cluster, now):
+            self._change(past, now)
+        for victim in past.newly_wasted():
+            pod, preemptor = victim.pod, past.preemptor
+            self.costs.add(pod.namespace, preemptor.namespace, victim.cost, wasted=True)
         if past.number in self._open and past.ended_at is not None:
             del self._open[past.number]
             self._ended[past.number] = past
             self._unsettled.append(past)
         return past.settled
+
+    def _change(self, past: PastPreemption, now: Seconds) -> None:
+        """Give a preemption that has changed its new revision."""
+        # Later than what a reader was given within the same millisecond.
+        soonest = self._given + _REVISION_STEP
+        past.revision = self._changed = max(self._revision_at(now), self._changed, soonest)
 
     def _drop_old(self, now: Seconds) -> None:
         while self._ended:
@@ -302,6 +386,7 @@ class History:
             if len(self._ended) <= MAX_PREEMPTIONS and (oldest.ended_at or now) > now - MAX_AGE:
                 break
             del self._ended[oldest.number]
+            self.known_since = max(self.known_since, oldest.decided_at)
         while self.awaited:
             key, victims = next(iter(self.awaited.items()))
             _drop_expired(victims, now)

@@ -1,9 +1,10 @@
 """One preemption as the history keeps it: who, where, why there, and what came of it."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler.core.eviction.phases import PreemptionPhase
-from scheduler.core.eviction.plan import Placement, PreemptionPlan, Victim
+from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
 from scheduler.model.comparisons import Comparison
@@ -12,10 +13,14 @@ from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import Seconds
+from scheduler.observe.api.costs import Cost, lost
 from scheduler.observe.api.views import pending_view
 from scheduler.state.cluster import Cluster
 
-__all__ = ["PastPreemption", "PastVictim"]
+__all__ = ["INTERRUPTED", "PastPreemption", "PastVictim"]
+
+#: The outcome of a preemption whose process has ended before it did.
+INTERRUPTED: Final = "unknown"
 
 #: After so long a preemption that has ended counts as settled, whatever its victims do.
 _SETTLED_AFTER: Final[Seconds] = 900.0
@@ -37,15 +42,15 @@ class PastVictim:
         "state",
         "uid",
         "violates_pdb",
+        "waste_is_told",
     )
 
-    def __init__(self, victim: Victim, pod: Pod | None, *, violates_pdb: bool) -> None:
-        ref = victim.ref
-        self.uid = ref.uid
-        self._pod = PodView(namespace=ref.namespace, name=ref.name, uid=ref.uid)
+    def __init__(self, pod: PodView, source: Pod | None = None, *, violates_pdb: bool) -> None:
+        self.uid = pod.uid
+        self._pod = pod
         #: What the view is made from, until it is.
-        self._source = pod
-        references = () if pod is None else pod.metadata.owner_references
+        self._source = source
+        references = () if source is None else source.metadata.owner_references
         self.controller = next((each.uid for each in references if each.controller), "")
         self.since: Seconds | None = None
         self.violates_pdb = violates_pdb
@@ -56,6 +61,8 @@ class PastVictim:
         #: planned, evicting, terminating, gone or spared.
         self.state = "planned"
         self.in_vain = False
+        #: Whether `newly_wasted` has returned it.
+        self.waste_is_told = False
         self.replacement: PodView | None = None
 
     def make_view(self, cluster: Cluster) -> None:
@@ -97,57 +104,99 @@ class PastVictim:
         """Whether it was to be evicted, and will not be."""
         return self.state == "spared"
 
+    @property
+    def cost(self) -> Cost:
+        """What its eviction cost; nothing if it was not evicted."""
+        return lost(self.pod.requests, self.ran_seconds(0.0)) if self.lost else Cost()
+
 
 class PastPreemption:
     """A preemption that was decided for one pod.
 
     Args:
-        number: Counts the preemptions of this process.
-        plan: Its plan.
-        placement: The part of the plan that is for the pod.
-        attempt: The attempt that decided it; `None` for that of an earlier leader.
-        cluster: The cluster as it is.
+        number: Orders the preemptions that this process knows. Those that it has decided are
+            counted from 1 on, those that it has read have negative numbers.
+        name: Identifies it among the preemptions of all processes.
+        node: Where the victims are.
+        decided_at: When it was decided.
     """
 
-    def __init__(
-        self,
-        number: int,
-        plan: PreemptionPlan,
-        placement: Placement,
-        attempt: Attempt | None,
-        cluster: Cluster,
-    ) -> None:
+    def __init__(self, number: int, name: str, node: str, decided_at: Seconds) -> None:
         self.number: Final = number
+        self.name = name
+        self.node: Final = node
+        self.decided_at: Final = decided_at
         #: As it is now; `None` when it is over.
-        self.plan: PreemptionPlan | None = plan
+        self.plan: PreemptionPlan | None = None
         #: Victims, by uid, whose freed resources were not used in the end.
         self._in_vain = frozenset[str]()
         self._preemptor: PodView | None = None
-        self._source = placement.preemptor
-        self.node: Final = placement.node
-        self.decided_at: Final = plan.decided_at
-        # The attempt that goes on with the plan of an earlier leader has not chosen its node.
-        decided = attempt if plan.decided_here else None
-        self.comparison: Final[Comparison | None] = None if decided is None else decided.comparison
-        self.violating: Final = frozenset[str]() if decided is None else decided.violating
-        audited = () if decided is None else decided.vetoes
+        #: What the view is made from, until it is.
+        self._source: Pod | None = None
+        self.comparison: Comparison | None = None
+        self._violating = frozenset[str]()
         #: What policies in mode Audit would have refused.
-        self.would_refuse: Final = tuple(
-            PolicyVeto(veto.policy, veto.rule.value, veto.reason)
-            for veto in audited
-            if veto.mode is PolicyMode.AUDIT
-        )
-        self.phase = plan.phase
+        self.would_refuse: tuple[PolicyVeto, ...] = ()
+        self.phase = PreemptionPhase.DONE
         self.outcome = ""
         self.ended_at: Seconds | None = None
         self.problem = ""
+        #: Whether an earlier leader has decided it, and this process carries it out.
+        self.is_inherited = False
         self.victims: list[PastVictim] = []
         self.revision = 0
         #: Whether nothing of it can change any more.
         self.settled = False
         self._state: object = None
+
+    @classmethod
+    def of_plan(
+        cls,
+        number: int,
+        name: str,
+        plan: PreemptionPlan,
+        placement: Placement,
+        attempt: Attempt | None,
+        cluster: Cluster,
+    ) -> "PastPreemption":
+        """Return one that is carried out.
+
+        Args:
+            number: Counts the preemptions of this process.
+            name: Identifies it.
+            plan: Its plan.
+            placement: The part of the plan that is for the pod.
+            attempt: The attempt that decided it; `None` for that of an earlier leader.
+            cluster: The cluster as it is.
+        """
+        past = cls(number, name, placement.node, plan.decided_at)
+        past.plan, past.phase, past._source = plan, plan.phase, placement.preemptor
+        past.is_inherited = not plan.decided_here
+        # The attempt that goes on with the plan of an earlier leader has not chosen its node.
+        if attempt is not None and plan.decided_here:
+            past.comparison, past._violating = attempt.comparison, attempt.violating
+            past.would_refuse = tuple(
+                PolicyVeto(veto.policy, veto.rule.value, veto.reason)
+                for veto in attempt.vetoes
+                if veto.mode is PolicyMode.AUDIT
+            )
         # All else is made later: a preemption must not take longer because of it.
-        self._add_victims(placement, cluster)
+        past._add_victims(placement, cluster)
+        return past
+
+    @classmethod
+    def read(
+        cls,
+        number: int,
+        name: str,
+        preemptor: PodView,
+        node: str,
+        decided_at: Seconds,
+    ) -> "PastPreemption":
+        """Return one that an earlier leader has written down, without its victims."""
+        past = cls(number, name, node, decided_at)
+        past._preemptor = preemptor
+        return past
 
     def follow(self, plan: PreemptionPlan, in_vain: frozenset[str]) -> None:
         """Take the plan as it is now.
@@ -160,7 +209,7 @@ class PastPreemption:
 
     def update(self, cluster: Cluster, now: Seconds) -> bool:
         """Read the plan and the cluster; return whether anything has changed."""
-        if self._preemptor is None:
+        if self._source is not None and self._preemptor is None:
             self._preemptor = pending_view(self._source, cluster)
         plan = self.plan
         if plan is not None:
@@ -169,7 +218,8 @@ class PastPreemption:
             victim.make_view(cluster)
             victim.state = self._state_of(victim, cluster)
         if plan is not None and plan.phase is PreemptionPhase.DONE:
-            self.plan = None
+            # A pod is much larger than its view.
+            self.plan = self._source = None
         ended = self.ended_at
         gone = all(victim.state in ("gone", "spared") for victim in self.victims)
         self.settled = ended is not None and self.plan is None and (
@@ -184,20 +234,41 @@ class PastPreemption:
         self.phase, self.problem = plan.phase, progress.problem
         if progress.ended_at is not None:
             self.ended_at, self.outcome = progress.ended_at, progress.outcome or ""
-        self._add_victims(plan.placement(self._source.uid), cluster)
+        self._add_victims(plan.placement(self.preemptor_uid), cluster)
         for victim in self.victims:
-            victim.evicted_at = progress.evicted.get(victim.uid, victim.evicted_at)
+            if victim.evicted_at is None:
+                victim.evicted_at = progress.evicted.get(victim.uid)
             victim.in_vain = victim.in_vain or victim.uid in self._in_vain
 
     def _add_victims(self, placement: Placement, cluster: Cluster) -> None:
         known = {victim.uid for victim in self.victims}
         for planned in placement.victims:
             if planned.uid not in known:
-                violates = planned.uid in self.violating
+                violates, ref = planned.uid in self._violating, planned.ref
                 pod = placement.victim_pods.get(planned.uid) or cluster.find_pod(planned.uid)
-                victim = PastVictim(planned, pod, violates_pdb=violates)
+                view = PodView(namespace=ref.namespace, name=ref.name, uid=ref.uid)
+                victim = PastVictim(view, pod, violates_pdb=violates)
                 victim.decided_at = self.decided_at
                 self.victims.append(victim)
+
+    def take_over(self, earlier: "PastPreemption") -> None:
+        """Take what is known of the same preemption from the process that has decided it."""
+        self.name, self.comparison = earlier.name, earlier.comparison
+        self.would_refuse = earlier.would_refuse
+        known = {victim.uid: victim for victim in earlier.victims}
+        for victim in self.victims:
+            before = known.pop(victim.uid, None)
+            if before is not None:
+                victim.evicted_at = before.evicted_at
+                victim.violates_pdb = before.violates_pdb
+        self.victims += known.values()
+
+    def newly_wasted(self) -> Iterator[PastVictim]:
+        """Yield the victims whose eviction turned out to be wasted, each once."""
+        for victim in self.victims:
+            if victim.in_vain and not victim.waste_is_told:
+                victim.waste_is_told = True
+                yield victim
 
     def _state_of(self, victim: PastVictim, cluster: Cluster) -> str:
         pod, plan = cluster.find_pod(victim.uid), self.plan
@@ -229,6 +300,16 @@ class PastPreemption:
     def is_new(self) -> bool:
         """Whether it was never brought up to date."""
         return self._preemptor is None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the process that carried it out has ended before it did."""
+        return self.outcome == INTERRUPTED
+
+    @property
+    def preemptor_uid(self) -> str:
+        """The uid of the preemptor."""
+        return self.preemptor.uid if self._source is None else self._source.uid
 
     @property
     def preemptor(self) -> PodView:

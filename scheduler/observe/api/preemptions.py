@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container, Sequence
+from functools import reduce
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from scheduler.model.rest.preemptions import (
 )
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, verdicts
+from scheduler.observe.api.costs import Cost
 from scheduler.observe.api.history import History
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
 from scheduler.observe.api.requests import (
@@ -139,7 +141,7 @@ class PreemptionViews:
         everything = all(namespace in visible for namespace in past.namespaces)
         violating = [victim for victim in past.victims if victim.violates_pdb]
         view = PreemptionView(
-            id=self._history.name(past),
+            id=past.name,
             revision=past.revision,
             preemptor=seen_by(past.preemptor, visible),
             node=past.node,
@@ -157,7 +159,7 @@ class PreemptionViews:
             candidates=compared.candidates,
             candidates_total=compared.candidates_total,
             criterion=compared.criterion,
-            cost=_cost(seen, now),
+            cost=reduce(Cost.plus, (victim.cost for victim in seen), Cost()).amounts(),
         )
         verdict, impact = verdicts.of_preemption(
             view,
@@ -210,15 +212,3 @@ async def _namespaces(page: Sequence[PastPreemption]) -> frozenset[str]:
         found.update(*(past.namespaces for past in part))
         await asyncio.sleep(0)
     return frozenset(found)
-
-
-def _cost(victims: Sequence[PastVictim], now: Seconds) -> dict[str, float]:
-    """Return what was lost: amounts of the evicted victims times the seconds that they had run."""
-    cost = {"pods": 0.0, "cpu": 0.0, "memory": 0.0}
-    for victim in victims:
-        if victim.lost:
-            seconds = victim.ran_seconds(now)
-            cost["pods"] += seconds
-            for resource in ("cpu", "memory"):
-                cost[resource] += victim.pod.requests.get(resource, 0) * seconds
-    return {resource: round(amount, 1) for resource, amount in cost.items() if amount}

@@ -43,6 +43,8 @@ def test_buckets_are_those_of_a_histogram_and_ascend(row):
 @rows
 def test_no_label_names_an_object_of_a_tenant(row):
     assert not {"pod", "node", "namespace", "uid"} & set(row.labels)
+    if any("namespace" in label for label in row.labels):
+        assert row.name.startswith(("scheduler_preemption_lost_", "scheduler_preemption_wasted_"))
 
 
 @pytest.mark.parametrize(

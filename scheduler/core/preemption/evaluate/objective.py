@@ -22,6 +22,7 @@ __all__ = [
     "FREED_RESOURCES",
     "HASH",
     "KUBE_SCHEDULER",
+    "LABELS",
     "NOMINATED_NODE",
     "RELOCATION",
     "Criterion",
@@ -160,3 +161,11 @@ RELOCATION: Final = CriterionView("relocation", "its victims can run elsewhere")
 HASH: Final = CriterionView("hash", "hash of the names, all else being equal")
 #: What decides after the comparison, where victims terminate that no preemptor needs.
 FREED_RESOURCES: Final = CriterionView("freedResources", "resources there are already being freed")
+#: What candidates may compare by, by name.
+LABELS: Final = {
+    label.name: label
+    for label in (
+        *(criterion.label for criterion in KUBE_SCHEDULER),
+        NOMINATED_NODE, RELOCATION, HASH, FREED_RESOURCES,
+    )
+}  # fmt: skip

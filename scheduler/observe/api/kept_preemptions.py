@@ -1,0 +1,308 @@
+"""How preemptions are written down for the next leader, and how they are checked when read.
+
+What is read was written by another process, and may be damaged or hostile. So every name, number
+and list has a limit, and an entry that is not valid is left out and does not affect others. Nobody
+decides by it: it is only shown.
+
+    {"version": 1, "items": [{"id": "6a1-7", "node": "n1", "preemptor": {...}, ...}, ...]}
+
+It is compressed by Zstandard.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+import msgspec
+import zstandard
+from msgspec import Meta
+
+from scheduler.core.eviction.phases import PreemptionPhase
+from scheduler.core.preemption.evaluate.objective import LABELS
+from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison
+from scheduler.model.rest.common import TIME, OwnerView, PodView
+from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.model.times import LATEST, Seconds
+from scheduler.observe.api.past_preemption import INTERRUPTED, PastPreemption, PastVictim
+from scheduler.state.cluster import Cluster
+
+__all__ = [
+    "MAX_AHEAD",
+    "VERSION",
+    "KeptError",
+    "KeptPreemption",
+    "decoded",
+    "encoded",
+    "kept",
+    "packed",
+    "restored",
+    "unpacked",
+]
+
+VERSION: Final = 1
+#: The most bytes of a text before it was compressed: a small one may claim to be large.
+_MAX_BYTES: Final = 16 << 20
+_MAX_ITEMS: Final = 50_000
+#: How many victims of a preemption are kept. No node has so many pods.
+_MAX_VICTIMS: Final = 1_000
+_MAX_REQUESTS: Final = 64
+#: How many candidates of a comparison are written down: names of nodes take most of the space.
+_CANDIDATES: Final = 5
+_MAX_TEXT: Final = 2_000
+_MAX_REFUSALS: Final = 16
+#: By how much the clock of the process that has written may be ahead.
+MAX_AHEAD: Final[Seconds] = 60.0
+_LEVEL: Final = 3
+
+_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z"
+_Namespace = Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")]
+_Name = Annotated[str, Meta(max_length=253, pattern=_NAME)]
+_Uid = Annotated[str, Meta(max_length=128, pattern=r"^[!-~]+\Z")]
+_Word = Annotated[str, Meta(max_length=253)]
+_Text = Annotated[str, Meta(max_length=_MAX_TEXT)]
+_Moment = Annotated[float, Meta(ge=0, le=LATEST)]
+_Amount = Annotated[int, Meta(ge=0, le=2**53)]
+_Value = Annotated[float, Meta(ge=-(2**53), le=2**53)]
+_Count = Annotated[int, Meta(ge=0, le=2**31)]
+
+
+class KeptError(Exception):
+    """What was read is not a history of this version."""
+
+
+class _Kept(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
+    """The base of all parts. Later versions may have more fields."""
+
+
+class _Pod(_Kept):
+    namespace: _Namespace
+    name: _Name
+    uid: _Uid
+    kind: _Word = ""
+    owner: _Word = ""
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    requests: Annotated[dict[_Word, _Amount], Meta(max_length=_MAX_REQUESTS)] = {}
+
+    @classmethod
+    def of(cls, view: PodView) -> "_Pod":
+        """Return what is kept of a pod."""
+        owner = view.owner
+        requests = [*view.requests.items()][:_MAX_REQUESTS]
+        return cls(
+            view.namespace,
+            view.name,
+            view.uid,
+            "" if owner is None else owner.kind[:253],
+            "" if owner is None else owner.name[:253],
+            view.priority,
+            {name: amount for name, amount in requests if len(name) <= 253 and amount <= 2**53},
+        )
+
+    def view(self) -> PodView:
+        """Return the view of the pod."""
+        owner = OwnerView(self.kind, self.owner) if self.kind else None
+        return PodView(
+            namespace=self.namespace,
+            name=self.name,
+            uid=self.uid,
+            owner=owner,
+            priority=self.priority,
+            requests=self.requests,
+        )
+
+
+class _Victim(_Kept):
+    pod: _Pod
+    state: Annotated[str, Meta(pattern=r"^(planned|evicting|terminating|gone|spared)\Z")] = "gone"
+    since: _Moment | None = None
+    evicted_at: _Moment | None = None
+    violates_pdb: bool = False
+    wasted: bool = False
+    replacement: _Pod | None = None
+
+
+class _Candidate(_Kept, array_like=True):
+    node: _Name
+    values: Annotated[list[_Value | None], Meta(max_length=16)]
+    lost_by: _Word = ""
+
+
+class _Comparison(_Kept):
+    criteria: Annotated[list[_Word], Meta(max_length=16)]
+    candidates: Annotated[list[_Candidate], Meta(min_length=1, max_length=MAX_COMPARED)]
+    total: _Count
+
+
+class _Refusal(_Kept, array_like=True):
+    policy: _Word
+    rule: _Word
+    message: _Word
+
+
+class KeptPreemption(_Kept):
+    """One preemption, as it is written down."""
+
+    id: Annotated[str, Meta(max_length=32, pattern=r"^[0-9a-f]+-[0-9]+\Z")]
+    node: _Name
+    preemptor: _Pod
+    decided_at: _Moment
+    ended_at: _Moment | None = None
+    phase: PreemptionPhase = PreemptionPhase.DONE
+    outcome: Annotated[str, Meta(max_length=20, pattern=r"^[a-z ]*\Z")] = ""
+    problem: _Text = ""
+    victims: Annotated[list[_Victim], Meta(max_length=_MAX_VICTIMS)] = []
+    comparison: _Comparison | None = None
+    would_refuse: Annotated[list[_Refusal], Meta(max_length=_MAX_REFUSALS)] = []
+
+
+class _File(msgspec.Struct):
+    version: int
+    items: list[msgspec.Raw]
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_ITEM: Final = msgspec.json.Decoder(KeptPreemption)
+_FILE: Final = msgspec.json.Decoder(_File)
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+def encoded(past: PastPreemption) -> bytes:
+    """Return a preemption as it is written down; it must have been brought up to date."""
+    return _ENCODER.encode(kept(past))
+
+
+def kept(past: PastPreemption) -> KeptPreemption:
+    """Return what is written down of a preemption."""
+    return KeptPreemption(
+        id=past.name,
+        node=past.node,
+        preemptor=_Pod.of(past.preemptor),
+        decided_at=round(past.decided_at, 3),
+        ended_at=past.ended_at,
+        phase=past.phase,
+        outcome=past.outcome,
+        problem=past.problem[:_MAX_TEXT],
+        victims=[_kept_victim(each) for each in past.victims[:_MAX_VICTIMS]],
+        comparison=None if past.comparison is None else _kept_comparison(past.comparison),
+        would_refuse=[
+            _Refusal(each.policy, each.rule, each.message[:253])
+            for each in past.would_refuse[:_MAX_REFUSALS]
+        ],
+    )
+
+
+def _kept_victim(victim: PastVictim) -> _Victim:
+    return _Victim(
+        pod=_Pod.of(victim.pod),
+        state=victim.state,
+        since=victim.since,
+        evicted_at=victim.evicted_at,
+        violates_pdb=victim.violates_pdb,
+        wasted=victim.in_vain,
+        replacement=None if victim.replacement is None else _Pod.of(victim.replacement),
+    )
+
+
+def _kept_comparison(found: Comparison) -> _Comparison:
+    return _Comparison(
+        [label.name for label in found.criteria],
+        [
+            _Candidate(each.node, [*each.values], "" if each.lost_by is None else each.lost_by.name)
+            for each in found.candidates[:_CANDIDATES]
+        ],
+        found.total,
+    )
+
+
+def packed(items: Iterable[bytes]) -> bytes:
+    """Return the compressed text with some encoded preemptions. It may be called in any thread."""
+    text = b'{"version":%d,"items":[%s]}' % (VERSION, b",".join(items))
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def unpacked(content: bytes) -> Sequence[msgspec.Raw]:
+    """Return the encoded preemptions of a compressed text. It may be called in any thread.
+
+    Raises:
+        KeptError: It is not one, or of another version.
+    """
+    try:
+        # The size is checked before any memory is taken for it.
+        if not 0 <= zstandard.frame_content_size(content) <= _MAX_BYTES:
+            raise KeptError("it is too large, or does not say how large it is")
+        text = zstandard.ZstdDecompressor().decompress(content, max_output_size=_MAX_BYTES)
+        found = _FILE.decode(text)
+    except (zstandard.ZstdError, ValueError, RecursionError) as error:
+        raise KeptError(str(error)[:200]) from error
+    if found.version != VERSION:
+        raise KeptError(f"version {str(found.version)[:20]} is not known, only {VERSION}")
+    return found.items[-_MAX_ITEMS:]
+
+
+def decoded(item: msgspec.Raw, now: Seconds, oldest: Seconds) -> KeptPreemption | None:
+    """Return an encoded preemption if it is valid, and between the oldest one and now."""
+    try:
+        found = _ITEM.decode(item)
+    except (ValueError, RecursionError):
+        return None
+    ended = found.decided_at if found.ended_at is None else found.ended_at
+    uids = {victim.pod.uid for victim in found.victims}
+    is_sound = found.decided_at <= ended <= now + MAX_AHEAD and len(uids) == len(found.victims)
+    return found if is_sound and ended > oldest else None
+
+
+def restored(found: KeptPreemption, number: int, cluster: Cluster, now: Seconds) -> PastPreemption:
+    """Return a preemption that was read, under a number, up to date.
+
+    One that had not ended when it was written down counts as ended, with the outcome `unknown`: its
+    process has ended.
+    """
+    past = PastPreemption.read(
+        number, found.id, found.preemptor.view(), found.node, min(found.decided_at, now)
+    )
+    past.phase, past.problem = found.phase, found.problem
+    past.outcome = INTERRUPTED if found.ended_at is None else found.outcome
+    past.ended_at = min(found.decided_at if found.ended_at is None else found.ended_at, now)
+    past.victims = [_restored_victim(each, now) for each in found.victims]
+    past.comparison = _restored_comparison(found.comparison)
+    past.would_refuse = tuple(
+        PolicyVeto(each.policy, each.rule, each.message) for each in found.would_refuse
+    )
+    past.update(cluster, now)
+    return past
+
+
+def _restored_victim(found: _Victim, now: Seconds) -> PastVictim:
+    victim = PastVictim(found.pod.view(), violates_pdb=found.violates_pdb)
+    victim.state, victim.since = found.state, found.since
+    victim.in_vain = victim.waste_is_told = found.wasted
+    if found.evicted_at is not None:
+        victim.evicted_at = min(found.evicted_at, now)
+    if found.replacement is not None:
+        victim.replacement = found.replacement.view()
+    return victim
+
+
+def _restored_comparison(found: _Comparison | None) -> Comparison | None:
+    """Return a comparison; `None` where there is none, or one by criteria that are not known."""
+    if found is None:
+        return None
+    lost = (each.lost_by for each in found.candidates if each.lost_by)
+    if not LABELS.keys() >= {*found.criteria, *lost}:
+        return None
+    criteria = tuple(LABELS[name] for name in found.criteria)
+    for each in found.candidates:
+        for label, value in zip(criteria, each.values, strict=False):
+            if label.measure == TIME and value is not None and not 0 <= value <= LATEST:
+                return None
+    candidates = tuple(
+        ComparedCandidate(
+            each.node, tuple(each.values), LABELS[each.lost_by] if each.lost_by else None
+        )
+        for each in found.candidates
+    )
+    return Comparison(criteria, candidates, found.total)

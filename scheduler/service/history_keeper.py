@@ -1,0 +1,287 @@
+"""Keeps the history of preemptions for the next leader, in a ring of ConfigMaps.
+
+A new leader reads them, and then writes what has changed: the part of the ring that has the newest
+preemptions until it is full, then the next one, whose content is dropped. A part is written at most
+every 30 seconds, and not at all while nothing changes. Nothing waits for that: what a crash forgets
+is at most what changed since the last write. What is read may be damaged or hostile; see
+`observe/api/kept_preemptions`.
+
+Decisions do not depend on it. So a failure is logged, and the scheduler goes on.
+"""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
+from scheduler.kube.client.client import Client
+from scheduler.kube.errors import Conflict, KubeError, MissingRight, NotFound
+from scheduler.kube.write.history_configmaps import HistoryPart
+from scheduler.model.times import Seconds
+from scheduler.observe.api import kept_preemptions, lists
+from scheduler.observe.api.history import MAX_AGE, MAX_PREEMPTIONS, History
+from scheduler.observe.api.kept_preemptions import KeptError, KeptPreemption
+from scheduler.service.clock import Clock
+from scheduler.state.cluster import Cluster
+
+__all__ = ["MAX_BYTES", "WRITE_SECONDS", "HistoryKeeper"]
+
+#: Between two looks at what has changed, and between two writes of a part.
+LOOK_SECONDS: Final[Seconds] = 5.0
+WRITE_SECONDS: Final[Seconds] = 30.0
+#: After a write that was refused, or got no answer.
+RETRY_SECONDS: Final[Seconds] = 120.0
+#: How long the last write of a process that stops may take.
+LAST_WRITE_SECONDS: Final = 2.0
+#: The most bytes of a part. A ConfigMap holds 1 MiB.
+MAX_BYTES: Final = 256 << 10
+#: How many preemptions are read or encoded between two pauses of the loop.
+_SLICE: Final = 20
+
+
+@dataclass(eq=False)
+class _Part:
+    """One part of the ring."""
+
+    stored: HistoryPart
+    #: The numbers of its preemptions, in the order in which they were added.
+    numbers: list[int] = field(default_factory=list)
+    is_dirty: bool = False
+    #: When it may be written again.
+    next_write: Seconds = 0.0
+
+
+class HistoryKeeper:
+    """Reads and writes the history.
+
+    Args:
+        history: What is kept.
+        cluster: Has the pods that still exist.
+        stored: The parts of the ring.
+        client: Sends the requests.
+        may_write: Returns whether this process leads.
+        clock: The time.
+        sleeper: Waits.
+        report: Logs a warning with fields.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        cluster: Cluster,
+        stored: Sequence[HistoryPart],
+        client: Client,
+        may_write: Callable[[], bool],
+        clock: Clock,
+        sleeper: Sleeper,
+        report: Callable[..., object],
+    ) -> None:
+        self._history = history
+        self._cluster = cluster
+        self._parts = [_Part(each) for each in stored]
+        self._client = client
+        self._may_write = may_write
+        self._clock = clock
+        self._sleeper = sleeper
+        self._report = report
+        #: The index of the part that gets new preemptions.
+        self._current = 0
+        #: The part of each preemption, by number.
+        self._places: dict[int, _Part] = {}
+        #: The revision of the last change that was noted.
+        self._noted = 0
+        self._is_loaded = False
+        self._writing = asyncio.Lock()
+        #: The last problem that was logged, so that each is logged once.
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Read what earlier leaders have written, then keep it up to date, until cancelled."""
+        try:
+            # What is read stays: a full collection meanwhile, and each later one, would scan it.
+            gc.disable()
+            try:
+                is_loaded = await self._load()
+            finally:
+                gc.enable()
+            if is_loaded:
+                gc.freeze()
+                while True:
+                    await self._sleeper.sleep(LOOK_SECONDS)
+                    await self.save()
+        except Exception as defect:  # noqa: BLE001 - nothing depends on the history
+            self._report("history_not_kept", problem=repr(defect)[:500])
+
+    async def leave(self) -> None:
+        """Write what has changed, before a leader stops."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WRITE_SECONDS):
+                await self.save(is_last=True)
+
+    # Reading ------------------------------------------------------------------------------------
+
+    async def _load(self) -> bool:
+        """Read all parts; return whether the rights for that are there."""
+        found: dict[str, tuple[KeptPreemption, _Part]] = {}
+        for part in self._parts:
+            content = await self._content(part)
+            if content is None:
+                return False
+            for each in await self._items(part, content):
+                known = found.get(each.id)
+                # One that was taken over is in two parts: in the other one it has not ended.
+                if known is None or known[0].ended_at is None:
+                    found[each.id] = each, part
+        ordered = sorted(found.values(), key=lambda each: each[0].decided_at)[-MAX_PREEMPTIONS:]
+        if ordered:
+            self._current = self._parts.index(ordered[-1][1])
+        history, now = self._history, self._clock.now()
+        number = history.reserve([each.id for each, _ in ordered], now)
+        for slice_ in lists.slices(reversed(ordered), _SLICE):
+            for each, part in slice_:
+                history.restore(kept_preemptions.restored(each, number, self._cluster, now), now)
+                part.numbers.insert(0, number)
+                self._places[number] = part
+                number -= 1
+            await asyncio.sleep(0)
+        self._noted = history.changed
+        self._is_loaded = True
+        return True
+
+    async def _content(self, part: _Part) -> bytes | None:
+        """Return what a part holds; `None` without the right to read it."""
+        backoff = ExponentialBackoff(self._sleeper, 1.0, 60.0)
+        while True:
+            try:
+                return await part.stored.read(self._client)
+            except MissingRight as error:
+                self._tell("history_not_kept", str(error))
+                return None
+            except KubeError as error:
+                self._tell("history_not_read", str(error))
+                await backoff.wait()
+
+    async def _items(self, part: _Part, content: bytes) -> list[KeptPreemption]:
+        """Return the valid preemptions in what a part holds."""
+        if not content:
+            return []
+        try:
+            items = await asyncio.to_thread(kept_preemptions.unpacked, content)
+        except KeptError as error:
+            self._report("history_damaged", object=part.stored.name, problem=str(error))
+            return []
+        valid: list[KeptPreemption] = []
+        oldest = self._clock.now() - MAX_AGE
+        for each in lists.slices(items, _SLICE):
+            valid += filter(None, map(self._decoded(oldest), each))
+            await asyncio.sleep(0)
+        if len(valid) < len(items):
+            problem = f"{len(items) - len(valid)} of {len(items)} entries are too old, or not valid"
+            self._report("history_damaged", object=part.stored.name, problem=problem)
+        return valid
+
+    def _decoded(self, oldest: Seconds) -> Callable[[msgspec.Raw], KeptPreemption | None]:
+        now = self._clock.now()
+        return lambda item: kept_preemptions.decoded(item, now, oldest)
+
+    # Writing ------------------------------------------------------------------------------------
+
+    async def save(self, *, is_last: bool = False) -> None:
+        """Write the parts that have changed, and that may be written again."""
+        async with self._writing:
+            await self._note_changes()
+            for part in self._parts:
+                due = is_last or part.next_write <= self._clock.elapsed()
+                if part.is_dirty and due and self._may_write():
+                    await self._write(part)
+
+    async def _note_changes(self) -> None:
+        """Find out which parts have changed."""
+        changed = self._history.changed
+        if not self._is_loaded or changed == self._noted:
+            return
+        for each in lists.slices(self._history.known(), 500):
+            for past in each:
+                is_placed = past.number in self._places
+                if not past.is_new and (past.revision > self._noted or not is_placed):
+                    self._place_of(past.number).is_dirty = True
+            await asyncio.sleep(0)
+        self._noted = changed
+
+    def _place_of(self, number: int) -> _Part:
+        part = self._places.get(number)
+        if part is None:
+            part = self._places[number] = self._parts[self._current]
+            part.numbers.append(number)
+        return part
+
+    async def _write(self, part: _Part) -> None:
+        part.is_dirty = False
+        self._forget(part, [each for each in part.numbers if self._history.find(each) is None])
+        content = await self._packed(part)
+        while len(content) > MAX_BYTES:
+            self._make_smaller(part)
+            content = await self._packed(part)
+        part.next_write = self._clock.elapsed() + WRITE_SECONDS
+        try:
+            await part.stored.write(self._client, content)
+        except (Conflict, NotFound):
+            part.is_dirty = True
+            await self._read_again(part)
+        except KubeError as error:
+            part.is_dirty = True
+            part.next_write += RETRY_SECONDS
+            self._tell("history_not_written", str(error))
+        else:
+            self._problem = ""
+
+    async def _packed(self, part: _Part) -> bytes:
+        """Return the content of a part."""
+        encoded: list[bytes] = []
+        for each in lists.slices(part.numbers, _SLICE):
+            pasts = map(self._history.find, each)
+            encoded += [kept_preemptions.encoded(past) for past in pasts if past is not None]
+            await asyncio.sleep(0)
+        return await asyncio.to_thread(kept_preemptions.packed, encoded)
+
+    def _make_smaller(self, part: _Part) -> None:
+        """Move the newer half of the current part to the next one, or drop old ones of another."""
+        numbers = part.numbers
+        if part is not self._parts[self._current] or len(numbers) < 2:
+            self._forget(part, numbers[: len(numbers) // 16 + 1])
+            return
+        self._current = (self._current + 1) % len(self._parts)
+        following = self._parts[self._current]
+        self._forget(following, [*following.numbers])
+        half = len(numbers) // 2
+        part.numbers, following.numbers = numbers[:half], numbers[half:]
+        following.is_dirty = True
+        for number in following.numbers:
+            self._places[number] = following
+
+    def _forget(self, part: _Part, numbers: Sequence[int]) -> None:
+        gone = {*numbers}
+        part.numbers = [each for each in part.numbers if each not in gone]
+        for number in numbers:
+            self._places.pop(number, None)
+
+    async def _read_again(self, part: _Part) -> None:
+        """Learn the version of a part that another instance has changed.
+
+        That is one that has just lost the lease, or whoever may write in our namespace. What this
+        process knows is written again.
+        """
+        try:
+            await part.stored.read(self._client)
+        except KubeError as error:
+            self._tell("history_not_read", str(error))
+
+    def _tell(self, event: str, problem: str) -> None:
+        if self._problem != problem:
+            self._problem = problem
+            self._report(event, problem=problem)
