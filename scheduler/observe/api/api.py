@@ -17,6 +17,7 @@ from scheduler.model.rest.cluster import ApiIndex, LabelsDocument, NodeDocument,
 from scheduler.model.rest.cluster import Summary as SummaryDocument
 from scheduler.model.rest.explanations import FoundPodsDocument, PodExplanation
 from scheduler.model.rest.preemptions import PoliciesDocument
+from scheduler.model.rest.report import ReportDocument
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, openapi
 from scheduler.observe.api import shadow as shadow_page
@@ -29,6 +30,7 @@ from scheduler.observe.api.pod_feed import PodFeed, PodWatch
 from scheduler.observe.api.policies import PolicyViews
 from scheduler.observe.api.preemptions import PreemptionViews
 from scheduler.observe.api.queue_views import QueueViews, selection_of
+from scheduler.observe.api.report import Reports
 from scheduler.observe.api.requests import (
     ApiPage,
     ApiRequest,
@@ -82,6 +84,7 @@ class Api:
         self._turn = asyncio.Lock()
         self._explanations = Explanations(machine, history, self._queue, self._preemptions)
         self._found = FoundPods(machine, self._queue, self._preemptions, self._explanations)
+        self._reports = Reports(history)
 
     def pages(self) -> Mapping[str, ApiPage]:
         """Return the pages by path."""
@@ -97,6 +100,7 @@ class Api:
             f"{PREFIX}/preemptions": self._preemption_list,
             f"{PREFIX}/policies": self._policy_list,
             f"{PREFIX}/shadow": self._shadow,
+            f"{PREFIX}/report": self._report,
             openapi.PATH: self._openapi,
         }
 
@@ -211,6 +215,9 @@ class Api:
 
     async def _shadow(self, request: ApiRequest) -> AsyncGenerator[bytes]:
         return self._in_turn(await shadow_page.page(self.shadow, request, leader=self.leads()))
+
+    async def _report(self, request: ApiRequest) -> ReportDocument:
+        return await self._reports.document(request, self.now())
 
     def _preemption_changes(self, names: NameAccess) -> Changes:
         async def changes(since: int) -> tuple[int, Iterable[bytes]] | None:

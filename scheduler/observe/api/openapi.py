@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from scheduler.model.rest import cluster, common, explanations, preemptions, shadow, what_if
+from scheduler.model.rest import cluster, common, explanations, preemptions, report, shadow, what_if
 from scheduler.model.rest.common import Document
 
 __all__ = ["PATH", "description"]
 
 PATH: Final = "/api/v1/openapi.json"
-_MODULES: Final = (common, cluster, explanations, preemptions, shadow, what_if)
+_MODULES: Final = (common, cluster, explanations, preemptions, report, shadow, what_if)
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{name}"
 #: References to the schemas of structures.
@@ -106,6 +106,13 @@ _PATHS: Final = (
     _Path(
         "/api/v1/policies", "Policies and what is spent of their budgets",
         preemptions.PoliciesDocument, _WATCH, watched=True,
+    ),
+    _Path(
+        "/api/v1/report", "What preemption cost in a span of time", report.ReportDocument,
+        (
+            _Parameter("since", "Its beginning, as in RFC 3339; 24 hours before the end without."),
+            _Parameter("until", "Its end, as in RFC 3339; now without."),
+        ),
     ),
     _Path(
         "/api/v1/shadow", "How another scheduler compares, in shadow mode", shadow.ShadowDocument,
