@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
@@ -47,6 +48,12 @@ List preemption policies: whom each limits, what it allows and has spent, and wh
 changed. `policies undo NAME` prints the policy of the generation before; it changes nothing:
   kubectl preemptive policies undo NAME | kubectl replace -f -
 """
+REPORT: Final = """\
+Show what preemption cost in a span of time: the pods that were evicted, for whom, the work that
+they lost, and how much of it was lost for nothing.
+TIME is a time of day as 20:00 (the last one, in your time zone), a time ago as 12h, or a date or
+time as in RFC 3339.
+"""
 STOP: Final = """\
 Stop all preemption: no pod is evicted any more, and pods are scheduled as before where they fit.
 It writes the PreemptionPolicy `emergency-stop`, waits until the scheduler confirms it, and is in
@@ -54,7 +61,8 @@ force until `kubectl preemptive resume`, also for later leaders.
 """
 #: The commands in the order of the help.
 COMMANDS: Final = (
-    "why", "plan", "preemptions", "top", "policies", "shadow", "stop", "resume", "console",
+    "why", "plan", "preemptions", "report", "top", "policies", "shadow", "stop", "resume",
+    "console",
     "record", "replay", "version", "completion", "help",
 )  # fmt: skip
 #: Titles of parts of a help, and where they come: commands first, flags of all commands last.
@@ -130,7 +138,8 @@ def parser() -> _Parser:
     _add_common(top, first=True)
     common = argparse.ArgumentParser(add_help=False)
     _add_common(common, first=False)
-    for add in (_why, _plan, _preemptions, _top, _policies, _shadow, _stop, _resume, _console,
+    for add in (_why, _plan, _preemptions, _report, _top, _policies, _shadow, _stop, _resume,
+                _console,
                 _record, _version):  # fmt: skip
         add(commands, common)
     replay = commands.add_parser(
@@ -234,6 +243,23 @@ def _preemptions(commands: Any, common: argparse.ArgumentParser) -> None:
         " namespace",
     )  # fmt: skip
     _output(command, "wide", "json", "yaml")
+
+
+def _report(commands: Any, common: argparse.ArgumentParser) -> None:
+    command = _command(
+        commands, common, "report", "show what preemption cost in a span of time",
+        description=REPORT,
+    )  # fmt: skip
+    # Else `-12h` would be taken for a flag.
+    command._negative_number_matcher = re.compile(r"-\d+[smhdw]?$")
+    command.add_argument(
+        "--since",
+        default="",
+        metavar="TIME",
+        help="its beginning (default: 24 hours before it ends)",
+    )
+    command.add_argument("--until", default="", metavar="TIME", help="its end (default: now)")
+    _output(command, "md", "csv", "html", "json", "yaml")
 
 
 def _top(commands: Any, common: argparse.ArgumentParser) -> None:

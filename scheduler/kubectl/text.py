@@ -15,6 +15,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.observe.logs import escape
 
 __all__ = [
+    "HIDDEN",
     "age",
     "amounts",
     "clean",

@@ -44,6 +44,7 @@ from scheduler.sim.manifests import ManifestError
 from tests.support import stand_in_shadow
 from tests.support.api_what_if import answer_what_if, what_if_request
 from tests.support.stand_in_documents import LARGE, SMALL, Shape, World, at
+from tests.support.stand_in_report import REPORT
 from tests.support.stand_in_verdicts import evicted_pod, with_verdict
 
 __all__ = ["StandIn", "Switches", "serving"]
@@ -51,8 +52,9 @@ __all__ = ["StandIn", "Switches", "serving"]
 PATHS: Final = (
     "/api/v1", "/api/v1/summary", "/api/v1/nodes", "/api/v1/nodes/{name}", "/api/v1/labels",
     "/api/v1/pods", "/api/v1/pods/{namespace}/{name}", "/api/v1/find", "/api/v1/preemptions",
-    "/api/v1/policies", "/api/v1/shadow",
-    "/api/v1/recording", "/api/v1/openapi.json", "/api/v1/plan",
+    "/api/v1/policies", "/api/v1/shadow", "/api/v1/report", "/api/v1/recording",
+    "/api/v1/openapi.json",
+    "/api/v1/plan",
 )  # fmt: skip
 RECORDING: Final = b"recording\x00" * 4096
 _REASONS: Final = {
@@ -125,6 +127,7 @@ class StandIn:
             "/preemptions": self._watched(self._preemptions),
             "/policies": self._watched(lambda request, since: self._policies()),
             "/shadow": self._shadow,
+            "/report": self._report,
             "/recording": self._recording,
             "/openapi.json": self._openapi,
         }.items():
@@ -303,6 +306,9 @@ class StandIn:
 
     def _policies(self) -> PoliciesDocument:
         return msgspec.structs.replace(self.world.policies, revision=self.world.revision)
+
+    async def _report(self, _: web.Request) -> web.Response:
+        return self._answer(REPORT)
 
     async def _recording(self, request: web.Request) -> web.Response:
         if not re.fullmatch(r"\d+[smh]", request.query.get("last", "15m")):
