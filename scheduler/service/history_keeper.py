@@ -225,7 +225,7 @@ class HistoryKeeper:
         self._forget(part, [each for each in part.numbers if self._history.find(each) is None])
         content = await self._packed(part)
         while len(content) > MAX_BYTES:
-            self._make_smaller(part)
+            self._make_smaller(part, len(content))
             content = await self._packed(part)
         part.next_write = self._clock.elapsed() + WRITE_SECONDS
         try:
@@ -249,8 +249,8 @@ class HistoryKeeper:
             await asyncio.sleep(0)
         return await asyncio.to_thread(kept_preemptions.packed, encoded)
 
-    def _make_smaller(self, part: _Part) -> None:
-        """Move the newer half of the current part to the next one, or drop old ones of another."""
+    def _make_smaller(self, part: _Part, size: int) -> None:
+        """Move what does not fit from the current part to the next one, or drop old ones."""
         numbers = part.numbers
         if part is not self._parts[self._current] or len(numbers) < 2:
             self._forget(part, numbers[: len(numbers) // 16 + 1])
@@ -258,8 +258,8 @@ class HistoryKeeper:
         self._current = (self._current + 1) % len(self._parts)
         following = self._parts[self._current]
         self._forget(following, [*following.numbers])
-        half = len(numbers) // 2
-        part.numbers, following.numbers = numbers[:half], numbers[half:]
+        fitting = min(int(len(numbers) * 0.97 * MAX_BYTES / size), len(numbers) - 1) or 1
+        part.numbers, following.numbers = numbers[:fitting], numbers[fitting:]
         following.is_dirty = True
         for number in following.numbers:
             self._places[number] = following

@@ -9,15 +9,28 @@ import time
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.kubectl import span
 from scheduler.kubectl.commands import report
 from scheduler.kubectl.errors import CommandError
 from scheduler.model import times
+from scheduler.model.rest.common import OwnerView
+from scheduler.model.rest.report import PolicyReport, PreemptorReport
 from tests.kubectl.test_commands import check
 from tests.support.stand_in_report import REPORT
 
 NOW = times.parse("2026-01-02T09:00:00Z")
+#: Means something in each format.
+HOSTILE = '=HYPERLINK("http://x")|<script>alert(1)</script>\x1b[2J\n**b**'
+
+
+@pytest.fixture
+def hostile(scheduler):
+    """Have the scheduler name a user's object as the user likes it."""
+    owner = PreemptorReport("prod", OwnerView("=Evil", HOSTILE), 1, 2)
+    policy = PolicyReport(HOSTILE, "Enforce", 1)
+    scheduler.report = replace(REPORT, top_preemptors=(owner,), policies=(policy,))
 
 
 async def test_the_answer_comes_first(run, url):
@@ -34,6 +47,7 @@ async def test_only_harm_is_red(run, url):
     assert "\x1b[31m" not in printed.text
 
 
+@pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize("form", ["", "md", "csv", "html"])
 async def test_no_format_lets_a_name_control_the_terminal(run, url, form):
     printed = await run("report", "--server", url, *(("-o", form) if form else ()))
@@ -42,6 +56,7 @@ async def test_no_format_lets_a_name_control_the_terminal(run, url, form):
     assert "HYPERLINK" in printed.text
 
 
+@pytest.mark.usefixtures("hostile")
 async def test_a_page_has_no_scripts_and_loads_nothing(run, url):
     printed = await run("report", "-o", "html", "--server", url)
 
@@ -61,6 +76,7 @@ async def test_a_page_has_no_scripts_and_loads_nothing(run, url):
     assert "default-src 'none'" in printed.text
 
 
+@pytest.mark.usefixtures("hostile")
 async def test_a_spreadsheet_runs_no_formula_and_can_be_summed(run, url):
     printed = await run("report", "-o", "csv", "--server", url)
 
@@ -78,6 +94,7 @@ def test_a_cell_that_would_be_a_formula_is_text(name):
     assert not str(report._cell(name)).startswith(report._FORMULA)
 
 
+@pytest.mark.usefixtures("hostile")
 async def test_markdown_has_the_tables_and_no_html(run, url):
     printed = await run("report", "-o", "md", "--server", url)
 

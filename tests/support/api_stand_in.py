@@ -93,6 +93,7 @@ class StandIn:
 
     def __init__(self, shape: Shape = SMALL) -> None:
         self.world = World(shape)
+        self.report = REPORT
         self.switches = Switches()
         self.requests: list[str] = []
         #: The plans that were asked for.
@@ -308,7 +309,7 @@ class StandIn:
         return msgspec.structs.replace(self.world.policies, revision=self.world.revision)
 
     async def _report(self, _: web.Request) -> web.Response:
-        return self._answer(REPORT)
+        return self._answer(self.report)
 
     async def _recording(self, request: web.Request) -> web.Response:
         if not re.fullmatch(r"\d+[smh]", request.query.get("last", "15m")):

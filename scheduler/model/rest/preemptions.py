@@ -84,7 +84,8 @@ class PreemptionView(Document, frozen=True):
     impact: Impact = "none"
     #: Empty while it is under way.
     ended_at: str = ""
-    #: bound, elsewhere, failed, given up or gone; empty while it is under way.
+    #: bound, elsewhere, failed, given up or gone; empty while it is under way. unknown if the
+    #: leader that carried it out ended first.
     outcome: str = ""
     problem: str = ""
     victims: tuple[VictimView, ...] = ()
@@ -109,8 +110,7 @@ class PreemptionView(Document, frozen=True):
 class PreemptionsDocument(Document, frozen=True):
     """`GET /api/v1/preemptions?state=active|past&limit=&continue=`. Supports `watch=1&revision=N`.
 
-    Newest first. The last 1,000 that ended within 24 hours are kept, by the replica that
-    planned them.
+    Newest first: the last 1,000 that ended within 24 hours, also those of earlier leaders.
     """
 
     #: A time and not a count, which would tell how many hidden preemptions change.
