@@ -25,7 +25,7 @@ from scheduler.kube.write.history_configmaps import HistoryPart
 from scheduler.model.times import Seconds
 from scheduler.observe.api import kept_preemptions, lists
 from scheduler.observe.api.history import MAX_AGE, MAX_PREEMPTIONS, History
-from scheduler.observe.api.kept_preemptions import KeptError, KeptPreemption
+from scheduler.observe.api.kept_preemptions import KeptError, KeptPreemption, KeptRefusals
 from scheduler.service.clock import Clock
 from scheduler.state.cluster import Cluster
 
@@ -93,8 +93,8 @@ class HistoryKeeper:
         self._current = 0
         #: The part of each preemption, by number.
         self._places: dict[int, _Part] = {}
-        #: The revision of the last change that was noted.
-        self._noted = 0
+        #: The revision of the last change that was noted, and how many refusals were written.
+        self._noted = self._refusals_written = 0
         self._is_loaded = False
         self._writing = asyncio.Lock()
         #: The last problem that was logged, so that each is logged once.
@@ -128,11 +128,15 @@ class HistoryKeeper:
     async def _load(self) -> bool:
         """Read all parts; return whether the rights for that are there."""
         found: dict[str, tuple[KeptPreemption, _Part]] = {}
+        refusals = KeptRefusals()
         for part in self._parts:
             content = await self._content(part)
             if content is None:
                 return False
-            for each in await self._items(part, content):
+            items, refused = await self._items(part, content)
+            refusals.rows += refused.rows
+            refusals.since = min(refusals.since, refused.since)
+            for each in items:
                 known = found.get(each.id)
                 # One that was taken over is in two parts: in the other one it has not ended.
                 if known is None or known[0].ended_at is None:
@@ -149,6 +153,7 @@ class HistoryKeeper:
                 self._places[number] = part
                 number -= 1
             await asyncio.sleep(0)
+        history.refusals.restore(refusals.rows, refusals.since, now)
         self._noted = history.changed
         self._is_loaded = True
         return True
@@ -166,15 +171,17 @@ class HistoryKeeper:
                 self._tell("history_not_read", str(error))
                 await backoff.wait()
 
-    async def _items(self, part: _Part, content: bytes) -> list[KeptPreemption]:
-        """Return the valid preemptions in what a part holds."""
+    async def _items(
+        self, part: _Part, content: bytes
+    ) -> tuple[list[KeptPreemption], KeptRefusals]:
+        """Return the valid preemptions in what a part holds, and the refusals."""
         if not content:
-            return []
+            return [], KeptRefusals()
         try:
-            items = await asyncio.to_thread(kept_preemptions.unpacked, content)
+            items, refusals = await asyncio.to_thread(kept_preemptions.unpacked, content)
         except KeptError as error:
             self._report("history_damaged", object=part.stored.name, problem=str(error))
-            return []
+            return [], KeptRefusals()
         valid: list[KeptPreemption] = []
         oldest = self._clock.now() - MAX_AGE
         for each in lists.slices(items, _SLICE):
@@ -183,7 +190,7 @@ class HistoryKeeper:
         if len(valid) < len(items):
             problem = f"{len(items) - len(valid)} of {len(items)} entries are too old, or not valid"
             self._report("history_damaged", object=part.stored.name, problem=problem)
-        return valid
+        return valid, refusals
 
     def _decoded(self, oldest: Seconds) -> Callable[[msgspec.Raw], KeptPreemption | None]:
         now = self._clock.now()
@@ -195,6 +202,9 @@ class HistoryKeeper:
         """Write the parts that have changed, and that may be written again."""
         async with self._writing:
             await self._note_changes()
+            if is_last and self._is_loaded:
+                written = self._refusals_written == self._history.refusals.total
+                self._parts[self._current].is_dirty |= not written
             for part in self._parts:
                 due = is_last or part.next_write <= self._clock.elapsed()
                 if part.is_dirty and due and self._may_write():
@@ -247,7 +257,12 @@ class HistoryKeeper:
             pasts = map(self._history.find, each)
             encoded += [kept_preemptions.encoded(past) for past in pasts if past is not None]
             await asyncio.sleep(0)
-        return await asyncio.to_thread(kept_preemptions.packed, encoded)
+        refusals = self._history.refusals
+        kept = KeptRefusals()
+        if part is self._parts[self._current]:
+            kept = KeptRefusals(refusals.known_since, refusals.rows())
+            self._refusals_written = refusals.total
+        return await asyncio.to_thread(kept_preemptions.packed, encoded, kept)
 
     def _make_smaller(self, part: _Part, size: int) -> None:
         """Move what does not fit from the current part to the next one, or drop old ones."""

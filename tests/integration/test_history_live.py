@@ -76,6 +76,13 @@ def shown(scheduler: Scheduler, token: str) -> dict[str, Json]:
     return {each["preemptor"]["name"]: each for each in items}
 
 
+def reported(scheduler: Scheduler, token: str) -> str:
+    """Return what a scheduler says that preemption cost."""
+    status, text = scheduler.get("/api/v1/report", token)
+    assert status == 200, text
+    return str(json.loads(text)["verdict"])
+
+
 @pytest.fixture
 def reader(token: Any, grant: Any, namespace: str, plane: Any) -> str:
     """The token of somebody who may read pages, and pods of the namespace of the test."""
@@ -115,6 +122,7 @@ def test_a_new_leader_answers_with_the_preemptions_of_the_one_that_was_killed(
         assert after[high].get(field) == before[high].get(field), field
     assert after[high]["victims"][0]["pod"]["name"] == "low-0"
     assert after[second]["id"] != after[high]["id"]
+    assert ", 2 pods were evicted for 2 pods of 1 namespace" in reported(standby, reader)
 
 
 def forged(namespace: str) -> str:

@@ -138,6 +138,25 @@ async def test_the_next_leader_goes_on_where_the_last_one_has_ended(kept, api, c
     assert b"high1" in stored(api)[0]
 
 
+async def test_what_policies_refused_is_written_with_it_and_when_a_leader_stops(kept, api, client):
+    refusals = kept.docs.history.refusals
+    refusals.add("gold", "Enforce", kept.docs.cluster.now)
+    await kept.preempt()
+    await kept.save()
+    for _ in range(2):
+        refusals.add("gold", "Enforce", kept.docs.cluster.now)
+    assert await kept.save() == []
+    await kept.keeper.leave()
+
+    later = Kept(api, client)
+    later.docs.cluster.wait(60)
+    await later.keeper._load()
+
+    found = await later.docs.get("report")
+    assert found["policies"] == [{"policy": "gold", "mode": "Enforce", "attempts": 3}]
+    assert found["knownRefusalsSince"] < found["now"]
+
+
 async def test_an_old_leader_does_not_overwrite_what_a_new_one_has_written(kept, api, client):
     await kept.preempt()
     await kept.save()

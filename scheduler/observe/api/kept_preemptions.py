@@ -10,7 +10,7 @@ It is compressed by Zstandard.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import zstandard
@@ -23,6 +23,7 @@ from scheduler.model.rest.common import TIME, OwnerView, PodView
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import LATEST, Seconds
 from scheduler.observe.api.past_preemption import INTERRUPTED, PastPreemption, PastVictim
+from scheduler.observe.api.refusals import MAX_ROWS
 from scheduler.state.cluster import Cluster
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "VERSION",
     "KeptError",
     "KeptPreemption",
+    "KeptRefusals",
+    "Unpacked",
     "decoded",
     "encoded",
     "kept",
@@ -58,6 +61,7 @@ _Namespace = Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a
 _Name = Annotated[str, Meta(max_length=253, pattern=_NAME)]
 _Uid = Annotated[str, Meta(max_length=128, pattern=r"^[!-~]+\Z")]
 _Word = Annotated[str, Meta(max_length=253)]
+_Mode = Annotated[str, Meta(pattern=r"^(Enforce|Audit)\Z")]
 _Text = Annotated[str, Meta(max_length=_MAX_TEXT)]
 _Moment = Annotated[float, Meta(ge=0, le=LATEST)]
 _Amount = Annotated[int, Meta(ge=0, le=2**53)]
@@ -157,11 +161,27 @@ class KeptPreemption(_Kept):
 class _File(msgspec.Struct):
     version: int
     items: list[msgspec.Raw]
+    refusals: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class KeptRefusals(_Kept):
+    """What policies have refused: begin of the span of time, policy, mode and number."""
+
+    since: _Moment = LATEST
+    rows: Annotated[list[tuple[_Moment, _Word, _Mode, _Count]], Meta(max_length=MAX_ROWS)] = []
+
+
+class Unpacked(NamedTuple):
+    """What is in a text."""
+
+    items: Sequence[msgspec.Raw]
+    refusals: KeptRefusals
 
 
 _ENCODER: Final = msgspec.json.Encoder()
 _ITEM: Final = msgspec.json.Decoder(KeptPreemption)
 _FILE: Final = msgspec.json.Decoder(_File)
+_REFUSALS: Final = msgspec.json.Decoder(KeptRefusals)
 
 
 # Writing ------------------------------------------------------------------------------------------
@@ -215,17 +235,20 @@ def _kept_comparison(found: Comparison) -> _Comparison:
     )
 
 
-def packed(items: Iterable[bytes]) -> bytes:
+def packed(items: Iterable[bytes], refusals: KeptRefusals | None = None) -> bytes:
     """Return the compressed text with some encoded preemptions. It may be called in any thread."""
-    text = b'{"version":%d,"items":[%s]}' % (VERSION, b",".join(items))
+    rest = _ENCODER.encode(refusals or KeptRefusals())
+    text = b'{"version":%d,"items":[%s],"refusals":%s}' % (VERSION, b",".join(items), rest)
     return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
 
 
 # Reading ------------------------------------------------------------------------------------------
 
 
-def unpacked(content: bytes) -> Sequence[msgspec.Raw]:
-    """Return the encoded preemptions of a compressed text. It may be called in any thread.
+def unpacked(content: bytes) -> Unpacked:
+    """Return the encoded preemptions of a compressed text, and the refusals if they are valid.
+
+    It may be called in any thread.
 
     Raises:
         KeptError: It is not one, or of another version.
@@ -240,7 +263,11 @@ def unpacked(content: bytes) -> Sequence[msgspec.Raw]:
         raise KeptError(str(error)[:200]) from error
     if found.version != VERSION:
         raise KeptError(f"version {str(found.version)[:20]} is not known, only {VERSION}")
-    return found.items[-_MAX_ITEMS:]
+    try:
+        refusals = _REFUSALS.decode(found.refusals)
+    except (ValueError, RecursionError):
+        refusals = KeptRefusals()
+    return Unpacked(found.items[-_MAX_ITEMS:], refusals)
 
 
 def decoded(item: msgspec.Raw, now: Seconds, oldest: Seconds) -> KeptPreemption | None:

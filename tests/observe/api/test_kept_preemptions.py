@@ -36,7 +36,7 @@ def preempted(*, wait: bool = True) -> Documents:
 def written(history: History) -> list[bytes]:
     """Return all preemptions as they are written down and read again."""
     items = [kept_preemptions.encoded(past) for past in history.known()]
-    return [bytes(each) for each in kept_preemptions.unpacked(kept_preemptions.packed(items))]
+    return [bytes(each) for each in kept_preemptions.unpacked(kept_preemptions.packed(items)).items]
 
 
 def read(item: bytes, docs: Documents, number: int = -1) -> PastPreemption:
@@ -153,6 +153,24 @@ async def test_a_comparison_that_cannot_be_shown_is_left_out(comparison):
 
     assert [past.comparison for past in docs.history.known()] == [None]
     assert "items" in await docs.get("preemptions")
+
+
+@pytest.mark.parametrize(
+    "refusals",
+    [
+        b"[]", b'{"rows":"all"}', b'{"since":-1}', b'{"rows":[[1e300,"p","Enforce",1]]}',
+        b'{"rows":[[1.0,"p","Never",1]]}', b'{"rows":[[1.0,"p","Audit",-1]]}',
+        b'{"rows":[[1.0,"' + b"p" * 300 + b'","Audit",1]]}',
+        b'{"rows":[' + b'[1.0,"p","Audit",1],' * 5000 + b'[1.0,"p","Audit",1]]}',
+    ],
+    ids=lambda refusals: str(refusals[:40]),
+)  # fmt: skip
+def test_refusals_that_no_scheduler_writes_are_left_out(refusals):
+    text = b'{"version":1,"items":[],"refusals":' + refusals + b"}"
+
+    found = kept_preemptions.unpacked(zstandard.compress(text))
+
+    assert (found.items, found.refusals) == ([], kept_preemptions.KeptRefusals())
 
 
 @pytest.mark.parametrize(
