@@ -23,6 +23,7 @@ Json = dict[str, Any]
 NAME: Final = installation.NAME
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAME}/leases/{NAME}"
 LEDGER: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-ledger"
+HISTORY: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-history-0"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAME}/deployments"
 OWNED: Final = f"--owner-deployment={NAME}"
 TWO_VICTIMS: Final = {"budgets": [{"maxVictims": 2, "window": "1h"}]}
@@ -158,6 +159,7 @@ def test_one_leads_and_budgets_hold_whatever_happens_to_lease_and_ledger(
     scene.node(cpu="500m")
     assert is_owned(scene.api.wait_for(LEDGER, holds_victims), uid)
     assert is_owned(scene.api.get(LEASE), uid)
+    assert is_owned(scene.api.wait_for(HISTORY, lambda found: found is not None), uid)
 
     emptied(scene, LEDGER)
     change_the_lease(scene, replicas, "first")
