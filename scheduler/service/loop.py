@@ -121,7 +121,7 @@ class Loop:
     def start_deciding(self) -> None:
         """Begin to decide."""
         self._deciding = True
-        self._history.began = self._clock.now()
+        self._history.begin(self._clock.now())
         self._news.set()
 
     def stop_deciding(self) -> None:

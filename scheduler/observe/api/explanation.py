@@ -218,7 +218,7 @@ class Explanations:
         if of_uid and (past is None or past.left_at <= (of_uid[0].evicted_at or 0.0)):
             return evicted_pod(of_uid[0], past, now)
         if past is None:
-            raise LookupError(_unknown(namespace, name, self._history.began, now))
+            raise LookupError(_unknown(namespace, name, self._history.known_since, now))
         return left_pod(past, now)
 
     async def finished(
@@ -319,12 +319,12 @@ def _of_name(namespace: str, name: str) -> Callable[[PastVictim], bool]:
     return lambda each: each.pod.name == name and each.pod.namespace == namespace
 
 
-def _unknown(namespace: str, name: str, began: Seconds, now: Seconds) -> str:
+def _unknown(namespace: str, name: str, since: Seconds, now: Seconds) -> str:
     """Return why nothing is known about a pod; the same whatever the reason is."""
     return (
         f'pod "{namespace}/{name}" is not known to this scheduler: it does not exist, it waits for'
-        " another scheduler (spec.schedulerName), or it has ended. Evictions are known since this"
-        f" replica began to lead, {verdicts.moment(times.stamp(began), now)}, for at most 24 hours"
+        " another scheduler (spec.schedulerName), or it has ended. Evictions are known for seven"
+        f" days, but none before the history begins, {verdicts.moment(times.stamp(since), now)}"
     )
 
 

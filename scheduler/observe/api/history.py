@@ -91,8 +91,6 @@ class History:
 
     def __init__(self, machine: Machine, began: Seconds) -> None:
         self._machine = machine
-        #: When this replica began to decide, as far as it does.
-        self.began = began
         self._prefix = f"{int(began):x}"
         self._numbers = itertools.count(1)
         #: Under way, and those that have ended; oldest first.
@@ -114,8 +112,9 @@ class History:
         self.evictions = 0
         #: What was lost by these.
         self.costs: Final = NamespaceCosts()
-        #: Since when preemptions are known.
+        #: Since when preemptions are known: since this replica decides, or longer.
         self.known_since = began
+        self._is_restored = False
         #: What was read of preemptions that had not ended, by the preemptor's uid.
         self._interrupted: dict[str, PastPreemption] = {}
         #: Those that this process has taken over from the leader before, by the preemptor's uid.
@@ -129,6 +128,12 @@ class History:
         self.awaited: Final[OrderedDict[tuple[str, str], deque[PastVictim]]] = OrderedDict()
         #: The attempts of pods that were rejected.
         self.past_attempts: Final = PastAttempts()
+
+    def begin(self, now: Seconds) -> None:
+        """Note that this replica begins to decide, unless it has read the history before."""
+        if not self._is_restored:
+            self.known_since = now
+            self.refusals.begin(now)
 
     # What the loop reports --------------------------------------------------------------------
 
@@ -325,7 +330,8 @@ class History:
         parts = (name.rpartition("-") for name in names)
         used = (int(number) for prefix, _, number in parts if prefix == self._prefix)
         self._numbers = itertools.count(max(next(self._numbers), max(used, default=0) + 1))
-        self.known_since = now
+        self._is_restored, self.known_since = True, now
+        self.refusals.begin(now)
         return -1
 
     def restore(self, past: PastPreemption, now: Seconds) -> None:

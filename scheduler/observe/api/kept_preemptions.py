@@ -52,6 +52,7 @@ _MAX_REQUESTS: Final = 64
 _CANDIDATES: Final = 5
 _MAX_TEXT: Final = 2_000
 _MAX_REFUSALS: Final = 16
+_MAX_BUDGETS: Final = 16
 #: By how much the clock of the process that has written may be ahead.
 MAX_AHEAD: Final[Seconds] = 60.0
 _LEVEL: Final = 3
@@ -62,6 +63,7 @@ _Name = Annotated[str, Meta(max_length=253, pattern=_NAME)]
 _Uid = Annotated[str, Meta(max_length=128, pattern=r"^[!-~]+\Z")]
 _Word = Annotated[str, Meta(max_length=253)]
 _Mode = Annotated[str, Meta(pattern=r"^(Enforce|Audit)\Z")]
+_Budget = Annotated[str, Meta(max_length=320)]
 _Text = Annotated[str, Meta(max_length=_MAX_TEXT)]
 _Moment = Annotated[float, Meta(ge=0, le=LATEST)]
 _Amount = Annotated[int, Meta(ge=0, le=2**53)]
@@ -121,6 +123,8 @@ class _Victim(_Kept):
     evicted_at: _Moment | None = None
     violates_pdb: bool = False
     wasted: bool = False
+    #: Disruption budgets, as namespace/name.
+    budgets: Annotated[list[_Budget], Meta(max_length=_MAX_BUDGETS)] = []
     replacement: _Pod | None = None
 
 
@@ -220,6 +224,7 @@ def _kept_victim(victim: PastVictim) -> _Victim:
         evicted_at=victim.evicted_at,
         violates_pdb=victim.violates_pdb,
         wasted=victim.in_vain,
+        budgets=[*victim.budgets[:_MAX_BUDGETS]],
         replacement=None if victim.replacement is None else _Pod.of(victim.replacement),
     )
 
@@ -307,6 +312,7 @@ def _restored_victim(found: _Victim, now: Seconds) -> PastVictim:
     victim = PastVictim(found.pod.view(), violates_pdb=found.violates_pdb)
     victim.state, victim.since = found.state, found.since
     victim.in_vain = victim.waste_is_told = found.wasted
+    victim.budgets = tuple(found.budgets)
     if found.evicted_at is not None:
         victim.evicted_at = min(found.evicted_at, now)
     if found.replacement is not None:

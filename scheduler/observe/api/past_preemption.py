@@ -260,7 +260,7 @@ class PastPreemption:
             before = known.pop(victim.uid, None)
             if before is not None:
                 victim.evicted_at = before.evicted_at
-                victim.violates_pdb = before.violates_pdb
+                victim.violates_pdb, victim.budgets = before.violates_pdb, before.budgets
         self.victims += known.values()
 
     def newly_wasted(self) -> Iterator[PastVictim]:

@@ -180,7 +180,7 @@ class PreemptionViews:
         """Return the victims that a function wants, of the newest preemptions first."""
         await lists.paced(self._history.changing(now), 100)
         found: list[tuple[PastPreemption, PastVictim]] = []
-        for part in lists.slices(self._history.newest(now), _SCANNED):
+        for part in lists.slices(reversed(self._history.known()), _SCANNED):
             found += [(past, each) for past in part for each in past.victims if wanted(each)]
             await asyncio.sleep(0)
         return found

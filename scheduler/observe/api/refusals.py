@@ -31,6 +31,10 @@ class Refusals:
         #: By policy and mode; with the beginning of the span.
         self._spans: deque[tuple[Seconds, Counter[tuple[str, str]]]] = deque(maxlen=_MAX_SPANS)
 
+    def begin(self, now: Seconds) -> None:
+        """Note that this process begins to decide."""
+        self._began = now
+
     @property
     def total(self) -> int:
         """How many were counted by this process."""

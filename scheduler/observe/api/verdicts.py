@@ -89,6 +89,7 @@ _ENDS: Final = {
     "failed": "the preemption of {who} on {node} failed",
     "given up": "{who} gave up {node}",
     "gone": "{who} was deleted before it ran on {node}",
+    "unknown": "the replica that preempted for {who} on {node} ended first",
 }
 
 

@@ -116,7 +116,7 @@ async def test_a_pod_on_a_node_is_found(placed, state, whose):
 async def test_an_unknown_pod_is_told_with_the_reasons_and_since_when_evictions_are_known():
     docs = Documents(N1)
 
-    with pytest.raises(LookupError, match=r"does not exist.*another.*began to lead, at"):
+    with pytest.raises(LookupError, match=r"does not exist.*another.*history begins, at"):
         await why(docs)
 
 

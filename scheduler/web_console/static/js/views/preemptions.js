@@ -92,7 +92,7 @@ function List({ live }) {
     </div>
     ${found.length === 0
       ? html`<${Empty} title="No preemptions">
-          ${items.length ? "None matches." : "None since this replica began to lead, or in the last 24 hours."}
+          ${items.length ? "None matches." : "None in the last 24 hours, as far as they are known."}
         <//>`
       : html`<${Table} items=${found.slice(0, most)} />`}
     <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />
