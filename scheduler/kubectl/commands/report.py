@@ -20,7 +20,7 @@ __all__ = ["run"]
 
 _STYLES: Final = {"none": "green", "evictions": "yellow", "budgets": "red"}
 #: What Markdown gives a meaning to.
-_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()<>#+!|~&-])")
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>|~&])")
 #: With what a spreadsheet begins a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 #: Seconds of an hour, and the units of an amount.
