@@ -92,6 +92,9 @@ class ProcessResources:
 class Composition:
     """All parts of one process, wired; `scheduler.service.process` runs them."""
 
+    #: Keeps the history for the next leader; not in shadow mode.
+    _keeper: HistoryKeeper | None = None
+
     def __init__(self, options: ProcessOptions, shared: ProcessResources) -> None:
         settings, clock, logs = options.settings, shared.clock, shared.logs
         self.options, self.release, self.clock = options, shared.release, clock
@@ -121,7 +124,6 @@ class Composition:
         unlimited = self._unlimited = reads(shared.transport, api_telemetry)
         self.shadow = Shadow(self.machine) if options.shadow else None
         self._ledger: LedgerStore | None = None
-        self._keeper: HistoryKeeper | None = None
         self.writer: Writer | NoWriter = NoWriter()
         self.loop = self._new_loop(client, owner, Telemetry(self._metrics, logs), shared.recording)
         self.informers: list[Informer[Any]] = [
