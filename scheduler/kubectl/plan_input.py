@@ -15,7 +15,6 @@ from scheduler.sim.what_if_verdict import NOT_PLANNED, is_pending
 
 __all__ = ["EXIT_CODES", "add_flags", "exit_code", "loaded", "request"]
 
-DEFAULT_FAIL_ON: Final = "eviction"
 _FAIL_ON: Final = ("eviction", "budget", "pending", "none")
 #: The endings of the files of a folder that are read, as by kubectl.
 _ENDINGS: Final = (".json", ".yaml", ".yml")
@@ -51,9 +50,10 @@ def add_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--fail-on", action="append", type=_conditions, metavar="CONDITION",
-        help="exit with another code than 0 if a pod would be evicted (eviction, the default), a"
-        " disruption budget would be violated or stops a drain (budget), or a pod would stay"
-        " pending (pending); none for none of them; repeatable, or a list with commas",
+        help="exit with another code than 0 if a pod would be evicted (eviction), a disruption"
+        " budget would be violated or stops a drain (budget), or a pod would stay pending"
+        " (pending); none for none of them; repeatable, or a list with commas (default: eviction,"
+        " with --drain also budget)",
     )  # fmt: skip
     command.add_argument(
         "--no-settle", dest="settle", action="store_false",
@@ -156,7 +156,8 @@ def request(
 
 def exit_code(answer: WhatIfAnswer, fail_on: Sequence[frozenset[str]] | None) -> int:
     """Return the exit code; the first condition that holds decides."""
-    chosen = frozenset().union(*(fail_on or [frozenset({DEFAULT_FAIL_ON})]))
+    usual = frozenset({"eviction", "budget"} if answer.drain else {"eviction"})
+    chosen = frozenset().union(*(fail_on or [usual]))
     conditions = (
         (FOREIGN, any(each.decision == NOT_PLANNED for each in answer.items)),
         (BUDGET, "budget" in chosen and _breaks(answer)),

@@ -34,6 +34,11 @@ _ADDED: Final = frozenset(
 )
 #: Kinds that objects need to be there, and that the same files may create.
 _NEEDED: Final = frozenset({"Namespace", "PriorityClass", "RuntimeClass", "ServiceAccount"})
+#: How the API server names one of them that does not exist.
+_MISSING: Final = re.compile(
+    r'(?:namespaces|serviceaccount|RuntimeClass) "([^"]+)" not found'
+    r"|no PriorityClass with name (\S+) was found"
+)
 _NO_DRY_RUN: Final = "does not support dry run"
 
 
@@ -164,8 +169,8 @@ class _Check:
         """Return the refusal, unless it is one for want of a right or of what the files create."""
         if isinstance(error, MissingRight):
             return self._skip("you lack the right to patch them")
-        _, _, text = error.message.partition(": ")
-        if any(re.search(rf"\b{re.escape(name)}\b", text) for name in self._created()):
+        missing = re.search(_MISSING, error.message)
+        if missing is not None and set(missing.groups()) & self._created():
             return self._skip("they need what the files create first")
         return error.message
 

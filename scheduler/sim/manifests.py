@@ -220,7 +220,8 @@ def flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]
     if kind.endswith("List") and isinstance(items, list | None):
         for index, item in enumerate(items or ()):
             place = f"{where}: items[{index}]"
-            yield from flattened(_typed(item, kind.removesuffix("List"), version), place)
+            typed = _typed(item, kind.removesuffix("List"), version)
+            yield from flattened({} if typed is None else typed, place)
         return
     if version is not None and not isinstance(version, str):
         raise ManifestError(f"{where}: {kind}: apiVersion is not a string")

@@ -109,7 +109,10 @@ def _of_value(value: Any, type_: str, path: str, *, is_complete: bool) -> Iterat
     if type_ in _SCALARS:
         word, types = _SCALARS[type_]
         # YAML has read a time stamp as one, and true is an integer in Python only.
-        if (str if hasattr(value, "isoformat") else type(value)) not in types:
+        # kubectl sends 10.0 of a file as 10.
+        whole = type_ == "i" and isinstance(value, float) and value.is_integer()
+        found = str if hasattr(value, "isoformat") else type(value)
+        if found not in types and not whole:
             yield f"{path}: must be {word}, not {type_of(value)}"
     elif type_[0] == "[":
         yield from _of_list(value, type_[1:], path, is_complete=is_complete)

@@ -99,27 +99,15 @@ class AnswerBuilder:
     def _violated(self) -> tuple[ViolatedBudget, ...]:
         """Return the disruption budgets that preemptions violate which would not happen anyway."""
         index = self._after.machine.cluster.pdbs
-        victims: dict[str, set[str]] = {}
-        violated: set[str] = set()
-        for attempt in self._after.violating:
-            if not isinstance(attempt.decision, Preempting):
-                continue
-            protected: dict[str, set[str]] = {}
-            for victim in attempt.decision.victims:
-                for key in index.protecting(self._pods[victim.uid]):
-                    protected.setdefault(key, set()).add(victim.uid)
-            for key, uids in protected.items():
-                victims.setdefault(key, set()).update(uids)
-                new = attempt.violating & uids - self._anyway
-                if new and len(uids) > index.allowed(key):
-                    violated.add(key)
+        violations = self._after.budgets.violations
+        violated = [key for key, uids in violations.items() if uids - self._anyway]
         found = [index.get(key) for key in sorted(violated)]
         return tuple(
             ViolatedBudget(
                 pdb.metadata.namespace,
                 pdb.metadata.name,
                 pdb.status.disruptions_allowed,
-                len(victims[pdb.metadata.key]),
+                len(violations[pdb.metadata.key]),
             )
             for pdb in found
         )

@@ -157,15 +157,13 @@ class WhatIfCluster(VirtualCluster):
         #: The first and the last attempt of each pod, by uid.
         self.first: dict[str, Attempt] = {}
         self.last: dict[str, Attempt] = {}
-        #: The attempts whose victims violate disruption budgets.
-        self.violating: list[Attempt] = []
         #: What the claims of each placed pod have, by uid of the pod and key of the claim.
         self.allocations: dict[str, dict[str, Allocation]] = {}
         #: The pods that are scheduled, in the order of the queue or of the files.
         self.pending: list[PodRef] = []
         self._gone: list[Pod] = []
         self._displaced: dict[str, Displacement] = {}
-        self._budgets = SimulatedBudgets(machine.cluster.pdbs)
+        self.budgets: Final = SimulatedBudgets(machine.cluster.pdbs)
         #: Uids of pods whose nodes are drained, and whose budgets did not allow to evict them yet.
         self._undrained: list[str] = []
         #: Uids of the pods that terminate from the beginning: their successors exist already.
@@ -255,6 +253,7 @@ class WhatIfCluster(VirtualCluster):
             # After every back-off and after the longest wait, all pending pods are tried again.
             self.advance(self.now + _PAST_BACKOFF)
             changed = bool(terminating)
+            self._restore_budgets()
             if self._undrained:
                 changed |= self._drain_on()
             while self.machine.active():
@@ -288,26 +287,29 @@ class WhatIfCluster(VirtualCluster):
 
     def _drain_on(self) -> bool:
         """Evict what budgets allow by now; return whether that was any pod."""
-        for pdb in self._budgets.placed(self.pods):
-            self.observe(BudgetObserved(pdb))
         before, self._undrained = self._undrained, []
         for uid in before:
             pod = self.pods.get(uid)
             if pod is None:
                 continue
-            if self._budgets.refusing(pod):
+            if self.budgets.refusing(pod):
                 self._undrained.append(uid)
                 continue
             made = self._displace(pod, recreates=True, cause="drain")
-            charged = self._budgets.evicted(pod, made)
+            charged = self.budgets.evicted(pod, made)
             if charged is not None:
                 self.observe(BudgetObserved(charged))
         return len(self._undrained) < len(before)
 
+    def _restore_budgets(self) -> None:
+        """Let budgets allow more where replacements of evicted pods run."""
+        for pdb in self.budgets.placed(self.pods):
+            self.observe(BudgetObserved(pdb))
+
     def blockers(self) -> list[Blocker]:
         """Return the pods at which drains stop."""
         pods = filter(None, map(self.pods.get, self._undrained))
-        return [Blocker(pod, self._budgets.refusing(pod)) for pod in pods]
+        return [Blocker(pod, self.budgets.refusing(pod)) for pod in pods]
 
     def known(self) -> Iterator[Pod]:
         """Yield all pods, those that have disappeared too."""
@@ -372,6 +374,7 @@ class WhatIfCluster(VirtualCluster):
         made = self.recreate(pod, self._profile_of(pod)) if recreates else None
         if made is not None:
             self.pending.append(made.ref)
+            self.budgets.replaced(pod, made)
         if pod.uid not in self._leaving:
             self._displaced[pod.uid] = Displacement(pod, made, cause)
         return made
@@ -409,8 +412,8 @@ class WhatIfCluster(VirtualCluster):
     def _note(self, attempt: Attempt) -> None:
         self.first.setdefault(attempt.pod.uid, attempt)
         self.last[attempt.pod.uid] = attempt
-        if attempt.violating:
-            self.violating.append(attempt)
+        if isinstance(attempt.decision, Preempting):
+            self.budgets.preempted(self.pods[victim.uid] for victim in attempt.decision.victims)
 
     def _gated(self, pod: Pod) -> Attempt:
         return Attempt(

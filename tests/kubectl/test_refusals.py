@@ -2,6 +2,8 @@
 
 import pytest
 
+from scheduler.kube.errors import Forbidden
+from scheduler.kubectl import server_check
 from scheduler.kubectl.errors import CommandError
 
 
@@ -107,3 +109,22 @@ async def test_a_pod_is_named_in_the_ways_of_kubectl(run, url, scheduler, argv, 
 async def test_an_argument_that_names_no_pod_is_refused(run, url, argv):
     with pytest.raises(CommandError, match=r"not a pod|name one pod"):
         await run("why", *argv, "--server", url)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "is_refusal"),
+    [
+        ("new", 'namespaces "new" not found', False),
+        ("new", 'pods "w" is forbidden: no PriorityClass with name new was found', False),
+        ("new", 'namespaces "other" not found', True),
+        ("restricted", 'pods "w" is forbidden: violates PodSecurity "restricted:latest"', True),
+        ("pods", 'pods "w" is forbidden: exceeded quota: q, requested: pods=1', True),
+    ],
+)
+def test_only_what_the_files_create_may_be_missing(name, message, is_refusal):
+    check = server_check._Check(
+        None, "default", [{"kind": "Namespace", "metadata": {"name": name}}]
+    )
+
+    assert bool(check._refusal(Forbidden(403, "Forbidden", message))) is is_refusal
+    assert bool(check.warnings()) is not is_refusal

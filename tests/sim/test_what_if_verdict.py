@@ -43,6 +43,14 @@ def web(allowed: int):
             id="a budget is violated",
         ),
         pytest.param(
+            [f"node n1 cpu=1; node n2 cpu=1; {REPLICA}-a@n1 {GUARDED}; {REPLICA}-b@n2 {GUARDED}",
+             web(1)],
+            [new("x", priority=9), new("y", priority=9)], {}, "budgets",
+            "Applying this would evict 2 pods (1 owner) and violate 1 disruption budget:"
+            " default/web; 2 evicted pods would find no other node.",
+            id="two preemptions violate a budget together",
+        ),
+        pytest.param(
             ["node n1 cpu=1"], [new("x"), new("y", schedulerName="other")], {}, "none",
             "Applying this would evict no pod; 1 pod is of another scheduler.",
             id="a pod is of another scheduler",
