@@ -34,10 +34,10 @@ from scheduler.model.rest.cluster import (
     Summary,
 )
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.explanations import FoundPod, FoundPodsDocument, PodExplanation
+from scheduler.model.rest.explanations import FoundPod, FoundPodsDocument
 from scheduler.model.rest.preemptions import PoliciesDocument, PreemptionsDocument
 from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
-from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
+from scheduler.model.rest.what_if import WhatIfRequest
 from scheduler.observe.api.shadow import ABSENT
 from scheduler.observe.pages.statuses import status
 from scheduler.sim.manifests import ManifestError
@@ -45,7 +45,6 @@ from tests.support import stand_in_shadow
 from tests.support.api_what_if import answer_what_if, what_if_request
 from tests.support.stand_in_documents import LARGE, SMALL, Shape, World, at
 from tests.support.stand_in_report import REPORT
-from tests.support.stand_in_verdicts import evicted_pod, with_verdict
 
 __all__ = ["StandIn", "Switches", "serving"]
 
@@ -264,9 +263,6 @@ class StandIn:
 
     async def _explanation(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        evicted = evicted_pod(self.world, *key.split("/"))
-        if evicted is not None and not self.switches.hide_names:
-            return self._answer(evicted)
         try:
             document = self.world.explanation(key, nodes=request.query.get("nodes") == "1")
         except KeyError:
@@ -368,8 +364,6 @@ class StandIn:
 
     def _encoded(self, document: Any) -> bytes:
         encoded = msgspec.json.encode(document)
-        if isinstance(document, PodExplanation | PreemptionsDocument | WhatIfAnswer):
-            encoded = msgspec.json.encode(with_verdict(msgspec.json.decode(encoded)))
         return (
             msgspec.json.encode(without_names(msgspec.json.decode(encoded)))
             if self.switches.hide_names

@@ -1,5 +1,6 @@
 """Answers to `POST /api/v1/plan` that look true, for tests of clients."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,14 @@ import msgspec
 import yaml
 
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer, WhatIfRequest
+from scheduler.model.rest.what_if import (
+    DisplacedPod,
+    DrainBlocker,
+    SimulatedPod,
+    ViolatedBudget,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
 from scheduler.sim import known_kinds
 from scheduler.sim.manifests import ManifestError, flattened
 from scheduler.sim.what_if_verdict import with_verdict
@@ -22,7 +30,7 @@ def answer_what_if(world: World, asked: WhatIfRequest) -> WhatIfAnswer:
     Raises:
         ManifestError: An object is malformed.
     """
-    items, displaced, warnings = [], [], []
+    items, displaced, warnings, blockers = [], [], [], []
     for number, given in enumerate(asked.objects):
         for place, item in flattened(given, f"objects[{number}]"):
             problem = known_kinds.problem_of_metadata(item)
@@ -38,20 +46,34 @@ def answer_what_if(world: World, asked: WhatIfRequest) -> WhatIfAnswer:
     for node in asked.drain:
         if node not in world.nodes:
             raise ValueError(f"drain: node {node!r} does not exist")
-        for pod in world.node(node).pods[:4]:
-            displaced.append(DisplacedPod(pod, node, recreated=pod.owner is not None))
-    displaced = [msgspec.structs.replace(each, cause="drain") for each in displaced]
+        kept, *drained = world.node(node).pods[:5]
+        blockers.append(DrainBlocker(node, kept, ("prod/api",)))
+        displaced += [
+            DisplacedPod(pod, node, "drain", recreated=pod.owner is not None) for pod in drained
+        ]
     displaced += [
         DisplacedPod(victim.pod, each.node, replacement=victim.replacement)
         for each in items
         for victim in each.victims
     ]
+    violated = Counter(
+        budget
+        for each in items
+        for victim in each.victims
+        if victim.violates_pdb
+        for budget in victim.budgets
+    )
     return with_verdict(WhatIfAnswer(
         at=at(0),
         reference="v1.37",
         evicts=bool(displaced),
         evictions=len(displaced),
+        budgets=tuple(
+            ViolatedBudget(*budget.split("/"), victims=victims)
+            for budget, victims in violated.items()
+        ),
         drain=asked.drain,
+        blockers=tuple(blockers),
         items=tuple(items),
         displaced=tuple(displaced),
         others=(SimulatedPod(PodView("team-b", "web-3", "u"), "Unschedulable", message="0/12 nodes"

@@ -338,6 +338,9 @@ class World:
                 "cpu": sum(victim.ran_seconds * 500 for victim in victims),
                 "memory": sum(victim.ran_seconds * GIB for victim in victims),
             },
+            would_refuse=(PolicyVeto("audit-batch", "victimMinRuntime", VETO),)
+            if i % 4 == 0
+            else (),
         )
         evicted = 0 if phase == "nominating" else count
         verdict, impact = verdicts.of_preemption(view, evicted, violations)

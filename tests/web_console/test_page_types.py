@@ -45,7 +45,8 @@ def test_each_schema_and_path_of_the_api_has_a_type():
         assert f"  type {name} = " in text
     assert (
         '    "/pods/{namespace}/{name}": { names: [namespace: string, name: string];'
-        ' query: { "nodes"?: string | number; }; body: unknown; answer: PodExplanation };'
+        ' query: { "uid"?: string | number; "nodes"?: string | number; };'
+        " body: unknown; answer: PodExplanation };"
     ) in text
     bodies = "WhatIfRequest | KubernetesObject | Array<KubernetesObject>"
     assert f"body: {bodies}; answer: WhatIfAnswer }};" in text

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from selenium.webdriver import ActionChains
 
 from scheduler.model import times
 from tests.support.api_stand_in import RECORDING
@@ -65,7 +66,7 @@ def test_a_node_that_is_removed_disappears(page):
 def test_waiting_pods_are_in_groups_by_owner_with_phase_age_and_reason(page):
     page.open("waiting")
 
-    page.sees("batch/ReplicaSet/worker")
+    page.sees("batch/Deployment/worker")
     row = next(each.text for each in page.all("tr[data-row]") if "worker-5" in each.text)
     assert "preempting" in row
     assert "3m 40s" in row or "3m 4" in row
@@ -78,7 +79,7 @@ def test_the_page_of_a_pod_says_why_it_waits_and_what_would_help(page):
 
     page.sees("Node node-0000 lacks only 50m cpu, the least of 4 nodes.", ".suggestions")
     page.sees("Evicting 2 pods on node-0001 would make space.")
-    assert "TaintToleration" in page.text(".verdicts")
+    assert page.texts(".verdicts .state") == ["yes", "yes", "no: evictions do not change this"]
     assert page.texts(".candidates .chosen td:first-child") == ["node-0001"]
     assert "protect-databases" in page.text("main")
     assert page.all(".history li")
@@ -157,6 +158,22 @@ def test_preemptions_are_listed_with_wasted_victims_marked(page):
     assert all("wasted" in text for text in page.texts("tr[data-row]"))
 
 
+def test_what_was_lost_in_the_chosen_time_is_summed_up(page):
+    page.open("preemptions")
+    line = page.find(".time-line .u-over")
+
+    ActionChains(page.driver).drag_and_drop_by_offset(
+        line, 8 - line.size["width"] // 2, 0
+    ).perform()
+
+    page.wait(lambda: "during=" in page.driver.current_url)
+    page.sees("0 preemptions, 0 victims, 0 core-h lost", ".totals")
+    page.open(f"preemptions?during={NOW - 420:.0f}-{NOW - 200:.0f}")
+    page.sees("3 preemptions, 6 victims, 3 wasted, 0.64 core-h lost", ".totals")
+    title = page.find(".totals .term").get_attribute("title")
+    assert title.startswith("0.64 core-h, 1.3 GiB-h, 1.3 pod-h. ")
+
+
 def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page):
     page.open("preemptions/preemption-00004")
 
@@ -171,6 +188,9 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page):
     assert title.startswith("0 + 3 \u00d7 2\u00b3\u00b9: lowest sum of priorities")
     page.sees("2 evictions were wasted")
     page.sees("batch/train-4-again waits")
+    page.sees("Policies in mode Audit that would have refused it")
+    assert "audit-batch" in page.text("main")
+    assert "Rules out" not in page.text("main")
 
 
 @pytest.mark.parametrize(
@@ -287,9 +307,13 @@ def test_a_plan_shows_nodes_victims_and_displaced_pods(page):
 
     fill(page, DEPLOYMENT, "node-0001")
 
-    page.sees("pods would be evicted", ".verdict")
+    page.sees(
+        "Applying this and draining node-0001 would evict 4 pods", ".verdict.impact-evictions"
+    )
     page.sees("3 need victims", ".counts")
-    page.sees("Pods evicted for others", ".answer")
+    page.sees("The drain of node-0001 stops at ", ".harm")
+    page.sees("Drained pods 4", ".answer")
+    page.sees("Pods evicted for others 6", ".answer")
     page.sees("batch/train-1-0", ".answer")
     assert "chosen" in page.text(".candidates")
     assert page.console.stand_in.requests[-1] == "POST /api/v1/plan"

@@ -150,5 +150,16 @@ export function podName(pod) {
   return pod.hidden ? "hidden pod" : `${pod.namespace}/${pod.name}`;
 }
 
+/**
+ * Return whether all words of a filter occur in texts.
+ *
+ * @param {string} filter
+ * @param {(string | undefined)[]} texts
+ */
+export function hasWords(filter, texts) {
+  const text = texts.join(" ").toLowerCase();
+  return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
 /** Return an order in which `node-2` comes before `node-10`. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;

@@ -7,7 +7,7 @@ import { useStore } from "./store.js";
 import { serverNow, useTicking } from "./clock.js";
 import { to } from "./route.js";
 import { target } from "./target.js";
-import { meaningOf } from "./terms.js";
+import { PHASES, meaningOf } from "./terms.js";
 import { count, duration, short, time } from "./format.js";
 
 /** Whether the data are live. */
@@ -118,8 +118,6 @@ function Standby() {
     </div>
   </div>`;
 }
-
-const PHASES = ["active", "backoff", "unschedulable", "gated", "preempting", "binding"];
 
 /** The figures at the head of each view. */
 export function Figures() {

@@ -1,5 +1,5 @@
 /** Small parts that several views have. */
-import { html } from "./html.js";
+import { html, useState } from "./html.js";
 import { to } from "./route.js";
 import { count, podName, priority as shownPriority } from "./format.js";
 import { asked, colour, patterned, scale } from "./palette.js";
@@ -33,13 +33,12 @@ export function Priority({ value = 0 }) {
 }
 
 /**
- * The answer in one sentence, which the scheduler makes; nothing where it makes none.
+ * The answer in one sentence, which the scheduler makes.
  *
- * @param {{of: object}} props
+ * @param {{of: {verdict?: string, impact?: string}}} props
  */
-export function Verdict({ of }) {
-  const { verdict, impact = "none" } = /** @type {{verdict?: string, impact?: string}} */ (of);
-  return verdict ? html`<p class="verdict impact-${impact}">${verdict}</p>` : null;
+export function Verdict({ of: { verdict, impact = "none" } }) {
+  return verdict && html`<p class="verdict impact-${impact}">${verdict}</p>`;
 }
 
 /**
@@ -207,13 +206,18 @@ export function Meter({ part, label, tone = "accent" }) {
 }
 
 /**
- * A button that shows more rows; nothing if all are shown.
+ * Return the first items, and a button that shows more of them if there are more.
  *
- * @param {{rest: number, onClick: () => void}} props
+ * @template T
+ * @param {T[]} items
+ * @param {number} [first]
+ * @returns {[shown: T[], more: Content]}
  */
-export function More({ rest, onClick }) {
-  if (rest <= 0) return null;
-  return html`<button type="button" class="more" onClick=${onClick}>Show more (${count(rest)})</button>`;
+export function useFirst(items, first = 100) {
+  const [most, setMost] = useState(first);
+  const rest = items.length - most;
+  const more = html`<button type="button" class="more" onClick=${() => setMost(most + 500)}>Show more (${count(rest)})</button>`;
+  return [items.slice(0, most), rest > 0 && more];
 }
 
 /**

@@ -109,7 +109,7 @@ export function Victims({ victims = [], hidden = 0, when }) {
               <td><${Pod} pod=${victim.pod} link="uid" />${victim.pod.owner && html`<div class="below"><${Owner} owner=${victim.pod.owner} /></div>`}</td>
               <td><${Priority} value=${victim.pod.priority} /></td>
               <td class="number">${duration(victim.ranSeconds ?? 0)}</td>
-              ${planned ? html`<${Budget} victim=${victim} />` : html`<${Outcome} victim=${victim} />`}
+              ${planned ? html`<td><${Budget} victim=${victim} /></td>` : html`<${Outcome} victim=${victim} />`}
             </tr>`,
         )}
       </tbody>
@@ -119,11 +119,9 @@ export function Victims({ victims = [], hidden = 0, when }) {
 
 /** @param {{victim: Api.VictimView}} props */
 function Budget({ victim }) {
-  return html`<td>
-    ${victim.violatesPdb
-      ? html`<span class="tag tag-bad">not respected</span> ${(/** @type {Victim} */ (victim).budgets ?? []).join(", ")}`
-      : html`<span class="muted">–</span>`}
-  </td>`;
+  return victim.violatesPdb
+    ? html`<span class="tag tag-bad">not respected</span> ${(victim.budgets ?? []).join(", ")}`
+    : html`<span class="muted">–</span>`;
 }
 
 /** @param {{victim: Api.VictimView}} props */
@@ -144,35 +142,28 @@ export function Became({ replacement }) {
 }
 
 /**
- * A pod as a victim; `budgets` are those that its eviction violates.
+ * When a pod was evicted, from where, for whom and why, and what replaced it; of a pod that is
+ * not that of the page, its name instead, as the pod of the page has replaced it.
  *
- * @typedef {Api.VictimView & {evictedAt?: string, budgets?: string[]}} Victim
- * @typedef {{victim: Victim, preemption: Api.PreemptionView}} PodEviction
+ * @param {{eviction: Api.PodEviction, other?: boolean}} props
  */
-
-/**
- * When a pod was evicted, from where, for whom and why, and what replaced it.
- *
- * @param {{eviction: PodEviction}} props
- */
-export function Eviction({ eviction: { victim, preemption } }) {
+export function Eviction({ eviction: { victim, preemption }, other = false }) {
   const { criteria = [], criterion = "", candidates = [] } = preemption;
   const at = victim.evictedAt || preemption.decidedAt;
   const meaning = criteria.find((each) => each.name === criterion)?.meaning ?? criterion;
   const others = (preemption.candidatesTotal ?? candidates.length) - 1;
   const going = ["evicting", "terminating"].includes(victim.state ?? "");
-  const budgets = (victim.budgets ?? []).join(", ");
   return html`<dl class="facts">
+    ${other && html`<div><dt>Pod</dt><dd><${Pod} pod=${victim.pod} link="uid" /></dd></div>`}
     <div><dt>${going ? "Being evicted since" : "Evicted"}</dt><dd>${time(at, serverNow())}, ${duration(age(at))} ago</dd></div>
     <div><dt>From</dt><dd><${Node} name=${preemption.node} /></dd></div>
     <div><dt>For</dt><dd><${Pod} pod=${preemption.preemptor} link="uid" /></dd></div>
     <div><dt>Its priority</dt><dd><${Priority} value=${preemption.preemptor.priority} /></dd></div>
     <div><dt>Had run</dt><dd>${duration(victim.ranSeconds ?? 0)}</dd></div>
     <div><dt>Why this node</dt><dd>${others > 0 ? `chosen of ${count(others + 1)} by: ${meaning}` : "the only candidate"}</dd></div>
-    <div><dt>Replacement</dt><dd><${Became} replacement=${victim.replacement} /></dd></div>
+    ${!other && html`<div><dt>Replacement</dt><dd><${Became} replacement=${victim.replacement} /></dd></div>`}
     <div><dt>Preemption</dt><dd><a class="node" href=${to("preemptions", [preemption.id])}>${preemption.id}</a></dd></div>
-    ${victim.violatesPdb &&
-    html`<div><dt>Disruption budget</dt><dd><span class="tag tag-bad">not respected</span> ${budgets}</dd></div>`}
+    ${victim.violatesPdb && html`<div><dt>Disruption budget</dt><dd><${Budget} victim=${victim} /></dd></div>`}
     ${victim.wasted && html`<div><dt>Use</dt><dd><${Wasted} /></dd></div>`}
   </dl>`;
 }
@@ -184,13 +175,13 @@ export function Wasted({ number }) {
 
 /** @param {{vetoes?: Api.PolicyVeto[]}} props */
 export function Vetoes({ vetoes = [] }) {
-  if (vetoes.length === 0) return null;
+  const counted = vetoes.some((veto) => veto.count);
   return html`<div class="scroll-x"><table class="table compact">
-    <thead><tr><th>Policy</th><th>Rule</th><th>What it says</th><th class="number">Rules out</th></tr></thead>
+    <thead><tr><th>Policy</th><th>Rule</th><th>What it says</th>${counted && html`<th class="number">Rules out</th>`}</tr></thead>
     <tbody>
       ${vetoes.map(
         (veto) => html`<tr>
-          <td>${veto.policy}</td><td class="muted">${veto.rule}</td><td>${veto.message}</td><td class="number">${count(veto.count)}</td>
+          <td>${veto.policy}</td><td class="muted">${veto.rule}</td><td>${veto.message}</td>${counted && html`<td class="number">${count(veto.count)}</td>`}
         </tr>`,
       )}
     </tbody>
@@ -198,15 +189,11 @@ export function Vetoes({ vetoes = [] }) {
 }
 
 /**
- * Whether evicting pods helps: what a dry run has found, else what the rule says.
+ * Whether evicting pods helps: what a dry run has found, else what the kind of the reason says.
  *
- * @param {{verdict: Api.RejectionGroup & {eviction?: string}}} props
+ * @param {Api.RejectionGroup} verdict
  */
-function Helps({ verdict: { eviction = "", resolvable = false } }) {
-  const text = eviction === "yes" ? "helps" : eviction || (resolvable ? "may help" : "cannot help");
-  const good = eviction ? eviction === "yes" : resolvable;
-  return html`<span class="state tone-${good ? "accent" : "quiet"}">${text}</span>`;
-}
+const helps = ({ eviction, resolvable }) => eviction || (resolvable ? "maybe" : "no");
 
 /** Nodes that are named for a reason. */
 const EXAMPLES = 3;
@@ -221,23 +208,25 @@ export function Verdicts({ verdicts = [] }) {
   const total = verdicts.reduce((sum, verdict) => sum + verdict.nodes, 0);
   return html`<div class="scroll-x"><table class="table compact verdicts">
     <thead>
-      <tr><th class="number">Nodes</th><th></th><th>Reason</th><th>Plugin</th><th>Eviction</th><th>For example</th></tr>
+      <tr><th class="number">Nodes</th><th></th><th>Reason</th><th>Plugin</th><th>Eviction helps</th><th>For example</th></tr>
     </thead>
     <tbody>
-      ${verdicts.map(
-        (verdict) => html`<tr>
+      ${verdicts.map((verdict) => {
+        const text = helps(verdict);
+        const tone = text.startsWith("no") ? "quiet" : "accent";
+        return html`<tr>
           <td class="number">${count(verdict.nodes)}</td>
-          <td class="share"><${Meter} part=${verdict.nodes / total} tone=${verdict.resolvable ? "accent" : "quiet"} label="" /></td>
+          <td class="share"><${Meter} part=${verdict.nodes / total} tone=${tone} /></td>
           <td>${verdict.reason}</td>
           <td class="muted">${verdict.plugin}</td>
-          <td><${Helps} verdict=${verdict} /></td>
+          <td><span class="state tone-${tone}">${text}</span></td>
           <td class="examples" title=${(verdict.examples ?? []).join(", ")}>
             ${(verdict.examples ?? []).slice(0, EXAMPLES).map(
               (name, index) => html`${index > 0 && ", "}<${Node} name=${name} />`,
             )}
           </td>
-        </tr>`,
-      )}
+        </tr>`;
+      })}
     </tbody>
   </table></div>`;
 }

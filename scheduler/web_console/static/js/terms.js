@@ -1,5 +1,8 @@
 /** What our own words mean, in one sentence each. */
 
+/** The phases of the queue. */
+export const PHASES = ["unschedulable", "backoff", "active", "gated", "preempting", "binding"];
+
 /** @type {Record<string, string>} */
 const MEANINGS = {
   active: "It is tried as soon as its turn comes",

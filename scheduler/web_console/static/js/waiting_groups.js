@@ -1,5 +1,5 @@
 /** Groups of pending pods: pure functions. */
-import { byName } from "./format.js";
+import { byName, hasWords, podName } from "./format.js";
 
 const NODES = /^0\/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?$/s;
 
@@ -27,12 +27,10 @@ export function reasonOf({ message = "", phase = "" }) {
  * @param {string} filter
  */
 export function matching(items, filter) {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return items;
-  return items.filter(({ pod, message = "", rejectedBy = [] }) => {
+  if (!filter.trim()) return items;
+  return items.filter(({ pod, message, rejectedBy = [] }) => {
     const owner = pod.owner ? `${pod.owner.kind}/${pod.owner.name}` : "";
-    const text = [`${pod.namespace}/${pod.name}`, owner, message, ...rejectedBy].join(" ").toLowerCase();
-    return words.every((word) => text.includes(word));
+    return hasWords(filter, [podName(pod), owner, message, ...rejectedBy]);
   });
 }
 

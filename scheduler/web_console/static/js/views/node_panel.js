@@ -1,13 +1,10 @@
 /** The details of a node, beside the bars. */
-import { html, useState } from "../html.js";
+import { html } from "../html.js";
 import { get } from "../api.js";
 import { useFetched } from "../fetched.js";
 import { use } from "../cluster_layout.js";
 import { amount, count, percent, plural, requests } from "../format.js";
-import { Failure, Meter, Owner, Pod, Priority } from "../parts.js";
-
-/** Pods that are shown at first; a node can have hundreds. */
-const FIRST = 60;
+import { Failure, Meter, Owner, Pod, Priority, useFirst } from "../parts.js";
 
 /** @param {{name: string, node?: Api.NodeUsage, onClose: () => void}} props */
 export function NodePanel({ name, node, onClose }) {
@@ -65,9 +62,7 @@ function hiddenNote(hidden) {
 
 /** @param {{title: string, pods: Api.PodView[], note?: string, link?: boolean}} props */
 function Pods({ title, pods, note, link = false }) {
-  const [all, setAll] = useState(false);
-  const sorted = [...pods].sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0));
-  const shown = all ? sorted : sorted.slice(0, FIRST);
+  const [shown, more] = useFirst([...pods].sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0)), 60);
   return html`<h3>${title} <span class="muted">${count(pods.length)}</span> ${note && html`<span class="note">${note}</span>`}</h3>
     <table class="table compact panel-pods">
       <thead>
@@ -87,6 +82,5 @@ function Pods({ title, pods, note, link = false }) {
         )}
       </tbody>
     </table>
-    ${shown.length < sorted.length &&
-    html`<button type="button" class="more" onClick=${() => setAll(true)}>Show all ${count(sorted.length)}</button>`}`;
+    ${more}`;
 }

@@ -14,16 +14,6 @@ import { Failure, Node, Owner, Priority, Section, State, Verdict, focusFilter } 
 import { PerNode } from "./pod_nodes.js";
 import { Candidates, Eviction, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 
-/**
- * The document of a pod that waits, runs or was evicted; `replaces` is the eviction of the pod in
- * whose place its owner has created it.
- *
- * @typedef {import("../preemption_parts.js").PodEviction} PodEviction
- * @typedef {{node: string, since?: string, budgets?: string[], allowedDisruptions?: number}} Placement
- * @typedef {{state?: string, placement?: Placement | null, evictions?: PodEviction[], replaces?: PodEviction | null}} Whereabouts
- * @typedef {Api.PodExplanation & Whereabouts} Explained
- */
-
 /** @param {{namespace: string, name: string}} props */
 export function PodPage({ namespace, name }) {
   const [perNode, setPerNode] = useState(false);
@@ -33,8 +23,7 @@ export function PodPage({ namespace, name }) {
   const found = useFetched(
     `${namespace}/${name} ${uid} ${perNode}`,
     async (signal) => {
-      const asked = { nodes: perNode ? 1 : "", uid };
-      const document = await get("/pods/{namespace}/{name}", asked, { signal, names: [namespace, name] });
+      const document = await get("/pods/{namespace}/{name}", { nodes: perNode ? 1 : "", uid }, { signal, names: [namespace, name] });
       see([document.pending.pod.priority ?? 0]);
       return document;
     },
@@ -65,7 +54,7 @@ export function PodPage({ namespace, name }) {
   </article>`;
 }
 
-/** @param {{document: Explained, perNode: boolean, onPerNode: () => void}} props */
+/** @param {{document: Api.PodExplanation, perNode: boolean, onPerNode: () => void}} props */
 function Explanation({ document, perNode, onPerNode }) {
   const { pending, history = [], evictions = [], replaces, state = "waiting" } = document;
   const own = evictions.filter(({ victim }) => victim.pod.uid === pending.pod.uid);
@@ -74,15 +63,15 @@ function Explanation({ document, perNode, onPerNode }) {
     <${Facts} document=${document} />
     ${own.map((each) => html`<${Section} title="Its eviction"><${Eviction} eviction=${each} /><//>`)}
     ${state === "waiting" && !document.leftAt && html`<${Waiting} document=${document} perNode=${perNode} onPerNode=${onPerNode} />`}
-    ${replaces && html`<${Section} title="The pod that it replaces was evicted"><${Eviction} eviction=${replaces} /><//>`}
-    ${earlier.map((each) => html`<${Section} title="An earlier pod of this name was evicted"><${Eviction} eviction=${each} /><//>`)}
+    ${replaces && html`<${Section} title="The pod that it replaces was evicted"><${Eviction} eviction=${replaces} other /><//>`}
+    ${earlier.map((each) => html`<${Section} title="An earlier pod of this name was evicted"><${Eviction} eviction=${each} other /><//>`)}
     ${(state === "waiting" || history.length > 0) &&
     html`<${Section} title="Attempts" note=${plural(pending.attempts ?? 0, "attempt")}>
       <${History} attempts=${history} message=${document.message} />
     <//>`}`;
 }
 
-/** @param {{document: Explained, perNode: boolean, onPerNode: () => void}} props */
+/** @param {{document: Api.PodExplanation, perNode: boolean, onPerNode: () => void}} props */
 function Waiting({ document, perNode, onPerNode }) {
   const { suggestions = [], policies = [], verdicts = [], preemption, preemptionMessage = "", message = "" } = document;
   return html`${document.node && html`<p class="message">It fits now on <${Node} name=${document.node} />.</p>`}
@@ -102,7 +91,7 @@ function Waiting({ document, perNode, onPerNode }) {
     ${message && html`<${Section} title="Message" note="in the words of kube-scheduler"><p class="message">${message}</p><//>`}`;
 }
 
-/** @param {{document: Explained}} props */
+/** @param {{document: Api.PodExplanation}} props */
 function Facts({ document: { pending, placement, leftAt, state } }) {
   const { pod } = pending;
   return html`<dl class="facts">
@@ -117,7 +106,7 @@ function Facts({ document: { pending, placement, leftAt, state } }) {
     <div><dt>Priority</dt><dd><${Priority} value=${pod.priority} /></dd></div>
     <div><dt>Requests</dt><dd>${requests(pod.requests)}</dd></div>
     <div><dt>Owner</dt><dd><${Owner} owner=${pod.owner} /></dd></div>
-    <div><dt>Scheduler</dt><dd>${pending.schedulerName || "–"}</dd></div>
+    ${pending.schedulerName && html`<div><dt>Scheduler</dt><dd>${pending.schedulerName}</dd></div>`}
     ${pending.nominatedNode && html`<div><dt>Nominated to</dt><dd><${Node} name=${pending.nominatedNode} /></dd></div>`}
     ${pending.backoffUntil && html`<div><dt>Next attempt</dt><dd>in ${duration((Date.parse(pending.backoffUntil) - serverNow()) / 1000)}</dd></div>`}
   </dl>`;

@@ -4,21 +4,14 @@ import { nodesWith } from "../documents.js";
 import { useLive } from "../live.js";
 import { useFilter } from "../route.js";
 import { NO_LABEL, chosenLabel, labelOptions, useLabels } from "../node_labels.js";
-import { byName, count, plural } from "../format.js";
-import { Filter, More, Node, Select } from "../parts.js";
-
-/** Nodes of the table that are shown at first. */
-const FIRST_NODES = 100;
+import { byName, count, hasWords, plural } from "../format.js";
+import { Filter, Node, Select, useFirst } from "../parts.js";
 
 /** @param {{nodes: Api.NodeVerdict[]}} props */
 export function PerNode({ nodes }) {
   const [filter, setFilter] = useFilter();
-  const [most, setMost] = useState(FIRST_NODES);
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = nodes.filter((node) => {
-    const text = `${node.name} ${node.plugin ?? ""} ${node.rejection ?? ""}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
+  const found = nodes.filter(({ name, plugin, rejection }) => hasWords(filter, [name, plugin, rejection]));
+  const [shown, more] = useFirst(found);
   return html`<${Groups} nodes=${nodes} />
     <div class="toolbar gap">
       <${Filter} value=${filter} onInput=${setFilter} placeholder="Filter nodes" />
@@ -27,7 +20,7 @@ export function PerNode({ nodes }) {
     <div class="scroll-x"><table class="table compact">
       <thead><tr><th>Node</th><th>Plugin</th><th>Why not</th><th>Why no preemption there</th></tr></thead>
       <tbody>
-        ${found.slice(0, most).map(
+        ${shown.map(
           (node) => html`<tr key=${node.name}>
             <td><${Node} name=${node.name} /></td>
             <td class="muted">${node.plugin ?? ""}</td>
@@ -37,7 +30,7 @@ export function PerNode({ nodes }) {
         )}
       </tbody>
     </table></div>
-    <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />`;
+    ${more}`;
 }
 
 /** @param {{nodes: Api.NodeVerdict[]}} props */

@@ -1,5 +1,5 @@
 /** Preemptions under way and past, over time and as a list; and the page of one. */
-import { html, useLayoutEffect, useMemo, useState } from "../html.js";
+import { html, useLayoutEffect, useMemo } from "../html.js";
 import { preemptions } from "../documents.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
@@ -7,9 +7,10 @@ import { go, goToList, refine, route, toList, useFilter } from "../route.js";
 import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
-import { cost, count, duration, plural, time } from "../format.js";
-import { Choice, Empty, Filter, More, Node, Pod, Priority, Section, State, Term, Verdict, focusFilter } from "../parts.js";
-import { Candidates, Victims, Wasted } from "../preemption_parts.js";
+import { cost, count, duration, hasWords, plural, podName, time } from "../format.js";
+import { Choice, Empty, Filter, Node, Pod, Priority, Section, State, Term, Verdict, focusFilter, useFirst } from "../parts.js";
+import { Candidates, Vetoes, Victims, Wasted } from "../preemption_parts.js";
+import { meaningOf } from "../terms.js";
 import { TimeLine, buckets } from "../time_line.js";
 
 /** @type {import("../parts.js").Options} */
@@ -18,7 +19,6 @@ const SPANS = [["1h", "Hour"], ["6h", "6 hours"], ["24h", "24 hours"]];
 const SECONDS = { "1h": 3600, "6h": 6 * 3600, "24h": 24 * 3600 };
 /** @type {import("../parts.js").Options} */
 const KINDS = [["", "All"], ["active", "Under way"], ["past", "Past"], ["wasted", "Wasted"]];
-const FIRST_ROWS = 100;
 
 export function PreemptionsView() {
   const { parts } = useStore(route);
@@ -53,7 +53,6 @@ function List({ live }) {
   const [filter, setFilter] = useFilter();
   const during = spanOf(query.get("during"));
   const setDuring = (/** @type {[number, number] | null} */ span) => refine({ during: span?.map(Math.round).join("-") ?? "" });
-  const [most, setMost] = useState(FIRST_ROWS);
   const span = known(SECONDS, query.get("span"), "1h");
   const kind = known(CHOSEN, query.get("state"), "");
   useShortcuts(
@@ -71,6 +70,7 @@ function List({ live }) {
     () => items.filter((item) => CHOSEN[kind](item) && matches(item, filter) && isDuring(item, during)),
     [live.data, kind, filter, query.get("during")],
   );
+  const [shown, more] = useFirst(found);
   if (!live.data) return html`<div class="view muted">${live.error ? "" : "Loading preemptions …"}</div>`;
   return html`<div class="view">
     <div class="toolbar">
@@ -88,14 +88,14 @@ function List({ live }) {
         ${time(during[0] * 1000, serverNow())} to ${time(during[1] * 1000, serverNow())} ✕
       </button>`}
       <span class="grow"></span>
-      <span class="totals">${totals(found, live.data.hidden)}</span>
+      <${Totals} items=${found} hidden=${live.data.hidden} />
     </div>
     ${found.length === 0
       ? html`<${Empty} title="No preemptions">
           ${items.length ? "None matches." : "None in the last 24 hours, as far as they are known."}
         <//>`
-      : html`<${Table} items=${found.slice(0, most)} />`}
-    <${More} rest=${found.length - most} onClick=${() => setMost(most + 500)} />
+      : html`<${Table} items=${shown} />`}
+    ${more}
   </div>`;
 }
 
@@ -134,27 +134,23 @@ function isDuring(item, during) {
  * @param {Api.PreemptionView} item
  * @param {string} filter
  */
-function matches(item, filter) {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return true;
-  const pods = [item.preemptor, ...(item.victims ?? []).map((victim) => victim.pod)];
-  const text = [item.node, item.phase, item.outcome, ...pods.map((pod) => `${pod.namespace}/${pod.name}`)]
-    .join(" ")
-    .toLowerCase();
-  return words.every((word) => text.includes(word));
+function matches({ node, phase, outcome, preemptor, victims = [] }, filter) {
+  return hasWords(filter, [node, phase, outcome, podName(preemptor), ...victims.map(({ pod }) => podName(pod))]);
 }
 
 /**
- * @param {Api.PreemptionView[]} items
- * @param {number} [hidden]
+ * What the preemptions of the list have cost together.
+ *
+ * @param {{items: Api.PreemptionView[], hidden?: number}} props
  */
-function totals(items, hidden) {
+function Totals({ items, hidden }) {
   const sum = (/** @type {(item: Api.PreemptionView) => number} */ of) => items.reduce((total, item) => total + of(item), 0);
   const wasted = sum(wastedOf);
+  const lost = cost(Object.fromEntries(["cpu", "memory", "pods"].map((name) => [name, sum((item) => item.cost?.[name] ?? 0)])));
   const text = [plural(items.length, "preemption"), plural(sum(victimsOf), "victim")];
   if (wasted) text.push(`${count(wasted)} wasted`);
   if (hidden) text.push(`${count(hidden)} hidden from you`);
-  return text.join(", ");
+  return html`<span class="totals" role="status">${text.join(", ")}, <span class="term" title=${`${lost.join(", ")}. ${meaningOf("cost")}`}>${lost[0]} lost</span></span>`;
 }
 
 /** @param {{items: Api.PreemptionView[]}} props */
@@ -208,6 +204,7 @@ function Preemption({ id, data }) {
 function Details({ item }) {
   const active = !item.endedAt;
   const wasted = wastedOf(item);
+  const { wouldRefuse = [] } = item;
   return html`<header class="page-head">
       <h1><${Pod} pod=${item.preemptor} link="uid" /> <span class="muted">${active ? "preempts on" : "preempted on"}</span> <${Node} name=${item.node} /></h1>
     </header>
@@ -227,6 +224,7 @@ function Details({ item }) {
       ${plural(wasted, "eviction was", "evictions were")} wasted: the preemptor did not use the resources that
       ${wasted === 1 ? " it" : " they"} freed.
     </p>`}
+    ${wouldRefuse.length > 0 && html`<${Section} title="Policies in mode Audit that would have refused it"><${Vetoes} vetoes=${wouldRefuse} /><//>`}
     <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>
     <${Section} title="Candidates that were compared" note="the criteria from left to right">
       <${Candidates} of=${item} />

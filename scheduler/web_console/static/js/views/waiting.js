@@ -5,21 +5,19 @@ import { summary } from "../documents.js";
 import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
 import { useStore } from "../store.js";
-import { go, refine, route, useFilter } from "../route.js";
+import { go, refine, route, to, useFilter } from "../route.js";
 import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, useTicking } from "../clock.js";
 import { count, duration, plural, requests } from "../format.js";
-import { Choice, Empty, Filter, Meter, Node, Owner, Pod, Priority, Select, State, focusFilter } from "../parts.js";
+import { Choice, Empty, Filter, Meter, Node, Owner, Pod, Priority, Select, State, focusFilter, useFirst } from "../parts.js";
 import { groups as grouped, matching, reasonOf } from "../waiting_groups.js";
+import { PHASES } from "../terms.js";
 import { PodPage } from "./pod.js";
 
-const PHASES = ["unschedulable", "backoff", "active", "gated", "preempting", "binding"];
 const GROUPINGS = [["owner", "Owner"], ["reason", "Reason"], ["", "None"]];
 /** Pods that are loaded at most; the filters of the server find others. */
 const MOST_PODS = 5000;
-/** Rows of a group that are shown at first. */
-const FIRST_ROWS = 50;
 const FIRST_OPEN_GROUPS = 3;
 
 export function WaitingView() {
@@ -157,9 +155,9 @@ function Pods({ document, by, filter }) {
       ? html`<${Empty} title=${plural(document.hidden, "pod waits", "pods wait")}>
           You may not get pods in their namespaces, so they are counted and not named.
         <//>`
-      : html`<${Empty} title="No pod waits">Pods that no node can take now would be here.<//>`;
+      : html`<${Empty} title="No pod waits">Pods that no node can take now would be here.${elsewhere(filter)}<//>`;
   }
-  if (found.length === 0) return html`<${Empty} title="No pods">No pod matches the filter.<//>`;
+  if (found.length === 0) return html`<${Empty} title="No pods">No pod matches the filter.${elsewhere(filter)}<//>`;
   return html`<table class="table rows waiting">
       <thead>
         <tr>
@@ -173,13 +171,22 @@ function Pods({ document, by, filter }) {
     html`<p class="muted wait">${plural(document.remaining, "more pod")} not loaded: choose a phase or a reason.</p>`}`;
 }
 
+/**
+ * Return a link to the page of a pod that does not wait, if a filter is the name of one.
+ *
+ * @param {string} filter
+ */
+function elsewhere(filter) {
+  const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9.-]+)$/.exec(filter.trim()) ?? [];
+  return name && html` <a class="node" href=${to("waiting", [namespace, name])}>Where is ${namespace}/${name}?</a>`;
+}
+
 /** @param {{group: ReturnType<typeof grouped>[number], by: string, open: boolean}} props */
 function Group({ group, by, open: atFirst }) {
   const [open, setOpen] = useState(atFirst);
-  const [most, setMost] = useState(FIRST_ROWS);
   const { items } = group;
+  const [shown, more] = useFirst(items, 50);
   const alone = by === "none";
-  const shown = open ? items.slice(0, most) : [];
   return html`<tbody>
     ${!alone &&
     html`<tr class="group" ...${row(`group ${group.key}`, () => setOpen(!open))} aria-expanded=${open ? "true" : "false"}>
@@ -190,11 +197,8 @@ function Group({ group, by, open: atFirst }) {
       <td></td>
       <td class="muted requests">${requests(group.requests, true)}</td>
     </tr>`}
-    ${shown.map((item) => html`<${Row} key=${item.pod.uid || item.pod.name} item=${item} by=${by} />`)}
-    ${shown.length > 0 && shown.length < items.length &&
-    html`<tr><td colspan="7">
-      <button type="button" onClick=${() => setMost(most + 200)}>Show more (${count(items.length - shown.length)})</button>
-    </td></tr>`}
+    ${open && shown.map((item) => html`<${Row} key=${item.pod.uid || item.pod.name} item=${item} by=${by} />`)}
+    ${open && more && html`<tr><td colspan="7">${more}</td></tr>`}
   </tbody>`;
 }
 

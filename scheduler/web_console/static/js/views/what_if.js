@@ -9,7 +9,7 @@ import { see } from "../palette.js";
 import { serverNow } from "../clock.js";
 import { useShortcuts } from "../keyboard.js";
 import { byName, count, plural, podName, requests, time } from "../format.js";
-import { Empty, More, Node, Owner, Pod, Priority, Section, State, Verdict } from "../parts.js";
+import { Empty, Node, Owner, Pod, Priority, Section, State, Verdict, useFirst } from "../parts.js";
 import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 import { MissingRule } from "../head.js";
 import { TextError, lineOf, namesOf, planCommand, whatIfRequest } from "../what_if_request.js";
@@ -19,7 +19,6 @@ const KEPT = "what-if";
 let kept = { text: "", drain: "", namespace: "default", settle: true, ...parsed(remembered(KEPT, true)) };
 /** @type {Api.WhatIfAnswer | null} */
 let lastAnswer = null;
-const FIRST_ROWS = 100;
 const MOST_SUGGESTIONS = 20;
 
 /** @param {string | null} text */
@@ -53,6 +52,8 @@ export function WhatIfView() {
       see([...(found.items ?? []), ...(found.others ?? [])].flatMap(prioritiesOf));
       lastAnswer = found;
       setAnswer(found);
+      // Below the form on telephones.
+      requestAnimationFrame(() => document.querySelector(".answer .verdict")?.scrollIntoView({ block: "nearest" }));
       setState({ busy: false, error: null });
     } catch (error) {
       if (!signal.aborted) setState({ busy: false, error: error instanceof Error ? error : new Error(String(error)) });
@@ -62,7 +63,7 @@ export function WhatIfView() {
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
   return html`<div class="view what-if">
     <form class="ask" onSubmit=${submit} onKeyDown=${onKeyDown}>
-      <div class="ask-text">
+      <div>
         <div class="ask-head">
           <label class="ask-label" for="objects">Objects as they would be applied, in YAML or JSON; or drop files here</label>
           ${!form.text && html`<button type="button" onClick=${() => change({ text: EXAMPLE })}>Load the example</button>`}
@@ -183,20 +184,9 @@ const RESULTS = {
   NotPlanned: ["warn", "not planned: of another scheduler"],
 };
 
-/**
- * What the API adds to an answer: budgets that would be violated, and pods at which drains stop.
- *
- * @typedef {{namespace: string, name: string, allowed?: number, victims?: number}} Budget
- * @typedef {{node: string, pod: Api.PodView, budgets?: string[]}} Blocker
- * @typedef {Api.WhatIfAnswer & {budgets?: Budget[], hiddenBudgets?: number, blockers?: Blocker[]}} Plan
- * @typedef {Api.DisplacedPod & {cause?: string}} Displacement
- */
-
-/** @param {{answer: Plan}} props */
+/** @param {{answer: Api.WhatIfAnswer}} props */
 function Answer({ answer }) {
-  const { items = [], others = [], warnings = [], budgets = [], hiddenBudgets = 0, blockers = [] } = answer;
-  /** @type {Displacement[]} */
-  const displaced = answer.displaced ?? [];
+  const { items = [], others = [], warnings = [], budgets = [], hiddenBudgets = 0, blockers = [], displaced = [] } = answer;
   const drained = displaced.filter((each) => each.cause === "drain");
   const evicted = displaced.filter((each) => each.cause !== "drain");
   const lost = displaced.filter((each) => each.recreated === false).length;
@@ -224,7 +214,7 @@ function Answer({ answer }) {
     ${others.length > 0 && html`<${Section} title="Other pending pods that change" note=${count(others.length)}><${Planned} items=${others} /><//>`}`;
 }
 
-/** @param {{budgets: Budget[], hidden: number, blockers: Blocker[]}} props */
+/** @param {{budgets: Api.ViolatedBudget[], hidden: number, blockers: Api.DrainBlocker[]}} props */
 function Harm({ budgets, hidden, blockers }) {
   return html`<ul class="harm">
     ${budgets.map(
@@ -241,16 +231,15 @@ function Harm({ budgets, hidden, blockers }) {
 
 /** @param {{items: Api.SimulatedPod[]}} props */
 function Planned({ items }) {
-  const [most, setMost] = useState(FIRST_ROWS);
-  const sorted = [...items].sort((a, b) => ORDER.indexOf(a.decision) - ORDER.indexOf(b.decision));
+  const [shown, more] = useFirst([...items].sort((a, b) => ORDER.indexOf(a.decision) - ORDER.indexOf(b.decision)));
   return html`<div class="scroll-x"><table class="table compact">
       <thead><tr><th></th><th>Pod</th><th>Result</th><th>Node</th><th>Priority</th><th class="number">Victims</th><th>Requests</th></tr></thead>
-      ${sorted.slice(0, most).map(
+      ${shown.map(
         (item, index) =>
           html`<${SimulatedPod} key=${podName(item.pod)} item=${item} open=${index === 0 && item.decision !== "Scheduled"} />`,
       )}
     </table></div>
-    <${More} rest=${sorted.length - most} onClick=${() => setMost(most + 500)} />`;
+    ${more}`;
 }
 
 /** @param {{item: Api.SimulatedPod, open: boolean}} props */
@@ -291,11 +280,11 @@ function Why({ item, victims }) {
 
 /** @param {{displaced: Api.DisplacedPod[]}} props */
 function Displaced({ displaced }) {
-  const [most, setMost] = useState(FIRST_ROWS);
+  const [shown, more] = useFirst(displaced);
   return html`<div class="scroll-x"><table class="table compact">
       <thead><tr><th>Pod</th><th>Priority</th><th>From</th><th>What becomes of it</th></tr></thead>
       <tbody>
-        ${displaced.slice(0, most).map(
+        ${shown.map(
           (each) => html`<tr>
             <td><${Pod} pod=${each.pod} link />${each.pod.owner && html`<div class="below"><${Owner} owner=${each.pod.owner} /></div>`}</td>
             <td><${Priority} value=${each.pod.priority} /></td>
@@ -309,5 +298,5 @@ function Displaced({ displaced }) {
         )}
       </tbody>
     </table></div>
-    <${More} rest=${displaced.length - most} onClick=${() => setMost(most + 500)} />`;
+    ${more}`;
 }
