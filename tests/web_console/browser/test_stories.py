@@ -20,6 +20,10 @@ def pasted(page: Page, text: str) -> None:
                 area, text)  # fmt: skip
 
 
+def chosen(page: Page, view: str) -> None:
+    page.find(f"nav a[href^='#/{view}']").click()
+
+
 def typed(page: Page, selector: str, text: str) -> None:
     page.find(selector).send_keys(text)
 
@@ -27,7 +31,7 @@ def typed(page: Page, selector: str, text: str) -> None:
 #: What the user does from the page that opens first, and what answers: where, and the words.
 STORIES = {
     "my pod is pending, why": (
-        [(Page.click, "Waiting"), (Page.click, "prod/api-0")],
+        [(chosen, "waiting"), (Page.click, "prod/api-0")],
         ".verdict.impact-evictions", "prod/api-0 has waited 15s for 250m cpu",
     ),
     "who evicted my pod": (
@@ -35,25 +39,25 @@ STORIES = {
         ".verdict.impact-evictions", "was evicted from node-0003",
     ),
     "who evicted my pod, of which I know only the name": (
-        [(Page.click, "Waiting"), (typed, "#filter", "batch/train-3-0"),
+        [(chosen, "waiting"), (typed, "#filter", "batch/train-3-0"),
          (Page.click, "Where is batch/train-3-0?")],
         ".verdict.impact-evictions", "was evicted from node-0003",
     ),
     "what if I apply this": (
-        [(Page.click, "What if"), (pasted, DEPLOYMENT), (Page.click, "What would happen?")],
+        [(chosen, "what-if"), (pasted, DEPLOYMENT), (Page.click, "What would happen?")],
         ".verdict.impact-evictions", "Applying this would evict 2 pods",
     ),
     "drain this node": (
-        [(Page.click, "What if"), (typed, "#drain", "node-0001"),
+        [(chosen, "what-if"), (typed, "#drain", "node-0001"),
          (Page.click, "What would happen?")],
         ".verdict", "the drain of node-0001 stops at prod/",
     ),
     "what a team may evict": (
-        [(Page.click, "Policies")],
+        [(chosen, "policies")],
         ".gauge", "18 of 20 in 1h",
     ),
     "the cost of last night": (
-        [(Page.click, "Preemptions"), (Page.click, "24 hours")],
+        [(chosen, "preemptions"), (Page.click, "24 hours")],
         ".totals", " core-h lost",
     ),
 }  # fmt: skip

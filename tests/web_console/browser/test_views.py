@@ -171,7 +171,7 @@ def test_what_was_lost_in_the_chosen_time_is_summed_up(page):
     page.open(f"preemptions?during={NOW - 420:.0f}-{NOW - 200:.0f}")
     page.sees("3 preemptions, 6 victims, 3 wasted, 0.64 core-h lost", ".totals")
     title = page.find(".totals .term").get_attribute("title")
-    assert title.startswith("0.64 core-h, 1.3 GiB-h, 1.3 pod-h. ")
+    assert title.startswith("0.64 core-h, 1.29 GiB-h, 1.29 pod-h. ")
 
 
 def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page):
@@ -307,13 +307,11 @@ def test_a_plan_shows_nodes_victims_and_displaced_pods(page):
 
     fill(page, DEPLOYMENT, "node-0001")
 
-    page.sees(
-        "Applying this and draining node-0001 would evict 4 pods", ".verdict.impact-evictions"
-    )
+    page.sees("Applying this and draining node-0001 would evict 4 pods", ".verdict.impact-budgets")
     page.sees("3 need victims", ".counts")
     page.sees("The drain of node-0001 stops at ", ".harm")
-    page.sees("Drained pods 4", ".answer")
-    page.sees("Pods evicted for others 6", ".answer")
+    page.sees("Drained pods\n4", ".answer")
+    page.sees("Pods evicted for others\n6", ".answer")
     page.sees("batch/train-1-0", ".answer")
     assert "chosen" in page.text(".candidates")
     assert page.console.stand_in.requests[-1] == "POST /api/v1/plan"
