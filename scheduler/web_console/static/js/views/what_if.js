@@ -193,7 +193,6 @@ function Answer({ answer }) {
   return html`<${Verdict} of=${answer} />
     <header class="answer-head">
       <p class="counts">
-        ${displaced.length > 0 && html`<span class="state tone-warn">${plural(displaced.length, "pod")} would be evicted</span>`}
         ${ORDER.map((decision) => {
           const number = items.filter((item) => item.decision === decision).length;
           const [tone, text] = RESULTS[decision];
