@@ -59,6 +59,8 @@ REASONS: Final = (
     ("PodTopologySpread", "node(s) didn't match pod topology spread constraints", True),
 )
 GATE: Final = "example.com/quota"
+#: A pod that waits in the place of an evicted one.
+REPLACES: Final = "batch/worker-13"
 #: The criteria by which candidates compare.
 LABELS: Final = tuple(criterion.label for criterion in KUBE_SCHEDULER)
 COMPARED: Final = Comparison(LABELS, (ComparedCandidate("n", ()),), 1)
@@ -213,6 +215,9 @@ class World:
             policies=(PolicyVeto(policies.DATABASES.name, "victimMinRuntime", VETO, refused),),
             suggestions=tuple(self._suggestions(groups)),
             history=tuple(_attempts(pending, message)),
+            replaces=PodEviction(self.preemptions[-1].victims[0], self.preemptions[-1])
+            if key == REPLACES
+            else None,
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
         )  # fmt: skip
 

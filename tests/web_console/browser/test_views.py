@@ -136,6 +136,14 @@ def test_the_page_of_a_victim_says_who_evicted_it_and_leads_to_the_preemptor(pag
     page.sees("api-3", "h1")
 
 
+def test_the_page_of_a_pod_leads_to_the_evicted_one_that_it_replaces(page):
+    page.open("waiting/batch/worker-13")
+
+    page.sees("it replaces train-10-0, which was evicted for prod/api-10", ".verdict")
+    page.click("batch/train-10-0", ".facts a.pod")
+    page.sees("batch/train-10-0 was evicted from node-0010", ".verdict")
+
+
 def test_the_page_of_a_pod_lists_each_node_on_demand(page):
     page.open("waiting/prod/api-0")
     page.sees("Node results")
