@@ -86,6 +86,7 @@ LARGE: Final = Shape(nodes=5_000, pods=150_000, pending=3_000, active=40, past=1
 
 
 VETO: Final = policies.veto(NOW)
+AUDITED: Final = "victims have run for less than 10m"
 
 
 def at(seconds_ago: float) -> str:
@@ -343,7 +344,7 @@ class World:
                 "cpu": sum(victim.ran_seconds * 500 for victim in victims),
                 "memory": sum(victim.ran_seconds * GIB for victim in victims),
             },
-            would_refuse=(PolicyVeto("audit-batch", "victimMinRuntime", VETO),)
+            would_refuse=(PolicyVeto("audit-batch", "victimMinRuntime", AUDITED),)
             if i % 4 == 0
             else (),
         )

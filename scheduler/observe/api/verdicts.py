@@ -74,9 +74,8 @@ def of_preemption(view: PreemptionView, evicted: int, violated: int) -> tuple[st
     else:
         were = "was" if evicted == 1 else "were"
         done = f"{pods} {were} evicted" if evicted else "no pod was evicted"
-        how = _ENDS.get(view.outcome, "the preemption of {who} on {node} has ended")
+        how = _ENDS.get(view.outcome, "The preemption of {who} on {node} has ended")
         text = f"{how.format(who=who, node=node)}; {done} for it"
-        text = text[:1].upper() + text[1:]
     if wasted and view.ended_at:
         text += f"; {count(wasted, 'eviction')} did not help"
     text += _violations(view.victims, violated, "was" if view.ended_at or evicted else "would be")
@@ -86,7 +85,7 @@ def of_preemption(view: PreemptionView, evicted: int, violated: int) -> tuple[st
 
 _ENDS: Final = {
     "elsewhere": "{who} was bound to another node than {node} in the end",
-    "failed": "the preemption of {who} on {node} failed",
+    "failed": "The preemption of {who} on {node} failed",
     "given up": "{who} gave up {node}",
     "gone": "{who} was deleted before it ran on {node}",
     "unknown": "the replica that preempted for {who} on {node} ended first",

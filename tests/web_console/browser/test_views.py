@@ -194,7 +194,7 @@ def test_a_preemption_shows_candidates_and_the_criterion_that_decided(page):
     assert page.texts(".candidates .decided") == ["0 in 3 pods", "1,000", "1"]
     title = page.find(".candidates .decided .term").get_attribute("title")
     assert title.startswith("0 + 3 \u00d7 2\u00b3\u00b9: lowest sum of priorities")
-    page.sees("2 evictions were wasted")
+    page.sees("2 evictions did not help", ".verdict")
     page.sees("batch/train-4-again waits")
     page.sees("Policies in mode Audit that would have refused it")
     assert "audit-batch" in page.text("main")

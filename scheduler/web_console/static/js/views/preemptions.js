@@ -219,11 +219,6 @@ function Details({ item }) {
       <div><dt><${Term} word="cost">Cost: work that was lost<//></dt><dd>${cost(item.cost).join(" · ") || "–"}</dd></div>
     </dl>
     ${item.problem && html`<p class="callout">${item.problem}</p>`}
-    ${wasted > 0 &&
-    html`<p class="callout">
-      ${plural(wasted, "eviction was", "evictions were")} wasted: the preemptor did not use the resources that
-      ${wasted === 1 ? " it" : " they"} freed.
-    </p>`}
     ${wouldRefuse.length > 0 && html`<${Section} title="Policies in mode Audit that would have refused it"><${Vetoes} vetoes=${wouldRefuse} /><//>`}
     <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>
     <${Section} title="Candidates that were compared" note="the criteria from left to right">
