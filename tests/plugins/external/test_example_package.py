@@ -24,9 +24,11 @@ def blocks(language: str) -> list[str]:
 
 def commands() -> dict[str, str]:
     """Return the commands of the page, each with the output that the page shows."""
-    (console,) = blocks("console")
-    parts = (part.partition("\n") for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:])
-    return {command: output for command, _, output in parts}
+    found = {}
+    for lines, output in zip(blocks("sh"), blocks("text"), strict=True):
+        *others, last = lines.splitlines()
+        found |= {**dict.fromkeys(others, ""), last: output}
+    return found
 
 
 COMMANDS = commands()
@@ -118,10 +120,10 @@ def test_its_plugins_decide(run: Run):
         "preemptive-scheduler plan -f cluster.yaml --config config.yaml --explain", "-o", "json"
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
-    (result,) = json.loads(done.stdout)["results"]
+    assert done.returncode == 0
+    (result,) = json.loads(done.stdout)["items"]
     assert (result["decision"], result["node"]) == ("Scheduled", "free")
-    assert {node["name"]: node["filter"] for node in result["nodes"]} == {
+    assert {node["name"]: node.get("rejection") for node in result["nodes"]} == {
         "free": None,
         "full": "Headroom: node(s) would keep less than 25% of cpu free",
         "broken": "Maintenance: node(s) were in maintenance",
