@@ -8,7 +8,7 @@ handleSchedulingFailure.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final, TypeAlias
 
 from scheduler.model.api.objects import DISRUPTION_TARGET, SCHEDULED, Pod
@@ -23,6 +23,7 @@ __all__ = [
     "SeenNomination",
     "SeenRejection",
     "act_of",
+    "is_turned_down",
 ]
 
 #: How many evicted pods are remembered, and for how long, until the preemptor is known.
@@ -62,6 +63,11 @@ def act_of(before: Pod, pod: Pod) -> Act | None:
     return None
 
 
+def is_turned_down(pod: Pod) -> bool:
+    """Return whether a scheduler has tried a pending pod before, and it did not fit."""
+    return bool(pod.status.nominated_node_name) or _is_rejected(pod)
+
+
 def _is_rejected(pod: Pod) -> bool:
     found = pod.condition(SCHEDULED)
     return found is not None and found.status == "False" and found.reason == _UNSCHEDULABLE
@@ -86,8 +92,9 @@ class SeenEvictions:
     def __init__(self, schedulers: Collection[str]) -> None:
         # The message begins with the name of the scheduler.
         self._prefixes = tuple(f"{name}: " for name in schedulers)
-        #: By uid, oldest first.
+        #: By uid, oldest first; and the same by node.
         self._evicted: OrderedDict[str, SeenEviction] = OrderedDict()
+        self._by_node: dict[str, dict[str, SeenEviction]] = {}
 
     def __len__(self) -> int:
         return len(self._evicted)
@@ -105,23 +112,33 @@ class SeenEvictions:
             return
         if not found.message.startswith(self._prefixes):
             return
-        self._evicted[pod.uid] = SeenEviction(before, before.spec.node_name, now)
+        self._forget(pod.uid)
+        noted = SeenEviction(before, before.spec.node_name, now)
+        self._evicted[pod.uid] = noted
+        self._by_node.setdefault(noted.node, {})[pod.uid] = noted
         while self._evicted:
             oldest = next(iter(self._evicted.values()))
             if len(self._evicted) <= _MAX_EVICTED and oldest.at > now - _MAX_AGE:
                 break
-            del self._evicted[oldest.pod.uid]
+            self._forget(oldest.pod.uid)
 
     def for_preemptor(self, pod: Pod, node: str, since: Seconds) -> list[SeenEviction]:
         """Return what may have been evicted from a node for a pod that waits since some time."""
-        return list(self._matching(pod, node, since))
-
-    def _matching(self, pod: Pod, node: str, since: Seconds) -> Iterator[SeenEviction]:
-        for each in self._evicted.values():
-            if each.node == node and each.at >= since and each.pod.priority < pod.priority:
-                yield each
+        return [
+            each
+            for each in self._by_node.get(node, {}).values()
+            if each.at >= since and each.pod.priority < pod.priority
+        ]
 
     def take(self, evicted: list[SeenEviction]) -> None:
         """Forget pods whose preemptor is known."""
         for each in evicted:
-            self._evicted.pop(each.pod.uid, None)
+            self._forget(each.pod.uid)
+
+    def _forget(self, uid: str) -> None:
+        known = self._evicted.pop(uid, None)
+        if known is not None:
+            there = self._by_node[known.node]
+            del there[uid]
+            if not there:
+                del self._by_node[known.node]

@@ -110,16 +110,32 @@ def judge(
         explains: Whether the rules are wanted by which our node is better than theirs, which take
             longer than the decision.
     """
+    if not gone:
+        return _decided(machine, queued, now, theirs, explains=explains)
     cluster = machine.cluster
-    try:
-        with Trial(cluster) as trial:
+    # What undoes the trial is outside of what catches errors: if that fails, the state is wrong.
+    with Trial(cluster) as trial:
+        try:
             for each in gone:
                 missing = cluster.find_pod(each.pod.uid) is None
                 if missing and cluster.columns.node(each.node) is not None:
                     trial.assume(each.pod, each.node)
-            return _judged(machine, queued, now, theirs, explains=explains)
+        except ValueError as error:
+            return _failed(error)
+        return _decided(machine, queued, now, theirs, explains=explains)
+
+
+def _decided(
+    machine: Machine, queued: QueuedPod, now: Seconds, theirs: str, *, explains: bool
+) -> Judgement:
+    try:
+        return _judged(machine, queued, now, theirs, explains=explains)
     except Exception as error:  # noqa: BLE001 - one odd object must not stop all other pods
-        return Judgement(error=_cut(f"{type(error).__name__}: {error}"))
+        return _failed(error)
+
+
+def _failed(error: Exception) -> Judgement:
+    return Judgement(error=_cut(f"{type(error).__name__}: {error}"))
 
 
 def _judged(

@@ -134,7 +134,9 @@ class Shadow:
         if isinstance(event, PodObserved):
             self._observed(event.pod, now, compare=compare)
         elif isinstance(event, PodGone):
-            self._preemptors.pop(event.uid, None)
+            preemptor = self._preemptors.pop(event.uid, None)
+            if preemptor is not None:
+                self._compare_preemption(preemptor, now)
 
     def _observed(self, pod: Pod, now: Seconds, *, compare: bool) -> None:
         queued = self._machine.queue.get(pod.uid)
@@ -161,13 +163,13 @@ class Shadow:
                 del self._preemptors[uid]
 
     def _compare(self, queued: QueuedPod, pod: Pod, act: Act, now: Seconds) -> None:
-        machine, since = self._machine, queued.first_active or queued.timestamp
+        since = queued.first_active or queued.timestamp
         preemptor = self._preemptors.get(pod.uid)
         if isinstance(act, SeenNomination):
             if preemptor is not None:
                 self._compare_preemption(preemptor, now)
             gone = self._evictions.for_preemptor(pod, act.node, since)
-            judgement = comparison.judge(machine, queued, now, theirs=act.node, gone=gone)
+            judgement = self._judge(queued, act.node, gone, now)
             self._preemptors[pod.uid] = _Preemptor(pod, act.node, judgement, since, now)
             self._preemptors.move_to_end(pod.uid)
             while len(self._preemptors) > _MAX_NOMINATED:
@@ -178,9 +180,15 @@ class Shadow:
                 self._compare_preemption(preemptor, now)
                 if preemptor.told:
                     return
+                if preemptor.node == act.node:
+                    # Nominated without evictions, while its volumes are bound for example. From
+                    # then on the state names the node, so what was decided then counts.
+                    outcome, why = comparison.placed(preemptor.judgement, act.node)
+                    self._record(pod, now, outcome, why, preemptor.judgement, act.node)
+                    return
             self._compare_binding(queued, pod, act.node, since, now)
         else:
-            judgement = comparison.judge(machine, queued, now)
+            judgement = comparison.judge(self._machine, queued, now)
             outcome, why = comparison.rejected(judgement)
             self._record(pod, now, outcome, why, judgement)
 
@@ -189,23 +197,33 @@ class Shadow:
     ) -> None:
         """Compare a pod that was bound, perhaps after evictions whose nomination was not seen."""
         gone = self._evictions.for_preemptor(pod, node, since)
-        judgement = comparison.judge(
-            self._machine, queued, now, theirs=node, gone=gone, explains=now >= self._explains_from
-        )
-        if judgement.found:
-            earliest = now - (_EXPLAINED_AT_ONCE - 1) * _EXPLAINED_EVERY
-            self._explains_from = max(self._explains_from, earliest) + _EXPLAINED_EVERY
+        judgement = self._judge(queued, node, gone, now)
         if gone:
             self._compare_preemption(_Preemptor(pod, node, judgement, since, now), now)
             return
         outcome, why = comparison.placed(judgement, node)
         self._record(pod, now, outcome, why, judgement, node)
 
+    def _judge(
+        self, queued: QueuedPod, node: str, gone: Sequence[SeenEviction], now: Seconds
+    ) -> Judgement:
+        """Decide for a pod for which they have chosen a node."""
+        explains = now >= self._explains_from
+        judgement = comparison.judge(
+            self._machine, queued, now, theirs=node, gone=gone, explains=explains
+        )
+        if judgement.found:
+            earliest = now - (_EXPLAINED_AT_ONCE - 1) * _EXPLAINED_EVERY
+            self._explains_from = max(self._explains_from, earliest) + _EXPLAINED_EVERY
+        return judgement
+
     def _compare_preemption(self, preemptor: _Preemptor, now: Seconds) -> None:
         """Compare a preemption, once; it is none as long as no pod was evicted."""
+        if preemptor.told:
+            return
         pod, node = preemptor.pod, preemptor.node
         evicted = self._evictions.for_preemptor(pod, node, preemptor.since)
-        if preemptor.told or not evicted:
+        if not evicted:
             return
         preemptor.told = True
         self._evictions.take(evicted)
@@ -224,6 +242,8 @@ class Shadow:
         evicted: Sequence[SeenEviction] = (),
     ) -> None:
         self.outcomes[outcome] += 1
+        if outcome in _ALIKE and not judgement.victims:
+            return  # neither side evicts: nothing is lost, and there is nothing to see
         theirs = [each.pod for each in evicted]
         their_loss, our_loss = self._loss(theirs, now), self._loss(judgement.victims, now)
         self.their_loss.update(their_loss)

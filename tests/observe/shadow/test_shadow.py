@@ -3,10 +3,12 @@
 import pytest
 
 from scheduler.model.events import Event, PodObserved
+from scheduler.observe.shadow import acts
 from scheduler.observe.shadow import shadow as module
 from scheduler.observe.shadow.acts import act_of
 from scheduler.observe.shadow.comparison import Outcome
 from scheduler.observe.shadow.shadow import Shadow
+from scheduler.state.trial import Trial
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
@@ -193,3 +195,66 @@ def test_an_act_that_is_late_is_only_counted():
     shadow.before(PodObserved(bound), there.now, compare=False)
 
     assert found(shadow) == {Outcome.NOT_COMPARED.value: 1}
+
+
+def test_a_node_that_was_announced_before_the_binding_does_not_make_us_agree():
+    there, shadow = cluster(SMALL, LARGE, pod("a").cpu("1"))
+
+    there.nominate("a", "small")
+    there.bind("a", "small")
+
+    assert found(shadow) == {"other_node": 1}
+
+
+def test_a_preemption_counts_although_the_preemptor_is_deleted_at_once():
+    low = pod("low").cpu("4").on("small").priority(1)
+    there, shadow = cluster(SMALL, low, pod("a").cpu("4").priority(9))
+
+    there.nominate("a", "small")
+    there.evict("low")
+    there.delete("a")
+
+    assert found(shadow) == {"same_preemption": 1}
+    assert shadow.their_victims == 1
+
+
+def test_explanations_of_nominations_are_limited_as_well(monkeypatch):
+    monkeypatch.setattr(module, "_EXPLAINED_AT_ONCE", 2)
+    there, shadow = cluster(SMALL, LARGE, *(pod(f"a-{i}").cpu("100m") for i in range(9)))
+
+    for i in range(9):
+        there.nominate(f"a-{i}", "small")
+
+    explained = [each.judgement.found for each in shadow._preemptors.values()]
+    assert [bool(each) for each in explained] == [True] * 2 + [False] * 7
+
+
+def test_evicted_pods_are_forgotten_by_node_as_well(monkeypatch):
+    monkeypatch.setattr(acts, "_MAX_EVICTED", 2)
+    lows = [pod(f"low-{i}").cpu("1").on(on).priority(1) for i, on in enumerate(["small"] * 3)]
+    there, shadow = cluster(SMALL, *lows, pod("a").cpu("4").priority(9))
+
+    for low in lows:
+        there.evict(low.build().metadata.name)
+    assert len(shadow._evictions) == 2
+    there.nominate("a", "small")
+    shadow.tick(there.now + 10.0)
+
+    assert shadow.their_victims == 2
+    assert len(shadow._evictions) == 0
+    assert shadow._evictions._by_node == {}
+
+
+def test_a_trial_that_cannot_be_undone_ends_the_process(monkeypatch):
+    """The state is wrong then: comparisons must not go on with it."""
+    low = pod("low").cpu("4").on("small").priority(1)
+    there, _ = cluster(SMALL, low, pod("a").cpu("4").priority(9))
+    there.evict("low")
+    there.delete("low")
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("the cluster was changed from outside during a trial")
+
+    monkeypatch.setattr(Trial, "undo", broken)
+    with pytest.raises(RuntimeError, match="during a trial"):
+        there.nominate("a", "small")
