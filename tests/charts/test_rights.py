@@ -209,6 +209,15 @@ def test_shadow_mode_may_write_its_lease_and_ask_about_callers_and_nothing_else(
     assert election["resourceName"] == f"{NAME}-shadow"
 
 
+def test_the_plugin_can_verify_a_replica_in_shadow_mode_by_the_name_of_its_lease(helm):
+    issued = {"enabled": True, "issuerRef": {"name": "internal"}}
+    values = {"shadow": {"enabled": True}, "tls": {"certManager": issued}}
+
+    (certificate,) = of_kind(helm.template(values), "Certificate")
+
+    assert f"{NAME}-shadow.{NAME}.svc" in certificate["spec"]["dnsNames"]
+
+
 def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm):
     objects = helm.template(MONITORED)
 
