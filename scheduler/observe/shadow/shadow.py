@@ -42,9 +42,9 @@ _SETTLES: Final[Seconds] = 5.0
 #: How many nominated pods are followed, and for how long those without a victim are.
 _MAX_NOMINATED: Final = 5000
 _MAX_AGE: Final[Seconds] = 600.0
-#: The mean time between two differences that are explained by rules, which takes longer than the
-#: decision, and how many may be explained at once.
-_EXPLAINED_EVERY: Final[Seconds] = 0.1
+#: The mean time between two differences that are explained by rules, which takes five times as long
+#: as the decision, and how many may be explained at once.
+_EXPLAINED_EVERY: Final[Seconds] = 1.0
 _EXPLAINED_AT_ONCE: Final = 20
 #: Not kept: there is nothing to see.
 _ALIKE: Final = frozenset(
