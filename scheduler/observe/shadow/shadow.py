@@ -168,7 +168,7 @@ class Shadow:
         if isinstance(act, SeenNomination):
             if preemptor is not None:
                 self._compare_preemption(preemptor, now)
-            gone = self._evictions.for_preemptor(pod, act.node, since)
+            gone = self._evicted_for(pod, act.node, since)
             judgement = self._judge(queued, act.node, gone, now)
             self._preemptors[pod.uid] = _Preemptor(pod, act.node, judgement, since, now)
             self._preemptors.move_to_end(pod.uid)
@@ -196,7 +196,7 @@ class Shadow:
         self, queued: QueuedPod, pod: Pod, node: str, since: Seconds, now: Seconds
     ) -> None:
         """Compare a pod that was bound, perhaps after evictions whose nomination was not seen."""
-        gone = self._evictions.for_preemptor(pod, node, since)
+        gone = self._evicted_for(pod, node, since)
         judgement = self._judge(queued, node, gone, now)
         if gone:
             self._compare_preemption(_Preemptor(pod, node, judgement, since, now), now)
@@ -217,12 +217,21 @@ class Shadow:
             self._explains_from = max(self._explains_from, earliest) + _EXPLAINED_EVERY
         return judgement
 
+    def _evicted_for(self, pod: Pod, node: str, since: Seconds) -> list[SeenEviction]:
+        """Return what was evicted from a node for a pod; who only claims so, and stays, was not."""
+        find = self._machine.cluster.find_pod
+        return [
+            each
+            for each in self._evictions.for_preemptor(pod, node, since)
+            if (known := find(each.pod.uid)) is None or known.terminating
+        ]
+
     def _compare_preemption(self, preemptor: _Preemptor, now: Seconds) -> None:
         """Compare a preemption, once; it is none as long as no pod was evicted."""
         if preemptor.told:
             return
         pod, node = preemptor.pod, preemptor.node
-        evicted = self._evictions.for_preemptor(pod, node, preemptor.since)
+        evicted = self._evicted_for(pod, node, preemptor.since)
         if not evicted:
             return
         preemptor.told = True

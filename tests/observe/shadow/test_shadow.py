@@ -156,6 +156,18 @@ def test_victims_of_other_schedulers_do_not_count():
     assert found(shadow) == {"same_node": 1}
 
 
+def test_a_pod_that_says_that_it_is_evicted_and_stays_is_no_victim():
+    low = pod("low").cpu("1").on("small").priority(1)
+    there, shadow = cluster(SMALL, low, pod("a").cpu("1").priority(9))
+
+    message = f"{NAME}: preempting to accommodate a higher priority pod"
+    there.change("low", lambda each: each.condition(*EVICTED, message))
+    there.bind("a", "small")
+
+    assert found(shadow) == {"same_node": 1}
+    assert shadow.their_victims == 0
+
+
 def test_evictions_for_a_pod_that_would_fit_elsewhere_would_be_avoided():
     low = pod("low").cpu("4").on("small").priority(1).started(-3600)
     there, shadow = cluster(SMALL, LARGE, low, pod("a").cpu("4").priority(9))
