@@ -105,8 +105,8 @@ def judge(
         queued: The pod.
         now: The time.
         theirs: The node that the other scheduler has chosen.
-        gone: Pods that were evicted since it decided; those that have ended already run again
-            for this decision.
+        gone: Pods that were evicted since it decided; for this decision they are what they were
+            before, whether they terminate or have ended.
         explains: Whether the rules are wanted by which our node is better than theirs, which take
             longer than the decision.
     """
@@ -117,9 +117,11 @@ def judge(
     with Trial(cluster) as trial:
         try:
             for each in gone:
-                missing = cluster.find_pod(each.pod.uid) is None
-                if missing and cluster.columns.node(each.node) is not None:
-                    trial.assume(each.pod, each.node)
+                if cluster.columns.node(each.node) is None:
+                    continue
+                if cluster.find_pod(each.pod.uid) is not None:
+                    trial.remove(each.pod.uid)
+                trial.assume(each.pod, each.node)
         except ValueError as error:
             return _failed(error)
         return _decided(machine, queued, now, theirs, explains=explains)

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.model.events import Event, PodObserved
+from scheduler.model.policies import PreemptionPolicy
 from scheduler.observe.shadow import acts
 from scheduler.observe.shadow import shadow as module
 from scheduler.observe.shadow.acts import act_of
@@ -142,6 +143,23 @@ def test_a_preemption_is_decided_on_the_state_before_it(order):
 
     assert found(shadow) == {"same_preemption": 1}
     assert (shadow.their_victims, shadow.our_victims) == (1, 1)
+    there.machine.check()
+
+
+@pytest.mark.parametrize("gone", [(), ("low-0",), ("low-0", "low-1")])
+def test_a_policy_counts_victims_that_are_leaving_or_gone_already(gone):
+    lows = [pod(f"low-{i}").cpu("2").on("small").priority(1) for i in range(2)]
+    one = PreemptionPolicy("one", max_victims_per_preemption=1)
+    there, shadow = cluster(SMALL, *lows, one, pod("a").cpu("4").priority(9))
+
+    there.evict("low-0")
+    there.evict("low-1")
+    for name in gone:
+        there.delete(name)
+    there.nominate("a", "small")
+    shadow.tick(there.now + 10.0)
+
+    assert found(shadow) == {"preemption_avoided": 1}
     there.machine.check()
 
 
