@@ -1,6 +1,6 @@
 """`shadow`: how another scheduler compares with what this one would have done."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from scheduler.kubectl import text
@@ -42,8 +42,8 @@ def _show(out: Output, found: ShadowDocument, now: float, *, wide: bool) -> None
         out.table(
             ["PREEMPTIONS OF", "EVICTED", "LOST"],
             [
-                [schedulers, str(found.their_victims), _cost(found.their_cost)],
-                ["this scheduler", str(found.our_victims), _cost(found.our_cost)],
+                [schedulers, str(found.their_victims), text.spent(found.their_cost) or "-"],
+                ["this scheduler", str(found.our_victims), text.spent(found.our_cost) or "-"],
             ],
         )
     _differences(out, found, now, wide=wide)
@@ -85,15 +85,3 @@ def _side(node: str, victims: Sequence[PodView], total: int, *, wide: bool) -> s
     if not wide or not victims:
         return evicted
     return f"{evicted}: {', '.join(map(text.pod_name, victims))}"
-
-
-def _cost(cost: Mapping[str, float]) -> str:
-    """Return what evicted pods had run, in pod-hours, core-hours and GiB-hours."""
-    amounts = (("pods", 1, "pod-h"), ("cpu", 1000, "core-h"), ("memory", 2**30, "GiB-h"))
-    return ", ".join(
-        f"{_two_digits(cost.get(name, 0.0) / size / 3600)} {unit}" for name, size, unit in amounts
-    )
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
