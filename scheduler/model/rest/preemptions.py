@@ -35,9 +35,9 @@ class Replacement(Document, frozen=True):
     """What became of the work of a victim: a newer pod of the same owner."""
 
     pod: PodView
-    #: Empty while it is pending.
+    #: Empty if it is on no node.
     node: str = ""
-    #: Why it is pending.
+    #: Why it is pending, or that this scheduler does not know it any more.
     message: str = ""
 
 
@@ -47,7 +47,8 @@ class VictimView(Document, frozen=True):
     pod: PodView
     #: For how long it has run, or had run when it was evicted.
     ran_seconds: float = 0.0
-    #: planned, evicting, terminating, gone or spared.
+    #: planned; evicting, terminating or gone as one that is evicted; or spared, also if it ended
+    #: otherwise.
     state: str = "planned"
     #: Whether its eviction violates a disruption budget, and the budgets that protect it if so.
     violates_pdb: bool = False

@@ -58,8 +58,6 @@ _MAX_WAITING: Final = 16
 _PREEMPTION: Final = " preemption: "
 #: How many evictions of pods of one name are shown.
 _EVICTIONS: Final = 5
-#: Victims in these states are evicted, or about to be gone.
-_GOING: Final = ("evicting", "terminating", "gone")
 
 
 async def turn(machine: Machine) -> None:
@@ -140,7 +138,8 @@ class Explanations:
         queued = await found(self._machine, namespace, name, uid)
         if queued is None:
             document = await self._unqueued(namespace, name, uid, now)
-            return await self.finished(document, request.names, now)
+            is_last_known = document.state == "evicted" and not uid
+            return await self.finished(document, request.names, now, is_last_known=is_last_known)
         document, result = await self.waiting(queued, request.names, now)
         document = await self.finished(document, request.names, now)
         if result is None or query.get("nodes", "") != "1":
@@ -215,20 +214,36 @@ class Explanations:
             return placed_pod(pod, earlier, machine, now)
         victims = await self._preemptions.victims(_of_name(namespace, name), now)
         of_uid = [each for _, each in victims if uid in ("", each.uid) and each.lost]
-        if of_uid and (past is None or past.left_at <= (of_uid[0].evicted_at or 0.0)):
-            return evicted_pod(of_uid[0], past, now)
+        last = max(of_uid, key=lambda each: each.evicted_at or 0.0, default=None)
+        if last is not None and (past is None or past.left_at <= (last.evicted_at or 0.0)):
+            return evicted_pod(last, past, now)
         if past is None:
             raise LookupError(_unknown(namespace, name, self._history.known_since, now))
         return left_pod(past, now)
 
     async def finished(
-        self, document: PodExplanation, names: NameAccess, now: Seconds
+        self,
+        document: PodExplanation,
+        names: NameAccess,
+        now: Seconds,
+        *,
+        is_last_known: bool = False,
     ) -> PodExplanation:
-        """Return a document with the evictions of its pod, and its verdict."""
+        """Return a document with the evictions of its pod, and its verdict.
+
+        Args:
+            document: Where the pod is.
+            names: Which pods the caller may know by name.
+            now: The time.
+            is_last_known: Whether it is gone, and was found by its name only.
+        """
         pod = document.pending.pod
         victims = await self._preemptions.victims(_of_name(pod.namespace, pod.name), now)
         replaced = await self._preemptions.victims(
-            lambda each: each.replacement is not None and each.replacement.uid == pod.uid, now
+            lambda each: (
+                each.lost and each.replacement is not None and each.replacement.uid == pod.uid
+            ),
+            now,
         )
         latest = victims[:_EVICTIONS]
         known = [*latest, *replaced[:1]]
@@ -241,11 +256,11 @@ class Explanations:
         own = (each.victim.state for each in evictions if each.victim.pod.uid == pod.uid)
         document = replace(
             document,
-            state="evicted" if any(state in _GOING for state in own) else document.state,
+            state="evicted" if any(state in verdicts.GOING for state in own) else document.state,
             evictions=evictions,
             replaces=view(replaced[0]) if replaced else None,
         )
-        verdict, impact = verdicts.of_pod(document, now)
+        verdict, impact = verdicts.of_pod(document, now, is_last_known=is_last_known)
         return replace(document, verdict=verdict, impact=impact)
 
     def _unevaluated(self, queued: QueuedPod, message: str, now: Seconds) -> PodExplanation:

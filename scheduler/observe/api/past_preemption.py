@@ -58,7 +58,8 @@ class PastVictim:
         self.budgets: tuple[str, ...] = ()
         self.decided_at: Seconds = 0.0
         self.evicted_at: Seconds | None = None
-        #: planned, evicting, terminating, gone or spared.
+        #: planned, or spared if it will not be evicted for this or ended otherwise; evicting,
+        #: terminating or gone if it was, or is just being.
         self.state = "planned"
         self.in_vain = False
         #: Whether `newly_wasted` has returned it.
@@ -272,14 +273,18 @@ class PastPreemption:
 
     def _state_of(self, victim: PastVictim, cluster: Cluster) -> str:
         pod, plan = cluster.find_pod(victim.uid), self.plan
-        if pod is None:
-            return "gone"
-        if pod.terminating:
-            return "terminating"
-        if cluster.is_being_deleted(pod):
-            return "evicting"
-        wanted = plan is not None and self.ended_at is None and victim.uid in plan.victim_uids
-        return "planned" if wanted else "spared"
+        is_planned = plan is not None and victim.uid in plan.victim_uids
+        is_asked = is_planned and pod is not None and cluster.is_being_preempted(pod)
+        # One that its user deletes, or that ends by itself, was not evicted.
+        if victim.lost or is_asked:
+            if pod is None:
+                return "gone"
+            if pod.terminating:
+                return "terminating"
+            if cluster.is_being_deleted(pod):
+                return "evicting"
+        is_wanted = is_planned and pod is not None and not pod.terminating
+        return "planned" if is_wanted and self.ended_at is None else "spared"
 
     def _fingerprint(self, cluster: Cluster) -> object:
         """Return what differs if anything that is shown differs."""

@@ -202,6 +202,8 @@ class PreemptionViews:
         machine = self._machine
         node, queued = machine.cluster.node_of(pod.uid) or "", machine.queue.get(pod.uid)
         condition = None if queued is None else queued.reported_condition
+        if not node and queued is None:
+            return Replacement(pod, "", verdicts.NEITHER)
         message = "" if condition is None or node else condition[1]
         return Replacement(pod, node, message)
 

@@ -15,6 +15,8 @@ from scheduler.model.rest.preemptions import PreemptionView, VictimView
 from scheduler.model.times import Seconds
 
 __all__ = [
+    "GOING",
+    "NEITHER",
     "NOTHING_LOWER",
     "STILL_NOT",
     "moment",
@@ -39,10 +41,13 @@ _MEANINGS: Final = (
     ("pod affinity", "lacks a pod that it must be near", "lack a pod that it must be near"),
     ("volume", "cannot attach its volumes", "cannot attach its volumes"),
 )  # fmt: skip
+_LAST_KNOWN: Final = "The last eviction of a pod of this name that this scheduler knows: "
+#: Owners that never give the name of a pod again.
+_RANDOM_NAMES: Final = ("Deployment", "ReplicaSet", "DaemonSet", "Job", "CronJob")
 _INSUFFICIENT: Final = "Insufficient "
 _NO: Final = "no: "
-#: Victims in these states are not evicted, or not yet.
-_THERE: Final = ("planned", "spared")
+#: Victims in these states are evicted, or about to be gone.
+GOING: Final = ("evicting", "terminating", "gone")
 
 
 def of_preemption(view: PreemptionView, evicted: int, violated: int) -> tuple[str, Impact]:
@@ -92,13 +97,25 @@ _ENDS: Final = {
 }
 
 
-def of_pod(found: PodExplanation, now: Seconds) -> tuple[str, Impact]:
-    """Return where a pod is and why, and what that does to other pods or to itself."""
+def of_pod(
+    found: PodExplanation, now: Seconds, *, is_last_known: bool = False
+) -> tuple[str, Impact]:
+    """Return where a pod is and why, and what that does to other pods or to itself.
+
+    Args:
+        found: What is known of it.
+        now: The time.
+        is_last_known: Whether it was evicted, and was found by its name: a later pod of that name
+            may have come and gone, unless its owner makes random names.
+    """
     pod = named(found.pending.pod)
     own = next((e for e in found.evictions if e.victim.pod.uid == found.pending.pod.uid), None)
-    earlier = next((e for e in found.evictions if e.victim.state not in _THERE), None)
+    earlier = next((e for e in found.evictions if e.victim.state in GOING), None)
     if found.state == "evicted" and earlier is not None:
-        return _evicted(pod, own or earlier, now)
+        text, impact = _evicted(pod, own or earlier, now)
+        owner = found.pending.pod.owner
+        is_unique = owner is not None and owner.kind in _RANDOM_NAMES
+        return f"{_LAST_KNOWN}{text}" if is_last_known and not is_unique else text, impact
     before = ""
     if earlier is not None and found.state != "left":
         when, whom = moment(earlier.victim.evicted_at, now), _preemptor(earlier.preemption)
@@ -211,8 +228,9 @@ def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact
         text += _violations([victim], 1, "was")
     replacement = victim.replacement
     if replacement is not None:
-        where = f"runs on {replacement.node}" if replacement.node else "waits"
-        text += f"; {replacement.pod.name} replaces it and {where}"
+        where = f" and runs on {replacement.node}" if replacement.node else " and waits"
+        where = "" if replacement.message == NEITHER else where
+        text += f"; {replacement.pod.name} {'replaces' if where else 'has replaced'} it{where}"
     elif victim.pod.owner is not None:
         text += f"; {victim.pod.owner.kind}/{victim.pod.owner.name} has not replaced it"
     return f"{text}.", "budgets" if victim.violates_pdb else "evictions"
@@ -271,6 +289,8 @@ def _no_eviction(verdicts: Sequence[RejectionGroup]) -> str:
 
 #: Why evictions do not help, as groups of nodes say it, and in the sentence.
 NOTHING_LOWER: Final = "no lower priority"
+#: Of a replacement that is not known any more.
+NEITHER: Final = "it is on no node, and does not wait for this scheduler"
 STILL_NOT: Final = "it would still not fit"
 _WHY_NOT: Final = {
     NOTHING_LOWER: "no pod of lower priority can be evicted there",

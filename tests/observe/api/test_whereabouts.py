@@ -81,17 +81,59 @@ async def test_a_name_that_was_evicted_twice_has_both_evictions_and_where_its_po
         await why(docs, uid="never")
 
 
-async def test_a_pod_that_was_spared_runs_on_and_says_so():
+def spared() -> Documents:
     docs = Documents(N1, LOW)
     docs.cluster.hold(Evict)
     docs.cluster.schedule(HIGH)
     docs.cluster.fail()
     docs.cluster.delete("vip/high")
+    return docs
 
-    found = await why(docs)
+
+async def test_a_pod_that_was_spared_runs_on_and_says_so():
+    found = await why(spared())
 
     assert (found["state"], found.get("impact", "none")) == ("running", "none")
     assert found["verdict"].endswith("it was to be evicted for vip/high, and was spared.")
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["terminates", "a new one of its name"])
+async def test_a_pod_that_was_spared_and_ends_later_was_not_evicted(is_gone):
+    docs = spared()
+    await why(docs)
+    docs.cluster.add(LOW.terminating())
+    if is_gone:
+        docs.cluster.delete("default/low")
+        docs.cluster.add(LOW.uid("second"))
+
+    found = await why(docs)
+
+    assert (found["state"], found["evictions"][0]["victim"]["state"]) == ("running", "spared")
+    assert "was evicted" not in found["verdict"]
+    (preemption,) = (await docs.get("preemptions"))["items"]
+    assert "no pod was evicted for it" in preemption["verdict"]
+
+
+async def test_a_later_pod_of_the_name_of_an_evicted_one_is_not_said_to_be_evicted():
+    low = pod("web-0").on("n1").cpu("4").priority(1).owner("StatefulSet", "web")
+    docs = Documents(N1, low)
+    docs.cluster.schedule(HIGH)
+    docs.cluster.finish_terminating()
+    docs.cluster.drain()
+    docs.cluster.delete("vip/high")
+    docs.cluster.add(low.on("").uid("second"))
+    docs.cluster.drain()
+    assert (await why(docs, name="web-0"))["state"] == "running"
+    docs.cluster.delete("default/web-0")
+
+    found = await why(docs, name="web-0")
+
+    last_known = "The last eviction of a pod of this name that this scheduler knows: "
+    assert found["verdict"].startswith(f"{last_known}default/web-0 was evicted from n1 at 00:16:40")
+    assert found["verdict"].endswith("; web-0 has replaced it.")
+    assert found["pending"]["pod"]["uid"] == "uid:default/web-0"
+    first = await why(docs, name="web-0", uid="uid:default/web-0")
+    assert first["verdict"].startswith("default/web-0 was evicted from n1 at 00:16:40 UTC")
 
 
 @pytest.mark.parametrize(
