@@ -13,6 +13,7 @@ from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
+from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import (
     AttemptView,
     NodeVerdict,
@@ -240,9 +241,7 @@ class Explanations:
         pod = document.pending.pod
         victims = await self._preemptions.victims(_of_name(pod.namespace, pod.name), now)
         replaced = await self._preemptions.victims(
-            lambda each: (
-                each.lost and each.replacement is not None and each.replacement.uid == pod.uid
-            ),
+            lambda each: each.lost and each.pod.namespace == pod.namespace and _replaces(pod, each),
             now,
         )
         latest = victims[:_EVICTIONS]
@@ -332,6 +331,11 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
 
 def _of_name(namespace: str, name: str) -> Callable[[PastVictim], bool]:
     return lambda each: each.pod.name == name and each.pod.namespace == namespace
+
+
+def _replaces(pod: PodView, victim: PastVictim) -> bool:
+    """Return whether a pod replaces a victim."""
+    return victim.replacement is not None and victim.replacement.uid == pod.uid
 
 
 def _unknown(namespace: str, name: str, since: Seconds, now: Seconds) -> str:

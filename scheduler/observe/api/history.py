@@ -14,6 +14,7 @@ from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.transitions import Transition
 from scheduler.core.machine import Machine
+from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
 from scheduler.model.decisions import (
@@ -31,6 +32,7 @@ from scheduler.model.events import (
     EffectDone,
     Event,
     NamespaceGone,
+    NamespaceObserved,
     PodGone,
     PodObserved,
     PolicyGone,
@@ -41,7 +43,7 @@ from scheduler.observe.api.costs import NamespaceCosts, lost
 from scheduler.observe.api.past_attempts import PastAttempts
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
 from scheduler.observe.api.refusals import Refusals
-from scheduler.observe.api.views import pending_requests
+from scheduler.observe.api.views import FORMER, pending_requests
 
 __all__ = ["MAX_AGE", "MAX_LISTED", "MAX_PREEMPTIONS", "History", "LastRefusal"]
 
@@ -60,6 +62,8 @@ _MAX_OWNERS: Final = 10_000
 _MAX_AWAITED: Final = 1000
 #: Revisions are milliseconds times this, plus a number of the process: less than 2**53.
 _REVISION_STEP: Final = 1000
+#: By how much a clock may differ: what ended so long before a namespace was created was not in it.
+_SAME_NAMESPACE: Final[Seconds] = 60.0
 #: How many preemptions `tick` looks at.
 _AT_ONCE: Final = 20
 
@@ -119,6 +123,10 @@ class History:
         self._interrupted: dict[str, PastPreemption] = {}
         #: Those that this process has taken over from the leader before, by the preemptor's uid.
         self._inherited: dict[str, PastPreemption] = {}
+        #: When each namespace was created.
+        self._created: dict[str, Seconds] = {}
+        #: Those that are gone, while preemptions may still be of them.
+        self._gone: set[str] = set()
         self.refusals: Final = Refusals(began)
         #: What each policy refused last, or would have refused, by its name.
         self.last_refusals: Final[dict[str, LastRefusal]] = {}
@@ -230,9 +238,36 @@ class History:
         elif isinstance(event, PodGone):
             self._may_have_left(event.uid, now)
         elif isinstance(event, NamespaceGone):
-            self.past_attempts.drop_namespace(event.name)
+            self._leave_namespace(event.name)
+        elif isinstance(event, NamespaceObserved):
+            name = event.namespace.metadata.name
+            self._created[name] = times.parse(event.namespace.metadata.creation_timestamp) or 0.0
+            if name in self._gone:
+                self._leave_namespaces(now)
         elif isinstance(event, PolicyGone):
             self.last_refusals.pop(event.name, None)
+
+    def _leave_namespace(self, name: str) -> None:
+        """Keep what was in a namespace that is gone from the next owner of its name."""
+        self.past_attempts.drop_namespace(name)
+        self._created.pop(name, None)
+        # The uid of a controller is no secret.
+        for key in [key for key in self.awaited if key[0] == name]:
+            del self.awaited[key]
+        for policy, last in [*self.last_refusals.items()]:
+            if last.pod.namespace == name:
+                ref = PodRef(f"{name}{FORMER}", last.pod.name, last.pod.uid)
+                self.last_refusals[policy] = last._replace(pod=ref)
+        self._gone.add(name)
+
+    def _leave_namespaces(self, now: Seconds) -> None:
+        """Look through all preemptions once for all namespaces that are gone."""
+        names, self._gone = self._gone, set()
+        for past in self.known() if names else ():
+            if past.is_new:
+                self._update(past, now)
+            if past.leave_namespaces(names):
+                self._change(past, now)
 
     def _may_have_left(self, uid: str, now: Seconds) -> None:
         if uid in self.past_attempts and self._machine.queue.get(uid) is None:
@@ -259,6 +294,7 @@ class History:
     def tick(self, now: Seconds) -> None:
         """Bring a few preemptions up to date, and drop what is too old."""
         self._adopt()
+        self._leave_namespaces(now)
         for past in list(itertools.islice(self._open.values(), _AT_ONCE)):
             # The first ones come last in the next turn.
             del self._open[past.number]
@@ -315,6 +351,7 @@ class History:
     def changing(self, now: Seconds) -> Iterator[PastPreemption]:
         """Bring all preemptions up to date that may have changed, and yield each."""
         self._adopt()
+        self._leave_namespaces(now)
         for past in [*self._open.values(), *self._unsettled]:
             self._update(past, now)
             yield past
@@ -336,6 +373,9 @@ class History:
 
     def restore(self, past: PastPreemption, now: Seconds) -> None:
         """Add one that was read, and that is older than all that are known."""
+        latest = (past.ended_at or past.decided_at) + _SAME_NAMESPACE
+        # They were deleted and created again while nobody looked.
+        past.leave_namespaces({n for n in past.namespaces if self._created.get(n, 0.0) > latest})
         self._change(past, now)
         self._ended[past.number] = past
         self._ended.move_to_end(past.number, last=False)

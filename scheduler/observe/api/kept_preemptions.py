@@ -58,7 +58,9 @@ MAX_AHEAD: Final[Seconds] = 60.0
 _LEVEL: Final = 3
 
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z"
-_Namespace = Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")]
+#: One that was deleted ends with `views.FORMER`.
+_NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?( \(deleted\))?\Z"
+_Namespace = Annotated[str, Meta(max_length=73, pattern=_NAMESPACE)]
 _Name = Annotated[str, Meta(max_length=253, pattern=_NAME)]
 _Uid = Annotated[str, Meta(max_length=128, pattern=r"^[!-~]+\Z")]
 _Word = Annotated[str, Meta(max_length=253)]

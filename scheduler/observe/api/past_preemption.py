@@ -1,6 +1,6 @@
 """One preemption as the history keeps it: who, where, why there, and what came of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from scheduler.core.eviction.phases import PreemptionPhase
@@ -14,7 +14,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import Seconds
 from scheduler.observe.api.costs import Cost, lost
-from scheduler.observe.api.views import pending_view
+from scheduler.observe.api.views import FORMER, former, pending_view
 from scheduler.state.cluster import Cluster
 
 __all__ = ["INTERRUPTED", "PastPreemption", "PastVictim"]
@@ -79,6 +79,13 @@ class PastVictim:
     def pod(self) -> PodView:
         """The view of the pod; without requests and owner before `make_view`."""
         return self._pod
+
+    def leave_namespace(self) -> None:
+        """Note that its namespace was deleted; its view must be made."""
+        self._pod = former(self._pod)
+        self.budgets = tuple(each.replace("/", f"{FORMER}/", 1) for each in self.budgets)
+        if self.replacement is not None:
+            self.replacement = former(self.replacement)
 
     def left(self, cluster: Cluster) -> bool:
         """Return whether it terminates or is gone."""
@@ -263,6 +270,20 @@ class PastPreemption:
                 victim.evicted_at = before.evicted_at
                 victim.violates_pdb, victim.budgets = before.violates_pdb, before.budgets
         self.victims += known.values()
+
+    def leave_namespaces(self, names: Set[str]) -> bool:
+        """Note that namespaces were deleted; return whether anything is of them.
+
+        To be called after the first `update`.
+        """
+        is_of_them = self.preemptor.namespace in names
+        if is_of_them:
+            self._preemptor = former(self.preemptor)
+        for victim in self.victims:
+            if victim.pod.namespace in names:
+                victim.leave_namespace()
+                is_of_them = True
+        return is_of_them
 
     def newly_wasted(self) -> Iterator[PastVictim]:
         """Yield the victims whose eviction turned out to be wasted, each once."""

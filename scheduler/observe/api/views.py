@@ -18,7 +18,9 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.pod_footprints import PodFootprint
 
 __all__ = [
+    "FORMER",
     "comparison_views",
+    "former",
     "hidden",
     "owner_view",
     "pending_requests",
@@ -28,6 +30,8 @@ __all__ = [
     "stamp",
 ]
 
+#: Ends the name of a namespace that was deleted. No namespace can have such a name.
+FORMER: Final = " (deleted)"
 _NO_REQUESTS: Final[Mapping[str, int]] = {}
 
 
@@ -90,6 +94,14 @@ def seen_by(view: PodView, visible: Container[str]) -> PodView:
     if view.namespace in visible:
         return view
     return view if view.hidden else hidden(view)
+
+
+def former(view: PodView) -> PodView:
+    """Return the view of a pod whose namespace was deleted.
+
+    Nobody can create a namespace of that name, so the next owner of the old name does not see it.
+    """
+    return replace(view, namespace=f"{view.namespace}{FORMER}")
 
 
 class ComparisonViews(NamedTuple):

@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
+from scheduler.model import times
+from scheduler.model.api.objects import LocalObject, ObjectMeta
 from scheduler.model.decisions import Attempt, Decision, Placed, Unschedulable
 from scheduler.model.effects import PodRef
-from scheduler.model.events import NamespaceGone
-from scheduler.observe.api import past_attempts
+from scheduler.model.events import NamespaceGone, NamespaceObserved
+from scheduler.observe.api import kept_preemptions, past_attempts
 from scheduler.observe.api.past_attempts import PastAttempts
 from scheduler.observe.api.requests import StatusError
 from tests.support.api_documents import Documents, Only
@@ -164,11 +167,48 @@ async def test_what_is_remembered_needs_the_right_to_get_the_pod():
         await docs.get("pods/{namespace}/{name}", Only("other"), namespace="default", name="p")
 
 
+async def unknown(docs: Documents, path: str, **query: str) -> None:
+    with pytest.raises(LookupError):
+        await docs.get(path, Only("default"), **query)
+
+
 async def test_a_namespace_that_is_made_again_does_not_show_the_pods_of_the_old_one():
     docs = Documents(node("n1").cpu("1"))
     docs.cluster.schedule(pod("p").cpu("2"))
     docs.cluster.delete("p")
     docs.cluster.observe(NamespaceGone("default"))
 
-    with pytest.raises(LookupError):
-        await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
+    await unknown(docs, "pods/{namespace}/{name}", namespace="default", name="p")
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["known", "read by a later leader"])
+async def test_a_namespace_that_is_made_again_does_not_show_old_evictions(is_read):
+    low = pod("web-0").on("n1").cpu("4").priority(1).owner("StatefulSet", "secret")
+    docs = Documents(node("n1").cpu("4"), low)
+    docs.cluster.schedule(pod("high").namespace("vip").cpu("4").priority(9))
+    docs.cluster.finish_terminating()
+    docs.cluster.drain()
+    if is_read:
+        items = [kept_preemptions.encoded(past) for past in docs.history.newest(docs.cluster.now)]
+        docs = Documents(node("n1").cpu("4"))
+        docs.cluster.wait(3600)
+        new = times.stamp(docs.cluster.now)
+        meta = ObjectMeta(name="default", creation_timestamp=new)
+        docs.cluster.observe(NamespaceObserved(LocalObject(meta)))
+        for item in items:
+            found = kept_preemptions.decoded(msgspec.Raw(item), docs.cluster.now, 0.0)
+            cluster = docs.cluster.machine.cluster
+            past = kept_preemptions.restored(found, -1, cluster, docs.cluster.now)
+            docs.history.restore(past, docs.cluster.now)
+    else:
+        docs.cluster.observe(NamespaceGone("default"))
+
+    await unknown(docs, "pods/{namespace}/{name}", namespace="default", name="web-0")
+    await unknown(docs, "find", owner="StatefulSet/secret")
+    assert "secret" not in str(await docs.get("report", Only("default")))
+    (past,) = (await docs.get("preemptions"))["items"]
+    assert past["victims"][0]["pod"]["namespace"] == "default (deleted)"
+    (past,) = docs.history.newest(docs.cluster.now)
+    written = msgspec.Raw(kept_preemptions.encoded(past))
+    kept = kept_preemptions.decoded(written, docs.cluster.now, 0.0)
+    assert kept.victims[0].pod.namespace == "default (deleted)"
