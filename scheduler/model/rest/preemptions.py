@@ -50,7 +50,7 @@ class VictimView(Document, frozen=True):
     #: planned; evicting, terminating or gone as one that is evicted; or spared, also if it ended
     #: otherwise.
     state: str = "planned"
-    #: Whether its eviction violates a disruption budget, and the budgets that protect it if so.
+    #: Whether its eviction violates a disruption budget, and which ones.
     violates_pdb: bool = False
     budgets: tuple[str, ...] = ()
     #: When its eviction was requested; empty if it was not.

@@ -39,7 +39,7 @@ from scheduler.observe.api.queue_views import QueueViews, found
 from scheduler.observe.api.rejections import Rejections, grouped, nodes_by_name, veto_text
 from scheduler.observe.api.requests import ApiRequest, NameAccess, StatusError
 from scheduler.observe.api.suggestions import suggestions
-from scheduler.observe.api.views import comparison_views, pending_view
+from scheduler.observe.api.views import comparison_views, pending_view, violated_budgets
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
 
@@ -301,9 +301,11 @@ class Explanations:
     ) -> PossiblePreemption:
         seen = [pod for pod in candidate.victims if pod.metadata.namespace in visible]
         compared = comparison_views(candidate.comparison, node)
+        cluster, violating = self._machine.cluster, candidate.violating
+        budgets = violated_budgets(candidate.victims, violating, cluster) if violating else {}
         return PossiblePreemption(
             node=node,
-            victims=tuple(self._victim(pod, candidate, now) for pod in seen),
+            victims=tuple(self._victim(pod, budgets.get(pod.uid), now) for pod in seen),
             hidden_victims=len(candidate.victims) - len(seen),
             pdb_violations=candidate.violations,
             criteria=compared.criteria,
@@ -312,15 +314,13 @@ class Explanations:
             criterion=compared.criterion,
         )
 
-    def _victim(self, pod: Pod, candidate: Candidate, now: Seconds) -> VictimView:
+    def _victim(self, pod: Pod, violated: tuple[str, ...] | None, now: Seconds) -> VictimView:
         since = runs_since(pod)
         return VictimView(
             pod=pending_view(pod, self._machine.cluster),
             ran_seconds=0.0 if since is None else round(max(0.0, now - since), 1),
-            violates_pdb=pod.uid in candidate.violating,
-            budgets=self._machine.cluster.pdbs.protecting(pod)
-            if pod.uid in candidate.violating
-            else (),
+            violates_pdb=violated is not None,
+            budgets=violated or (),
         )
 
 

@@ -14,7 +14,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import Seconds
 from scheduler.observe.api.costs import Cost, lost
-from scheduler.observe.api.views import FORMER, former, pending_view
+from scheduler.observe.api.views import FORMER, former, pending_view, violated_budgets
 from scheduler.state.cluster import Cluster
 
 __all__ = ["INTERRUPTED", "PastPreemption", "PastVictim"]
@@ -54,7 +54,7 @@ class PastVictim:
         self.controller = next((each.uid for each in references if each.controller), "")
         self.since: Seconds | None = None
         self.violates_pdb = violates_pdb
-        #: The disruption budgets that protect it, if its eviction violates one.
+        #: The disruption budgets that its eviction violates.
         self.budgets: tuple[str, ...] = ()
         self.decided_at: Seconds = 0.0
         self.evicted_at: Seconds | None = None
@@ -71,8 +71,6 @@ class PastVictim:
         if self._source is not None:
             self._pod = pending_view(self._source, cluster)
             self.since = runs_since(self._source)
-            if self.violates_pdb:
-                self.budgets = cluster.pdbs.protecting(self._source)
             self._source = None
 
     @property
@@ -250,6 +248,12 @@ class PastPreemption:
 
     def _add_victims(self, placement: Placement, cluster: Cluster) -> None:
         known = {victim.uid for victim in self.victims}
+        # Before any is evicted: then the budgets allow less.
+        budgets = (
+            violated_budgets(placement.victim_pods.values(), self._violating, cluster)
+            if self._violating and not known
+            else {}
+        )
         for planned in placement.victims:
             if planned.uid not in known:
                 violates, ref = planned.uid in self._violating, planned.ref
@@ -257,6 +261,7 @@ class PastPreemption:
                 view = PodView(namespace=ref.namespace, name=ref.name, uid=ref.uid)
                 victim = PastVictim(view, pod, violates_pdb=violates)
                 victim.decided_at = self.decided_at
+                victim.budgets = budgets.get(planned.uid, ())
                 self.victims.append(victim)
 
     def take_over(self, earlier: "PastPreemption") -> None:

@@ -200,16 +200,29 @@ def _took(view: PreemptionView) -> str:
 
 
 def _violations(victims: Sequence[VictimView], violated: int, verb: str) -> str:
-    """Return which disruption budgets are violated, by name where the reader may see them."""
+    """Return which disruption budgets are violated, by name where the reader may see them.
+
+    Args:
+        victims: The victims that the reader may see.
+        violated: How many of all victims violate a budget, of those that are or may be evicted.
+        verb: `was` or `would be`.
+    """
     if not violated:
         return ""
-    names = sorted({name for victim in victims for name in victim.budgets})
+    seen = [each for each in victims if each.violates_pdb]
+    seen = [each for each in seen if each.evicted_at or each.state != "spared"]
+    names = sorted({name for victim in seen for name in victim.budgets})
+    unseen = violated > len(seen)
+    hidden = " that you may not see" if unseen else ""
     if not names:
-        return f"; {count(violated, 'disruption budget')} {verb} violated"
+        several = "were" if verb == "was" and violated > 1 else verb
+        what = "a disruption budget" if violated == 1 else "disruption budgets"
+        return f"; {count(violated, 'pod')} {several} evicted against {what}{hidden}"
     more = len(names) - _NAMED
     shown = names[:_NAMED] + ([f"{more} more"] if more > 0 else [])
+    shown += [f"others{hidden}"] if unseen else []
     what = "disruption budget" if len(names) == 1 else "disruption budgets"
-    verb = "were" if verb == "was" and len(names) > 1 else verb
+    verb = "were" if verb == "was" and len(shown) > 1 else verb
     return f"; the {what} {joined(shown)} {verb} violated"
 
 

@@ -1,6 +1,7 @@
 """Views of pods, as much as a caller may know, and of comparisons of candidates."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ __all__ = [
     "placed_view",
     "seen_by",
     "stamp",
+    "violated_budgets",
 ]
 
 #: Ends the name of a namespace that was deleted. No namespace can have such a name.
@@ -94,6 +96,30 @@ def seen_by(view: PodView, visible: Container[str]) -> PodView:
     if view.namespace in visible:
         return view
     return view if view.hidden else hidden(view)
+
+
+def violated_budgets(
+    victims: Collection[Pod], violating: Container[str], cluster: Cluster
+) -> dict[str, tuple[str, ...]]:
+    """Return the budgets that the eviction of some pods violates, by uid of each such pod.
+
+    These allow less disruptions than pods are evicted that they protect; a pod may have further
+    budgets, which are not violated.
+
+    Args:
+        victims: All pods that are evicted together.
+        violating: The uids of those whose eviction violates a budget.
+        cluster: The cluster with the budgets, as it is before.
+    """
+    pdbs = cluster.pdbs
+    protecting = {victim.uid: pdbs.protecting(victim) for victim in victims}
+    wanted = Counter(key for keys in protecting.values() for key in keys)
+    violated = {key for key, number in wanted.items() if number > pdbs.allowed(key)}
+    return {
+        uid: tuple(key for key in keys if key in violated)
+        for uid, keys in protecting.items()
+        if uid in violating
+    }
 
 
 def former(view: PodView) -> PodView:

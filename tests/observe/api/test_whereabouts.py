@@ -48,6 +48,45 @@ async def test_the_eviction_of_a_pod_is_told_by_its_name():
     assert "; it replaces low, which was evicted for vip/high" in replacement["verdict"]
 
 
+@pytest.mark.parametrize("is_past", [False, True], ids=["planned", "past"])
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (
+            ("vip", "default", "other"),
+            "disruption budgets default/tight and other/strict {} violated",
+        ),
+        (("vip", "default"), "disruption budget default/tight and others that you may not see {}"),
+        (("vip",), "; 3 pods {} evicted against disruption budgets that you may not see"),
+    ],
+)
+async def test_only_violated_budgets_are_named_and_hidden_ones_are_told(names, told, is_past):
+    low = LOW.cpu("1").label("a", "b")
+    docs = Documents(
+        N1, *(low.meta(name=name).uid(name) for name in ("l1", "l2")),
+        low.namespace("other"), pod("free").on("n1").cpu("1").priority(1),
+        pdb("loose").selects(a="b").allows(2), pdb("tight").selects(a="b").allows(0),
+        pdb("strict").namespace("other").selects(a="b").allows(0),
+    )  # fmt: skip
+    docs.cluster.add(HIGH)
+    path, where = "pods/{namespace}/{name}", {"namespace": "vip", "name": "high"}
+    if is_past:
+        docs.cluster.drain()
+        for name in ("loose", "tight"):
+            docs.cluster.add(pdb(name).selects(a="b").allows(0))
+        docs.cluster.finish_terminating()
+        docs.cluster.drain()
+
+    if is_past:
+        (found,) = (await docs.get("preemptions", Only(*names)))["items"]
+    else:
+        found = await docs.get(path, Only(*names), **where)
+
+    assert told.format("were" if is_past else "would be") in found["verdict"]
+    assert "loose" not in str(found)
+    assert found["impact"] == "budgets"
+
+
 async def test_who_evicted_a_pod_is_told_as_far_as_the_caller_may_see():
     docs = evicted()
 
