@@ -37,7 +37,7 @@ async def run(session: Session) -> int:
     found = answer.document
     if len(found.items) == 1 and found.first is not None and arguments.nodes:
         pod = found.items[0].pod
-        return await _one(session, PodArgument(name=pod.name, namespace=pod.namespace))
+        return await _one(session, PodArgument(name=pod.name, namespace=pod.namespace, uid=pod.uid))
     if not session.printed(answer):
         _several(session, found)
     return 0
@@ -58,13 +58,12 @@ async def _found(
 
 
 async def _one(session: Session, target: PodArgument) -> int:
-    """Print where the pod of a name is, and why."""
+    """Print where the pod of a name is, and why; if it has a uid too, that one."""
     namespace, name = target.namespace or session.namespace(), target.name or target.uid
+    nodes, uid = 1 if session.arguments.nodes else None, target.uid if target.name else None
     path = f"/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
     try:
-        answer = await session.client.get(
-            path, PodExplanation, nodes=1 if session.arguments.nodes else None
-        )
+        answer = await session.client.get(path, PodExplanation, nodes=nodes, uid=uid or None)
     except CommandError as error:
         if error.status != NOT_FOUND:
             raise

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container
+from contextlib import asynccontextmanager
 from typing import Final
 
 from msgspec.structs import replace
@@ -76,15 +77,9 @@ class Evaluations:
         self._lock = asyncio.Lock()
         self._waiting = 0
 
-    async def evaluate(
-        self, queued: QueuedPod, now: Seconds, priority: int | None = None
-    ) -> tuple[AttemptResult, str] | None:
-        """Return the result of an attempt and its error; `None` if the pod waits no longer.
-
-        Args:
-            queued: The pod.
-            now: The time.
-            priority: Evaluate it as if it had this priority.
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None]:
+        """Wait until it is one's turn to evaluate, and keep it.
 
         Raises:
             ApiError: Too many requests are waiting.
@@ -94,12 +89,24 @@ class Evaluations:
         self._waiting += 1
         try:
             async with self._lock:
-                await turn(self._machine)
-                if queued.phase not in EVALUATED:
-                    return None
-                return self._machine.explain(queued, now, priority)
+                yield
         finally:
             self._waiting -= 1
+
+    async def evaluate(
+        self, queued: QueuedPod, now: Seconds, priority: int | None = None
+    ) -> tuple[AttemptResult, str] | None:
+        """Return the result of an attempt and its error; `None` if the pod waits no longer.
+
+        To be called in one's turn.
+
+        Args:
+            queued: The pod.
+            now: The time.
+            priority: Evaluate it as if it had this priority.
+        """
+        await turn(self._machine)
+        return self._machine.explain(queued, now, priority) if queued.phase in EVALUATED else None
 
 
 class Explanations:
@@ -161,12 +168,16 @@ class Explanations:
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
             return self._unevaluated(queued, gate, now), None
-        evaluated = await self._evaluations.evaluate(queued, now)
-        if evaluated is None:
-            return self._unevaluated(queued, f"the pod is {queued.phase}", now), None
-        result, problem = evaluated
-        # Rows get other nodes while something is awaited.
-        node, nodes = _node_of(result, self._machine), nodes_by_name(self._machine.cluster)
+        higher: tuple[str, ...] = ()
+        async with self._evaluations.place():
+            evaluated = await self._evaluations.evaluate(queued, now)
+            if evaluated is None:
+                return self._unevaluated(queued, f"the pod is {queued.phase}", now), None
+            result, problem = evaluated
+            # Rows get other nodes while something is awaited.
+            node, nodes = _node_of(result, self._machine), nodes_by_name(self._machine.cluster)
+            if result.candidate is None and not problem:
+                higher = await self._higher_priority(queued, result, now)
         victims = () if result.candidate is None else result.candidate.victims
         others = {victim.metadata.namespace for victim in victims}
         seen = await names.visible(others | {queued.pod.metadata.namespace})
@@ -174,22 +185,23 @@ class Explanations:
         groups = await grouped(queued.pod, result)
         texts = () if problem else await suggestions(queued.pod, result, groups, nodes, cluster)
         candidate = result.candidate
-        if candidate is None and not problem:
-            texts = (*await self._higher_priority(queued, result, now), *texts)
         preemption = None if candidate is None else self._preemption(candidate, node, seen, now)
         document = self._explained(queued, result, problem, now, preemption)
         document = replace(
             document,
             verdicts=await groups.verdicts(),
             policies=_policies(groups, result),
-            suggestions=texts,
+            suggestions=(*higher, *texts),
         )
         return document, result
 
     async def _higher_priority(
         self, queued: QueuedPod, result: AttemptResult, now: Seconds
     ) -> tuple[str, ...]:
-        """Return which priority would make space, if an attempt with it says so."""
+        """Return which priority would make space, if an attempt with it says so.
+
+        To be called in one's turn to evaluate: what was found is not lost because others wait.
+        """
         held = await space_held(queued.pod, result, self._machine.cluster)
         if held is None:
             return ()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from scheduler.core.machine import Machine
@@ -21,9 +21,10 @@ from scheduler.model.rest.explanations import (
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, verdicts
 from scheduler.observe.api.explanation import Explanations
+from scheduler.observe.api.past_preemption import PastVictim
 from scheduler.observe.api.preemptions import PreemptionViews
 from scheduler.observe.api.queue_views import QueueViews, waiting_since
-from scheduler.observe.api.requests import ApiRequest, NameAccess
+from scheduler.observe.api.requests import ApiRequest
 from scheduler.observe.api.views import owner_view, pending_view, stamp
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod
@@ -152,11 +153,13 @@ class FoundPods:
             ValueError: A parameter of the query is malformed.
             ApiError: Too many requests are waiting.
         """
-        asked, names = wanted(request.query), request.names
-        queued = await self._seen_queued(asked, names)
+        asked = wanted(request.query)
+        # Before anything is found: how long a review takes would tell that there is something.
+        seen = await request.names.visible(await self._namespaces(asked, now))
+        queued = await self._seen_queued(asked, seen)
         groups = await self._groups(queued)
-        pods = await self._placed(asked, names)
-        evicted = await self._evicted(asked, names, now)
+        pods = await self._placed(asked, seen)
+        evicted = await self._evicted(asked, seen, now)
         waiting = await _views([each for group in groups for each in group.pods], self._waiting)
         placed = await _views(pods[:_MOST], self._running)
         items = [*waiting, *evicted, *placed]
@@ -174,13 +177,31 @@ class FoundPods:
             first=first,
         )
 
-    async def _seen_queued(self, asked: Wanted, names: NameAccess) -> list[QueuedPod]:
+    async def _namespaces(self, asked: Wanted, now: Seconds) -> frozenset[str]:
+        """Return all namespaces in which a pod may be found."""
+        if asked.namespace:
+            return frozenset({asked.namespace})
+        found: set[str] = set()
+        for part in lists.slices(list(self._machine.queue), _SCANNED):
+            found.update(each.pod.metadata.namespace for each in part)
+            await asyncio.sleep(0)
+        for placed in lists.slices(self._machine.cluster.pods.by_slot(), _SCANNED):
+            found.update(pod.metadata.namespace for pod in placed if pod is not None)
+            await asyncio.sleep(0)
+        victims = await self._preemptions.victims(lambda each: each.lost, now)
+        for past in lists.slices(victims, _SCANNED):
+            found.update(victim.pod.namespace for _, victim in past)
+            await asyncio.sleep(0)
+        return frozenset(found)
+
+    async def _seen_queued(self, asked: Wanted, seen: Container[str]) -> list[QueuedPod]:
         found: list[QueuedPod] = []
         for part in lists.slices(list(self._machine.queue), _SCANNED):
             alive = (each for each in part if each.phase is not QueuePhase.REMOVED)
-            found += [each for each in alive if asked.has(each.pod)]
+            own = (each for each in alive if each.pod.metadata.namespace in seen)
+            found += [each for each in own if asked.has(each.pod)]
             await asyncio.sleep(0)
-        return await _seen(found, lambda each: each.pod.metadata.namespace, names)
+        return found
 
     async def _groups(self, pods: Sequence[QueuedPod]) -> list[_Group]:
         """Return the pods by what they request and why they wait, the largest group first."""
@@ -200,14 +221,15 @@ class FoundPods:
         node = self._machine.cluster.nominations.node(queued.uid) or ""
         return FoundPod(pod, "waiting", node, times.stamp(waiting_since(queued)))
 
-    async def _placed(self, asked: Wanted, names: NameAccess) -> list[Pod]:
+    async def _placed(self, asked: Wanted, seen: Container[str]) -> list[Pod]:
         cluster = self._machine.cluster
         found: list[Pod] = []
         for part in lists.slices(cluster.pods.by_slot(), _SCANNED):
-            here = (pod for pod in part if pod is not None and asked.has(pod))
+            own = (pod for pod in part if pod is not None and pod.metadata.namespace in seen)
+            here = (pod for pod in own if asked.has(pod))
             found += [pod for pod in here if cluster.find_pod(pod.uid) is not None]
             await asyncio.sleep(0)
-        return await _seen(found, lambda pod: pod.metadata.namespace, names)
+        return found
 
     def _running(self, pod: Pod) -> FoundPod:
         cluster = self._machine.cluster
@@ -218,16 +240,16 @@ class FoundPods:
         node, since = cluster.node_of(pod.uid) or "", stamp(runs_since(pod))
         return FoundPod(pending_view(pod, cluster), state, node, since)
 
-    async def _evicted(self, asked: Wanted, names: NameAccess, now: Seconds) -> list[FoundPod]:
+    async def _evicted(self, asked: Wanted, seen: Container[str], now: Seconds) -> list[FoundPod]:
         cluster = self._machine.cluster
-        found = await self._preemptions.victims(
-            lambda each: each.lost and asked.had(each.pod) and cluster.find_pod(each.uid) is None,
-            now,
-        )
-        seen = await _seen(found, lambda each: each[1].pod.namespace, names)
+
+        def is_wanted(each: PastVictim) -> bool:
+            own = each.lost and each.pod.namespace in seen
+            return own and asked.had(each.pod) and cluster.find_pod(each.uid) is None
+
         return [
             FoundPod(victim.pod, "evicted", past.node, stamp(victim.evicted_at))
-            for past, victim in seen
+            for past, victim in await self._preemptions.victims(is_wanted, now)
         ]
 
     async def _first(
@@ -241,20 +263,6 @@ class FoundPods:
         except LookupError:
             return None
         return found if isinstance(found, PodExplanation) else None
-
-
-async def _seen(found: Sequence[T], namespace: Callable[[T], str], names: NameAccess) -> list[T]:
-    """Return what the caller may see of pods."""
-    namespaces: set[str] = set()
-    for part in lists.slices(found, _SCANNED):
-        namespaces.update(map(namespace, part))
-        await asyncio.sleep(0)
-    visible = await names.visible(namespaces)
-    seen: list[T] = []
-    for part in lists.slices(found, _SCANNED):
-        seen += [each for each in part if namespace(each) in visible]
-        await asyncio.sleep(0)
-    return seen
 
 
 async def _views(found: Sequence[T], view: Callable[[T], FoundPod]) -> list[FoundPod]:

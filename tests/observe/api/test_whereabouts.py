@@ -1,9 +1,12 @@
 """Every pod that a caller may see has an answer: it waits, runs, was evicted, or is not known."""
 
+import asyncio
+
 import pytest
 
 from scheduler.model.effects import Evict
 from scheduler.model.policies import PodSelection
+from scheduler.observe.api import explanation
 from scheduler.observe.api.requests import StatusError
 from tests.support.api_documents import Documents, Only
 from tests.support.builders import node, pdb, pod
@@ -266,3 +269,40 @@ async def test_pods_are_found_by_owner_labels_and_uid(query, names):
 async def test_a_question_that_cannot_be_answered_is_refused(query):
     with pytest.raises(ValueError, match=r"owner|one of|selector"):
         await Documents(N1).get("find", **query)
+
+
+async def test_a_search_asks_for_the_same_rights_whether_it_finds_a_foreign_pod_or_not():
+    docs = Documents(N1, LOW.namespace("secret"))
+    asked = []
+
+    class Counted(Only):
+        async def visible(self, namespaces):
+            asked[-1].append(frozenset(namespaces))
+            return await super().visible(namespaces)
+
+    for owner in ("Deployment/batch", "Deployment/other"):
+        asked.append([])
+        with pytest.raises(LookupError):
+            await docs.get("find", Counted("default"), owner=owner)
+
+    assert asked[0] == asked[1]
+
+
+async def test_what_was_found_is_not_refused_because_others_wait(monkeypatch):
+    monkeypatch.setattr(explanation, "_PAUSE_SECONDS", 0.01)
+    docs = Documents(N1, LOW.priority(5))
+    docs.cluster.add(*(pod(f"p{i}").cpu("4").priority(5) for i in range(3)))
+
+    async def refused(number: int) -> bool:
+        try:
+            await why(docs, name=f"p{number % 3}")
+        except StatusError:
+            return True
+        return False
+
+    first = [asyncio.create_task(refused(number)) for number in range(16)]
+    await asyncio.sleep(0)
+    later = [asyncio.create_task(refused(number)) for number in range(4)]
+
+    assert not any(await asyncio.gather(*first))
+    assert all(await asyncio.gather(*later))
