@@ -96,6 +96,10 @@ class PlacementView(Document, frozen=True):
     #: The disruption budgets that protect it, and how many disruptions the tightest one allows.
     budgets: tuple[str, ...] = ()
     allowed_disruptions: int = 0
+    #: Whether it is terminating already.
+    terminating: bool = False
+    #: The policy that stops all preemption; empty if none does.
+    stopped_by: str = ""
 
 
 class PodEviction(Document, frozen=True):

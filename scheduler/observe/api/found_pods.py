@@ -163,7 +163,7 @@ class FoundPods:
         waiting = await _views([each for group in groups for each in group.pods], self._waiting)
         placed = await _views(pods[:_MOST], self._running)
         items = [*waiting, *evicted, *placed]
-        more = len(queued) - len(waiting) + len(pods) - len(pods[:_MOST])
+        more = len(queued) - len(waiting), len(pods) - len(placed)
         if not items:
             raise LookupError(f"no pod is known of {asked}: none waits, runs or was evicted")
         first = await self._first(items[0], request, now)
@@ -173,7 +173,7 @@ class FoundPods:
             verdict=verdict,
             impact=impact,
             items=tuple(items[:_MOST]),
-            remaining=max(0, len(items) - _MOST) + more,
+            remaining=max(0, len(items) - _MOST) + sum(more),
             first=first,
         )
 
@@ -289,21 +289,31 @@ def _owns(kind: str, name: str, pod: Pod) -> bool:
 def _verdict(
     groups: Sequence[_Group],
     items: Sequence[FoundPod],
-    more: int,
+    more: tuple[int, int],
     first: PodExplanation | None,
     now: Seconds,
 ) -> tuple[str, Impact]:
-    """Return one sentence about all pods, and what it costs other pods."""
+    """Return one sentence about all pods, and what it costs other pods.
+
+    Args:
+        groups: Those that wait, as far as they were looked at.
+        items: All that were looked at.
+        more: How many others wait, and how many others are on nodes.
+        first: The explanation of the first one.
+        now: The time.
+    """
     if first is not None and len(items) == 1:
         return first.verdict, first.impact
     states = Counter(each.state for each in items)
     rest = [f"{states[state]} {verb}" for state, verb in _STATES.items() if states[state]]
-    rest += [f"{more} more"] if more else []
+    rest += [
+        f"{each} more {verb}" for each, verb in zip(more, ("wait", "on nodes"), strict=True) if each
+    ]
     owners = {f"{o.kind}/{o.name}" for each in items if (o := each.pod.owner) is not None}
     of = f" of {owners.pop()}" if len(owners) == 1 else ""
     if not groups or first is None or first.state != "waiting":
         impact: Impact = "evictions" if states["evicted"] else "none"
-        return f"{count(len(items) + more, 'pod')}{of}: {joined(rest)}.", impact
+        return f"{count(len(items) + sum(more), 'pod')}{of}: {joined(rest)}.", impact
     number = len(groups[0].pods)
     who = f"{count(number, 'pod')}{of}" if number > 1 else verdicts.named(first.pending.pod)
     text, impact = verdicts.of_waiting(first, who, number, now)

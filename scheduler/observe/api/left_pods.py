@@ -72,6 +72,8 @@ def placed_pod(pod: Pod, past: PastPod | None, machine: Machine, now: Seconds) -
             since if runs is None else times.stamp(runs),
             budgets,
             max(0, min(allowed, default=0)),
+            pod.terminating,
+            "" if cluster.policies.stop is None else cluster.policies.stop.name,
         ),
         left_at="" if past is None else times.stamp(past.left_at),
         history=() if past is None else attempt_views(past.attempts),

@@ -41,6 +41,9 @@ _MEANINGS: Final = (
     ("pod affinity", "lacks a pod that it must be near", "lack a pod that it must be near"),
     ("volume", "cannot attach its volumes", "cannot attach its volumes"),
 )  # fmt: skip
+#: The highest priority that there is: that of system-node-critical.
+#: Source: kubernetes v1.36.3 pkg/apis/scheduling.SystemCriticalPriority, plus 1,000.
+_HIGHEST: Final = 2_000_001_000
 _LAST_KNOWN: Final = "The last eviction of a pod of this name that this scheduler knows: "
 #: Owners that never give the name of a pod again.
 _RANDOM_NAMES: Final = ("Deployment", "ReplicaSet", "DaemonSet", "Job", "CronJob")
@@ -88,12 +91,13 @@ def of_preemption(view: PreemptionView, evicted: int, violated: int) -> tuple[st
     return f"{text}.", "budgets" if violated else "evictions" if costs else "none"
 
 
+_ENDED: Final = "The preemption of {who} on {node} has ended"
 _ENDS: Final = {
     "elsewhere": "{who} was bound to another node than {node} in the end",
     "failed": "The preemption of {who} on {node} failed",
     "given up": "{who} gave up {node}",
     "gone": "{who} was deleted before it ran on {node}",
-    "unknown": "the replica that preempted for {who} on {node} ended first",
+    "unknown": "The replica that preempted for {who} on {node} ended first",
 }
 
 
@@ -118,8 +122,8 @@ def of_pod(
         return f"{_LAST_KNOWN}{text}" if is_last_known and not is_unique else text, impact
     before = ""
     if earlier is not None and found.state != "left":
-        when, whom = moment(earlier.victim.evicted_at, now), _preemptor(earlier.preemption)
-        before = f"; an earlier pod of this name was evicted {when} for {whom}"
+        verb, whom = _eviction_of(earlier.victim, "", now), _preemptor(earlier.preemption)
+        before = f"; an earlier pod of this name {verb} for {whom}"
     if found.replaces is not None:
         victim, whom = found.replaces.victim.pod.name, _preemptor(found.replaces.preemption)
         before += f"; it replaces {victim}, which was evicted for {whom}"
@@ -230,9 +234,8 @@ def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact
     victim, preemption = eviction.victim, eviction.preemption
     whom = preemption.preemptor
     higher = f"priority {whom.priority} > {victim.pod.priority}"
-    verb = "was evicted" if victim.state == "gone" else "is being evicted"
-    text = f"{pod} {verb} from {preemption.node} {moment(victim.evicted_at, now)}"
-    text += f" for {named(whom)} ({higher})"
+    verb = _eviction_of(victim, f" from {preemption.node}", now)
+    text = f"{pod} {verb} for {named(whom)} ({higher})"
     if preemption.candidates_total > 1:
         rule = next((c.meaning for c in preemption.criteria if c.name == preemption.criterion), "")
         by = f" by: {rule}" if rule else ""
@@ -247,6 +250,13 @@ def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact
     elif victim.pod.owner is not None:
         text += f"; {victim.pod.owner.kind}/{victim.pod.owner.name} has not replaced it"
     return f"{text}.", "budgets" if victim.violates_pdb else "evictions"
+
+
+def _eviction_of(victim: VictimView, where: str, now: Seconds) -> str:
+    """Return that a pod was evicted, or is being, with the time if that is known already."""
+    verb = "was evicted" if victim.state == "gone" else "is being evicted"
+    when = f" {moment(victim.evicted_at, now)}" if victim.evicted_at else ""
+    return f"{verb}{where}{when}"
 
 
 def _running(found: PodExplanation, pod: str, now: Seconds) -> str:
@@ -267,6 +277,14 @@ def _fate(found: PodExplanation, own: PodEviction | None, *, planned: bool) -> s
     spared = ""
     if own is not None:
         spared = f"; it was to be evicted for {_preemptor(own.preemption)}, and was spared"
+    if placement.terminating:
+        return f", and is terminating{spared}"
+    if placement.stopped_by:
+        return (
+            f'; no pod may evict it while policy "{placement.stopped_by}" stops preemption{spared}'
+        )
+    if priority >= _HIGHEST:
+        return f"; no pod has a higher priority{spared}"
     text = f"; pods of a priority above {priority} may evict it"
     if placement.budgets:
         allowed = count(placement.allowed_disruptions, "disruption")

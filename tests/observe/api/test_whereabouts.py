@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model.effects import Evict
 from scheduler.model.policies import PodSelection
-from scheduler.observe.api import explanation
+from scheduler.observe.api import explanation, found_pods
 from scheduler.observe.api.requests import StatusError
 from tests.support.api_documents import Documents, Only
 from tests.support.builders import node, pdb, pod
@@ -178,23 +178,61 @@ async def test_a_later_pod_of_the_name_of_an_evicted_one_is_not_said_to_be_evict
     assert first["verdict"].startswith("default/web-0 was evicted from n1 at 00:16:40 UTC")
 
 
+MAY = "; pods of a priority above 1 may evict it"
+HALT = policy("halt", stop="maintenance")
+
+
 @pytest.mark.parametrize(
-    ("placed", "state", "whose"),
+    ("placed", "state", "fate"),
     [
-        (LOW, "running", ""),
-        (LOW.scheduler("other"), "foreign", "; its scheduler is other"),
+        ((LOW,), "running", MAY),
+        ((LOW.scheduler("other"),), "foreign", f"; its scheduler is other{MAY}"),
+        ((LOW.terminating(),), "running", ", and is terminating"),
+        ((LOW.priority(2_000_001_000),), "running", "; no pod has a higher priority"),
+        ((LOW, HALT), "running", '; no pod may evict it while policy "halt" stops preemption'),
     ],
-    ids=["running", "foreign"],
+    ids=["running", "foreign", "terminating", "critical", "stopped"],
 )
-async def test_a_pod_on_a_node_is_found(placed, state, whose):
-    docs = Documents(N1, placed)
+async def test_a_pod_on_a_node_is_found(placed, state, fate):
+    docs = Documents(N1, *placed)
 
     found = await why(docs)
 
     assert found["state"] == state
-    assert found["verdict"] == (
-        f"default/low has been on n1 for 16m{whose}; pods of a priority above 1 may evict it."
-    )
+    assert found["verdict"] == f"default/low has been on n1 for 16m{fate}."
+
+
+async def test_an_eviction_without_an_answer_has_no_time_yet():
+    docs = Documents(N1, LOW)
+    docs.cluster.hold(Evict)
+    docs.cluster.schedule(HIGH)
+
+    found = await why(docs)
+
+    told = "default/low is being evicted from n1 for vip/high (priority 9 > 1)"
+    assert found["verdict"].startswith(told)
+
+
+async def test_the_name_of_a_preemptor_stays_as_it_is_where_a_sentence_begins_with_it():
+    docs = Documents(N1, LOW)
+    docs.cluster.schedule(HIGH)
+    docs.cluster.delete("vip/high")
+
+    (preemption,) = (await docs.get("preemptions"))["items"]
+
+    assert preemption["verdict"].startswith("vip/high was deleted before it ran on n1; 1 pod was")
+
+
+async def test_pods_beyond_those_that_are_looked_at_are_counted(monkeypatch):
+    monkeypatch.setattr(found_pods, "_MOST", 3)
+    docs = Documents(N1, *(pod(f"r{i}").on("n1").cpu("0").label("a", "b") for i in range(5)))
+    docs.cluster.add(*(pod(f"q{i}").cpu("9").label("a", "b") for i in range(5)))
+
+    found = await docs.get("find", labelSelector="a=b")
+
+    assert found["verdict"].startswith("3 pods have waited 0s for 9 cpu each: ")
+    assert found["verdict"].endswith("; 3 on nodes, 2 more wait and 2 more on nodes.")
+    assert (len(found["items"]), found["remaining"]) == (3, 7)
 
 
 async def test_an_unknown_pod_is_told_with_the_reasons_and_since_when_evictions_are_known():
