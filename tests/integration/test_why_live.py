@@ -37,7 +37,8 @@ def test_who_evicted_a_pod_and_why_its_replacement_waits_is_one_command(
     assert told.startswith(f"{name}/{victim} was evicted from {node} at ")
     assert f"for {name}/urgent (priority 1000 > 100)" in told
     answer = told.partition("\n")[0]
-    assert say("why", event["regarding"]["uid"]).startswith(answer)
+    for more in ([], ["--nodes"]):
+        assert say("why", event["regarding"]["uid"], *more).startswith(answer)
     assert "batch-" in told.partition("; ")[2].partition(" replaces it and waits")[0]
     waiting = say("why", "deploy/batch")
     assert "1 on nodes and 1 evicted" in waiting
