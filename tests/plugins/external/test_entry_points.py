@@ -30,6 +30,8 @@ profiles:
 
 Package = Callable[..., str]
 
+CLUSTER = Path(__file__).parents[3] / "docs" / "examples" / "what-if-cluster.yaml"
+
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
@@ -241,7 +243,7 @@ def test_check_config_names_the_package_of_a_plugin(
     [
         (["check-config"], 1),
         (["run", "--config"], 2),
-        (["plan", "-f", "/dev/null", "--config"], 2),
+        (["plan", "-f", str(CLUSTER), "--config"], 1),
         (["replay", "RECORDING", "--config"], 2),
     ],
     ids=["check-config", "run", "plan", "replay"],
