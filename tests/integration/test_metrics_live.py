@@ -23,6 +23,7 @@ from tests.support.live import Scheduler
 pytestmark = pytest.mark.cluster
 
 ROOT: Final = Path(__file__).parents[2]
+COSTS: Final = "tests/observe/api/test_costs.py"
 #: Metrics of trouble that this run does not have, and the test in which each moves.
 ELSEWHERE: Final = {
     # Effects wait only while some two hundred requests are under way.
@@ -37,6 +38,14 @@ ELSEWHERE: Final = {
     "scheduler_cache_drift": "tests/service/test_telemetry.py",
     "scheduler_log_lines_lost_total": "tests/service/test_telemetry.py",
     "scheduler_preemption_stopped": "tests/integration/test_stop_live.py",
+    # The pods here request no memory, and no eviction is in vain.
+    "scheduler_preemption_lost_gibibyte_seconds_total": COSTS,
+    "scheduler_preemption_wasted_pods_total": COSTS,
+    "scheduler_preemption_wasted_pod_seconds_total": COSTS,
+    "scheduler_preemption_wasted_core_seconds_total": COSTS,
+    "scheduler_preemption_wasted_gibibyte_seconds_total": COSTS,
+    "scheduler_shadow_acts_total": "tests/integration/test_shadow_live.py",
+    "scheduler_shadow_victims_total": "tests/integration/test_shadow_live.py",
     # That needs API servers of two releases.
     "scheduler_reference_mismatch": "tests/service/test_telemetry.py",
 }

@@ -69,9 +69,9 @@ def test_after_sigkill_what_was_written_decides_the_same_again(scene, schedulers
     code, shown, said = replayed(
         folder, "--config", config, "--explain", f"{scene.namespace}/waits", "-o", "json"
     )
-    (result,) = json.loads(shown)["results"]
+    result = json.loads(shown)
     assert (code, result["decision"]) == (0, "Unschedulable")
-    assert {each["name"]: each["filter"] for each in result["nodes"]}[node] == (
+    assert {each["name"]: each["rejection"] for each in result["nodes"]}[node] == (
         "NodeResourcesFit: Insufficient cpu"
     )
 

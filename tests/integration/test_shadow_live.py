@@ -216,6 +216,8 @@ def test_a_preemption_of_kube_scheduler_is_compared(shadowed):
     found = shadowed.until(lambda found: sum(found["outcomes"].values()) == 1)
     assert found["outcomes"] == {"same_preemption": 1}, found
     assert found["theirVictims"] == found["ourVictims"] == 1
+    for side in ("theirs", "ours"):
+        assert shadowed.shadow.metric("scheduler_shadow_victims_total", side=side) == 1
 
 
 def test_pods_that_wait_are_compared_once(shadowed):
