@@ -251,12 +251,17 @@ class Explanations:
             is_last_known: Whether it is gone, and was found by its name only.
         """
         pod = document.pending.pod
-        victims = await self._preemptions.victims(_of_name(pod.namespace, pod.name), now)
-        replaced = await self._preemptions.victims(
-            lambda each: each.lost and each.pod.namespace == pod.namespace and _replaces(pod, each),
-            now,
+        of_name = _of_name(pod.namespace, pod.name)
+
+        def replaced_by_it(victim: PastVictim) -> bool:
+            same_namespace = victim.pod.namespace == pod.namespace
+            return victim.lost and same_namespace and _replaces(pod, victim)
+
+        victims = await self._preemptions.victims(
+            lambda victim: of_name(victim) or replaced_by_it(victim), now
         )
-        latest = victims[:_EVICTIONS]
+        latest = [known for known in victims if of_name(known[1])][:_EVICTIONS]
+        replaced = [known for known in victims if replaced_by_it(known[1])]
         known = [*latest, *replaced[:1]]
         seen = await names.visible({each for past, _ in known for each in past.namespaces})
 
