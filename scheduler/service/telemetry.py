@@ -313,7 +313,7 @@ def provide_shadow(metrics: Metrics, shadow: Shadow | None) -> None:
     )
     metrics.provide(
         "scheduler_shadow_victims_total",
-        lambda: {"theirs": shadow.their_victims, "ours": shadow.our_victims},
+        lambda: {"theirs": shadow.their_cost.victims, "ours": shadow.our_cost.victims},
     )
 
 

@@ -10,7 +10,7 @@ from scheduler.observe.api import lists
 from scheduler.observe.api.requests import ApiRequest, limit_of
 from scheduler.observe.api.views import stamp
 from scheduler.observe.shadow.comparison import AGREEING, PLACEMENTS, Outcome
-from scheduler.observe.shadow.shadow import Difference, Loss, Shadow
+from scheduler.observe.shadow.shadow import Difference, Shadow
 
 __all__ = ["ABSENT", "MEANINGS", "page", "verdict"]
 
@@ -71,10 +71,10 @@ async def page(
         placements=sum(found[each] for each in PLACEMENTS),
         agreeing=sum(found[each] for each in AGREEING),
         outcomes=tuple(ShadowOutcome(each.value, MEANINGS[each], found[each]) for each in Outcome),
-        their_victims=shadow.their_victims,
-        our_victims=shadow.our_victims,
-        their_cost=_cost(shadow.their_loss),
-        our_cost=_cost(shadow.our_loss),
+        their_victims=shadow.their_cost.victims,
+        our_victims=shadow.our_cost.victims,
+        their_cost=shadow.their_cost.amounts(),
+        our_cost=shadow.our_cost.amounts(),
         hidden=len(known) - len(shown),
         remaining=max(0, len(shown) - limit),
     )
@@ -122,16 +122,12 @@ def _item(found: Difference, visible: Container[str]) -> ShadowPod:
         why=found.why,
         their_victims=theirs,
         our_victims=ours,
-        their_victims_total=found.their_number,
-        our_victims_total=found.our_number,
-        their_cost=_cost(found.their_loss) if everything else {},
-        our_cost=_cost(found.our_loss) if everything else {},
+        their_victims_total=found.their_cost.victims,
+        our_victims_total=found.our_cost.victims,
+        their_cost=found.their_cost.amounts() if everything else {},
+        our_cost=found.our_cost.amounts() if everything else {},
     )
 
 
 def _seen(victims: Sequence[PodView], visible: Container[str]) -> tuple[PodView, ...]:
     return tuple(victim for victim in victims if victim.namespace in visible)
-
-
-def _cost(loss: Loss | Mapping[str, float]) -> dict[str, float]:
-    return {resource: round(amount, 1) for resource, amount in loss.items() if amount}

@@ -8,8 +8,8 @@ Everything is limited, and nothing of it is written anywhere.
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Pod
@@ -18,6 +18,7 @@ from scheduler.model.base import Record
 from scheduler.model.events import Event, PodGone, PodObserved
 from scheduler.model.rest.common import PodView
 from scheduler.model.times import Seconds
+from scheduler.observe.api.costs import Cost, lost
 from scheduler.observe.api.views import pending_view
 from scheduler.observe.shadow import comparison
 from scheduler.observe.shadow.acts import (
@@ -31,7 +32,7 @@ from scheduler.observe.shadow.acts import (
 from scheduler.observe.shadow.comparison import Judgement, Outcome
 from scheduler.queue.scheduling_queue import QueuedPod
 
-__all__ = ["Difference", "Loss", "Shadow"]
+__all__ = ["Difference", "Shadow"]
 
 #: How many pods are kept that another scheduler treated differently.
 MAX_DIFFERENCES: Final = 1000
@@ -57,9 +58,6 @@ _ALIKE: Final = frozenset(
     }
 )
 
-#: Amounts of evicted pods times the seconds that they had run: pods, cpu in milli-units, memory.
-Loss: TypeAlias = Counter[str]
-
 
 class Difference(Record, frozen=True):
     """A pod that another scheduler treated differently."""
@@ -73,11 +71,9 @@ class Difference(Record, frozen=True):
     why: str
     their_victims: tuple[PodView, ...]
     our_victims: tuple[PodView, ...]
-    #: How many victims there are in all.
-    their_number: int
-    our_number: int
-    their_loss: Mapping[str, float]
-    our_loss: Mapping[str, float]
+    #: Of all victims, also of those that are only counted.
+    their_cost: Cost
+    our_cost: Cost
 
 
 class _Preemptor:
@@ -113,9 +109,7 @@ class Shadow:
         #: The newest ones come last.
         self.differences: Final[deque[Difference]] = deque(maxlen=MAX_DIFFERENCES)
         #: What all their preemptions have lost, and ours would have in their place.
-        self.their_loss: Final[Loss] = Counter()
-        self.our_loss: Final[Loss] = Counter()
-        self.their_victims = self.our_victims = 0
+        self.their_cost = self.our_cost = Cost()
         #: Since when acts are compared; `None` while this replica stands by.
         self.began: Seconds | None = None
         self._evictions = SeenEvictions(self.schedulers)
@@ -254,11 +248,9 @@ class Shadow:
         if outcome in _ALIKE and not judgement.victims:
             return  # neither side evicts: nothing is lost, and there is nothing to see
         theirs = [each.pod for each in evicted]
-        their_loss, our_loss = self._loss(theirs, now), self._loss(judgement.victims, now)
-        self.their_loss.update(their_loss)
-        self.our_loss.update(our_loss)
-        self.their_victims += len(theirs)
-        self.our_victims += len(judgement.victims)
+        their_cost, our_cost = self._cost(theirs, now), self._cost(judgement.victims, now)
+        self.their_cost = self.their_cost.plus(their_cost)
+        self.our_cost = self.our_cost.plus(our_cost)
         if outcome in _ALIKE:
             return
         self.differences.append(
@@ -271,10 +263,8 @@ class Shadow:
                 why=why,
                 their_victims=self._views(theirs),
                 our_victims=self._views(judgement.victims),
-                their_number=len(theirs),
-                our_number=len(judgement.victims),
-                their_loss=their_loss,
-                our_loss=our_loss,
+                their_cost=their_cost,
+                our_cost=our_cost,
             )
         )
 
@@ -284,14 +274,11 @@ class Shadow:
     def _view(self, pod: Pod) -> PodView:
         return pending_view(pod, self._machine.cluster)
 
-    def _loss(self, victims: Sequence[Pod], now: Seconds) -> Loss:
-        """Return what the eviction of pods loses."""
-        loss: Loss = Counter()
+    def _cost(self, victims: Sequence[Pod], now: Seconds) -> Cost:
+        """Return what the eviction of pods costs."""
+        total = Cost()
         for victim in victims:
             since = runs_since(victim)
             seconds = 0.0 if since is None else max(0.0, now - since)
-            requests = self._view(victim).requests
-            loss["pods"] += int(seconds)
-            for resource in ("cpu", "memory"):
-                loss[resource] += int(requests.get(resource, 0) * seconds)
-        return loss
+            total = total.plus(lost(self._view(victim).requests, seconds))
+        return total

@@ -109,7 +109,7 @@ def test_a_pod_that_fits_where_they_evict_is_a_preemption_added_or_avoided():
 
     assert found(shadow) == {"preemption_added": 1}
     (kept,) = shadow.differences
-    assert (kept.our_node, kept.our_number, kept.their_number) == ("small", 1, 0)
+    assert (kept.our_node, kept.our_cost.victims, kept.their_cost.victims) == ("small", 1, 0)
 
 
 NOMINATE, EVICT, GONE, BIND = "nominate", "evict", "gone", "bind"
@@ -142,7 +142,7 @@ def test_a_preemption_is_decided_on_the_state_before_it(order):
     shadow.tick(there.now + 10.0)
 
     assert found(shadow) == {"same_preemption": 1}
-    assert (shadow.their_victims, shadow.our_victims) == (1, 1)
+    assert (shadow.their_cost.victims, shadow.our_cost.victims) == (1, 1)
     there.machine.check()
 
 
@@ -183,7 +183,7 @@ def test_a_pod_that_says_that_it_is_evicted_and_stays_is_no_victim():
     there.bind("a", "small")
 
     assert found(shadow) == {"same_node": 1}
-    assert shadow.their_victims == 0
+    assert shadow.their_cost.victims == 0
 
 
 def test_evictions_for_a_pod_that_would_fit_elsewhere_would_be_avoided():
@@ -197,10 +197,10 @@ def test_evictions_for_a_pod_that_would_fit_elsewhere_would_be_avoided():
 
     assert found(shadow) == {"preemption_avoided": 1}
     (kept,) = shadow.differences
-    assert (kept.their_node, kept.our_node, kept.our_number) == ("small", "large", 0)
+    assert (kept.their_node, kept.our_node, kept.our_cost.victims) == ("small", "large", 0)
     assert [victim.name for victim in kept.their_victims] == ["low"]
-    assert shadow.their_loss["cpu"] > 0
-    assert not +shadow.our_loss
+    assert shadow.their_cost.cpu > 0
+    assert not any(shadow.our_cost)
 
 
 def test_everything_that_is_kept_is_limited(monkeypatch):
@@ -245,7 +245,7 @@ def test_a_preemption_counts_although_the_preemptor_is_deleted_at_once():
     there.delete("a")
 
     assert found(shadow) == {"same_preemption": 1}
-    assert shadow.their_victims == 1
+    assert shadow.their_cost.victims == 1
 
 
 def test_explanations_of_nominations_are_limited_as_well(monkeypatch):
@@ -270,7 +270,7 @@ def test_evicted_pods_are_forgotten_by_node_as_well(monkeypatch):
     there.nominate("a", "small")
     shadow.tick(there.now + 10.0)
 
-    assert shadow.their_victims == 2
+    assert shadow.their_cost.victims == 2
     assert len(shadow._evictions) == 0
     assert shadow._evictions._by_node == {}
 
