@@ -2,10 +2,11 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from deploy.tools.controlplane.api import ApiError
+from tests.integration.followed import Followed
 from tests.integration.objects import Json, pod
 from tests.integration.scene import Scene
 
@@ -30,7 +31,7 @@ class Devices:
         self.name = f"live-{next(_numbers)}"
         self.driver = f"{self.name}.example.com"
         self._made: list[str] = []
-        self._begun = self._api.get(self.claims)["metadata"]["resourceVersion"]
+        self._followed = Followed(self._api, self.claims)
 
     # Create
 
@@ -118,7 +119,7 @@ class Devices:
         """Assert that at no time two claims had the same device."""
         marker = self._api.post(self.claims, _empty_claim(f"marker-{next(_numbers)}"))
         holders: dict[tuple[str, str], str] = {}
-        for kind, each in self._changes(marker["metadata"]["uid"]):
+        for kind, each in self._followed.until(marker):
             uid = each["metadata"]["uid"]
             taken = [] if kind == "DELETED" else devices_of(each)
             holders = {device: holder for device, holder in holders.items() if holder != uid}
@@ -130,6 +131,7 @@ class Devices:
 
     def clear(self) -> None:
         """Remove the classes and slices."""
+        self._followed.stop()
         for path in self._made:
             with contextlib.suppress(ApiError):
                 self._api.delete(path)
@@ -138,17 +140,6 @@ class Devices:
         self._api.post(path, body)
         self._made.append(f"{path}/{body['metadata']['name']}")
         return self._made[-1]
-
-    def _changes(self, last: str) -> Iterable[tuple[str, Json]]:
-        """Yield what happened to claims until one with this uid is created."""
-        with contextlib.closing(self._api.watch(self.claims, self._begun)) as events:
-            for kind, each in events:
-                if kind == "BOOKMARK":
-                    continue
-                if each["metadata"]["uid"] == last:
-                    return
-                yield kind, each
-        raise AssertionError("the API server ended the watch")
 
 
 def devices_of(claim: Json) -> list[tuple[str, str]]:

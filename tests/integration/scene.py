@@ -9,6 +9,7 @@ from typing import Any
 from deploy.tools.controlplane.api import ApiError
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.nodes import NodeShape
+from tests.integration.followed import Followed
 from tests.integration.objects import (
     Json,
     condition,
@@ -38,7 +39,7 @@ class Scene:
         self.namespace = namespace
         self.scheduler_name = scheduler_name
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
-        self._begun = self.api.get(self._pods)["metadata"]["resourceVersion"]
+        self._followed = Followed(self.api, self._pods)
         #: The millicores of each node.
         self._nodes: dict[str, int] = {}
 
@@ -171,15 +172,11 @@ class Scene:
     def history(self) -> "History":
         """Return what happened to the pods since the scene began."""
         (marker,) = self.create(new_pod(f"marker-{next(_numbers)}", by="no-scheduler"))
-        changes = []
-        with contextlib.closing(self.api.watch(self._pods, self._begun)) as events:
-            for kind, each in events:
-                if kind == "BOOKMARK":
-                    continue
-                if each["metadata"]["uid"] == marker["metadata"]["uid"]:
-                    return History(changes)
-                changes.append((kind, each))
-        raise AssertionError("the API server ended the watch")
+        return History(self.changes_until(marker))
+
+    def changes_until(self, marker: Json) -> list[tuple[str, Json]]:
+        """Return (type, pod) of all changes since the scene began, up to the creation of a pod."""
+        return self._followed.until(marker)
 
     # End
 
@@ -192,6 +189,7 @@ class Scene:
 
     def clear(self) -> None:
         """Remove nodes and pods, and wait until none is left."""
+        self._followed.stop()
         self.api.delete(f"/apis/apps/v1/namespaces/{self.namespace}/deployments")
         self.api.wait_for_list(
             f"/apis/apps/v1/namespaces/{self.namespace}/replicasets", lambda found: not found

@@ -49,7 +49,6 @@ class Stage:
         self._drafted = 0
         self._unscheduled: set[str] = set()
         self._pods = f"/api/v1/namespaces/{scene.namespace}/pods"
-        self._begun = self.api.get(self._pods)["metadata"]["resourceVersion"]
 
     # Create
 
@@ -157,15 +156,9 @@ class Stage:
     def _changes(self) -> list[tuple[str, Json]]:
         """Return all states of all pods so far, in order."""
         (end,) = self.scene.create(pod("the-end", by="no-scheduler"))
-        changes: list[tuple[str, Json]] = []
-        with contextlib.closing(self.api.watch(self._pods, self._begun)) as events:
-            for kind, each in events:
-                if each["metadata"].get("uid") == end["metadata"]["uid"]:
-                    self.scene.remove("the-end")
-                    return changes
-                if kind != "BOOKMARK":
-                    changes.append((kind, each))
-        raise AssertionError("the API server ended the watch")
+        changes = self.scene.changes_until(end)
+        self.scene.remove("the-end")
+        return changes
 
     def _counts(self) -> tuple[int, int]:
         """Return how many pods have a node, and how many are gone."""
