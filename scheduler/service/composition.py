@@ -191,7 +191,7 @@ class Composition:
         self._keeper = HistoryKeeper(
             history,
             machine.cluster,
-            history_configmaps.parts(*_history_place(self.options), owner),
+            history_configmaps.stored_history(*_history_place(self.options), owner),
             self._unlimited,
             self._may_write,
             clock,

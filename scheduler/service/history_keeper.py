@@ -1,10 +1,10 @@
-"""Keeps the history of preemptions for the next leader, in a ring of ConfigMaps.
+"""Keeps the history for the next leader: preemptions in a ring of ConfigMaps, attempts in one.
 
 A new leader reads them, and then writes what has changed: the part of the ring that has the newest
 preemptions until it is full, then the next one, whose content is dropped. A part is written at most
-every 30 seconds, and not at all while nothing changes. Nothing waits for that: what a crash forgets
-is at most what changed since the last write. What is read may be damaged or hostile; see
-`observe/api/kept_preemptions`.
+every 30 seconds, the attempts of pods every 60, and not at all while nothing changes. Nothing waits
+for that: what a crash forgets is at most what changed since the last write. What is read may be
+damaged or hostile; see `observe/api/kept_fields`.
 
 Decisions do not depend on it. So a failure is logged, and the scheduler goes on.
 """
@@ -14,26 +14,31 @@ import contextlib
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.errors import Conflict, KubeError, MissingRight, NotFound
-from scheduler.kube.write.history_configmaps import HistoryPart
+from scheduler.kube.write.history_configmaps import HistoryPart, StoredHistory
 from scheduler.model.times import Seconds
-from scheduler.observe.api import kept_preemptions, lists
+from scheduler.observe.api import kept_attempts, kept_preemptions, lists
 from scheduler.observe.api.history import MAX_AGE, MAX_PREEMPTIONS, History
-from scheduler.observe.api.kept_preemptions import KeptError, KeptPreemption, KeptRefusals
+from scheduler.observe.api.kept_fields import KeptError
+from scheduler.observe.api.kept_preemptions import KeptPreemption, KeptRefusals
 from scheduler.service.clock import Clock
 from scheduler.state.cluster import Cluster
 
 __all__ = ["MAX_BYTES", "WRITE_SECONDS", "HistoryKeeper"]
 
+T = TypeVar("T")
+
 #: Between two looks at what has changed, and between two writes of a part.
 LOOK_SECONDS: Final[Seconds] = 5.0
 WRITE_SECONDS: Final[Seconds] = 30.0
+#: Between two writes of the attempts. In a busy cluster each write is of nearly all of them.
+ATTEMPTS_SECONDS: Final[Seconds] = 60.0
 #: After a write that was refused, or got no answer.
 RETRY_SECONDS: Final[Seconds] = 120.0
 #: How long the last write of a process that stops may take.
@@ -62,7 +67,7 @@ class HistoryKeeper:
     Args:
         history: What is kept.
         cluster: Has the pods that still exist.
-        stored: The parts of the ring.
+        stored: Where it is kept.
         client: Sends the requests.
         may_write: Returns whether this process leads.
         clock: The time.
@@ -74,7 +79,7 @@ class HistoryKeeper:
         self,
         history: History,
         cluster: Cluster,
-        stored: Sequence[HistoryPart],
+        stored: StoredHistory,
         client: Client,
         may_write: Callable[[], bool],
         clock: Clock,
@@ -83,7 +88,10 @@ class HistoryKeeper:
     ) -> None:
         self._history = history
         self._cluster = cluster
-        self._parts = [_Part(each) for each in stored]
+        self._parts = [_Part(each) for each in stored.ring]
+        self._attempts = _Part(stored.attempts)
+        #: The changes of attempts that were written.
+        self._attempts_written = 0
         self._client = client
         self._may_write = may_write
         self._clock = clock
@@ -155,8 +163,31 @@ class HistoryKeeper:
             await asyncio.sleep(0)
         history.refusals.restore(refusals.rows, refusals.since, now)
         self._noted = history.changed
-        self._is_loaded = True
+        self._is_loaded = await self._load_attempts()
+        return self._is_loaded
+
+    async def _load_attempts(self) -> bool:
+        """Read the attempts; return whether the rights for that are there."""
+        content = await self._content(self._attempts)
+        if content is None:
+            return False
+        history, now = self._history, self._clock.now()
+        items = await self._unpacked(self._attempts, content, kept_attempts.unpacked) or []
+        for each in lists.slices(items, _SLICE):
+            valid = (kept_attempts.decoded(item, now) for item in each)
+            history.restore_attempts(filter(None, valid), now)
+            await asyncio.sleep(0)
+        history.past_attempts.order()
         return True
+
+    async def _unpacked(self, part: _Part, content: bytes, read: Callable[[bytes], T]) -> T | None:
+        """Return what a part holds; `None` if there is nothing that can be read."""
+        if content:
+            try:
+                return await asyncio.to_thread(read, content)
+            except KeptError as error:
+                self._report("history_damaged", object=part.stored.name, problem=str(error))
+        return None
 
     async def _content(self, part: _Part) -> bytes | None:
         """Return what a part holds; `None` without the right to read it."""
@@ -175,13 +206,10 @@ class HistoryKeeper:
         self, part: _Part, content: bytes
     ) -> tuple[list[KeptPreemption], KeptRefusals]:
         """Return the valid preemptions in what a part holds, and the refusals."""
-        if not content:
+        found = await self._unpacked(part, content, kept_preemptions.unpacked)
+        if found is None:
             return [], KeptRefusals()
-        try:
-            items, refusals = await asyncio.to_thread(kept_preemptions.unpacked, content)
-        except KeptError as error:
-            self._report("history_damaged", object=part.stored.name, problem=str(error))
-            return [], KeptRefusals()
+        items, refusals = found
         valid: list[KeptPreemption] = []
         oldest = self._clock.now() - MAX_AGE
         for each in lists.slices(items, _SLICE):
@@ -205,14 +233,22 @@ class HistoryKeeper:
             if is_last and self._is_loaded:
                 written = self._refusals_written == self._history.refusals.total
                 self._parts[self._current].is_dirty |= not written
-            for part in self._parts:
+            for part in (*self._parts, self._attempts):
                 due = is_last or part.next_write <= self._clock.elapsed()
                 if part.is_dirty and due and self._may_write():
-                    await self._write(part)
+                    part.is_dirty = False
+                    if part is self._attempts:
+                        content = await self._packed_attempts()
+                        await self._write(part, content, ATTEMPTS_SECONDS)
+                    else:
+                        await self._write(part, await self._fitting(part), WRITE_SECONDS)
 
     async def _note_changes(self) -> None:
         """Find out which parts have changed."""
         changed = self._history.changed
+        if self._is_loaded:
+            has_changed = self._attempts_written != self._history.past_attempts.changes
+            self._attempts.is_dirty |= has_changed
         if not self._is_loaded or changed == self._noted:
             return
         for each in lists.slices(self._history.known(), 500):
@@ -230,14 +266,8 @@ class HistoryKeeper:
             part.numbers.append(number)
         return part
 
-    async def _write(self, part: _Part) -> None:
-        part.is_dirty = False
-        self._forget(part, [each for each in part.numbers if self._history.find(each) is None])
-        content = await self._packed(part)
-        while len(content) > MAX_BYTES:
-            self._make_smaller(part, len(content))
-            content = await self._packed(part)
-        part.next_write = self._clock.elapsed() + WRITE_SECONDS
+    async def _write(self, part: _Part, content: bytes, pause: Seconds) -> None:
+        part.next_write = self._clock.elapsed() + pause
         try:
             await part.stored.write(self._client, content)
         except (Conflict, NotFound):
@@ -249,6 +279,15 @@ class HistoryKeeper:
             self._tell("history_not_written", str(error))
         else:
             self._problem = ""
+
+    async def _fitting(self, part: _Part) -> bytes:
+        """Return the content of a part, which is made smaller if it has become too large."""
+        self._forget(part, [each for each in part.numbers if self._history.find(each) is None])
+        content = await self._packed(part)
+        while len(content) > MAX_BYTES:
+            self._make_smaller(part, len(content))
+            content = await self._packed(part)
+        return content
 
     async def _packed(self, part: _Part) -> bytes:
         """Return the content of a part."""
@@ -263,6 +302,16 @@ class HistoryKeeper:
             kept = KeptRefusals(refusals.known_since, refusals.rows())
             self._refusals_written = refusals.total
         return await asyncio.to_thread(kept_preemptions.packed, encoded, kept)
+
+    async def _packed_attempts(self) -> bytes:
+        """Return the content of the part with the attempts."""
+        past = self._history.past_attempts
+        self._attempts_written = past.changes
+        encoded: list[bytes] = []
+        for each in lists.slices(past.newest(kept_attempts.MAX_PODS), _SLICE):
+            encoded += map(kept_attempts.encoded, each)
+            await asyncio.sleep(0)
+        return await asyncio.to_thread(kept_attempts.packed, encoded, MAX_BYTES)
 
     def _make_smaller(self, part: _Part, size: int) -> None:
         """Move what does not fit from the current part to the next one, or drop old ones."""

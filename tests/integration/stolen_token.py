@@ -362,6 +362,7 @@ OURS: Final[Mapping[str, Request]] = {
     "report a policy that is refused, where no profile has this name": event("policy", US),
     "create the ledger": named(f"{CONFIG_MAPS}", f"{US}-ledger"),
     "create the last part of the history": named(f"{CONFIG_MAPS}", f"{US}-history-7"),
+    "create the attempts of the history": named(f"{CONFIG_MAPS}", f"{US}-history-attempts"),
     "create the lease": named(LEASES, US),
 }
 

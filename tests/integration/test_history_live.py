@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 FOLDER: Final = "/api/v1/namespaces/preemptive-scheduler/configmaps"
 PART: Final = f"{FOLDER}/preemptive-scheduler-history-0"
-KEY: Final = "preemptions.json.zst"
+KEY: Final = "history.json.zst"
 READ: Final = "/api/v1/preemptions"
 
 

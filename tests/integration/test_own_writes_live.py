@@ -194,7 +194,7 @@ def test_every_write_that_the_code_does_not_make_is_refused_to_us_and_to_nobody_
     plane, thief, places
 ):
     tried = {**ATTACKS, **OURS, **REMAINS}
-    kept = (f"{US}-ledger", f"{US}-history-7")
+    kept = (f"{US}-ledger", f"{US}-history-7", f"{US}-history-attempts")
     for left in (f"{LEASES}/{US}", *(f"{CONFIG_MAPS}/{name}" for name in kept)):
         with contextlib.suppress(ApiError):  # there is none, unless a scheduler ran before
             plane.api.delete(left)

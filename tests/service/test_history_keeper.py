@@ -14,12 +14,16 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.release_owner import ReleaseOwner
 from scheduler.kube.write import history_configmaps
+from scheduler.model import times
+from scheduler.model.api.objects import LocalObject, ObjectMeta
+from scheduler.model.events import NamespaceObserved, NodeGone
+from scheduler.observe.api import past_attempts
 from scheduler.service import history_keeper
 from scheduler.service.clock import Clock
 from scheduler.service.history_keeper import HistoryKeeper
 from tests.support.api_documents import Documents
 from tests.support.builders import node, pod
-from tests.support.fake_api import FakeApi, Fault
+from tests.support.fake_api import FakeApi, Fault, Recorded
 
 
 class Kept:
@@ -39,7 +43,7 @@ class Kept:
         self.keeper = HistoryKeeper(
             self.docs.history,
             cluster.machine.cluster,
-            history_configmaps.parts("us", "h", owner),
+            history_configmaps.stored_history("us", "h", owner),
             client,
             lambda: self.leads,
             Clock(lambda: cluster.now, lambda: cluster.now),
@@ -57,21 +61,34 @@ class Kept:
         self.docs.history.tick(cluster.now)
 
     async def save(self) -> list[str]:
+        """Return the requests of one look, without those for attempts."""
+        return [each for each in await self.requests() if not each.endswith("h-attempts")]
+
+    async def requests(self) -> list[str]:
         """Return the requests of one look."""
         before = len(self.api.requests)
         await self.keeper.save()
-        return [
-            f"{each.verb} {each.path.rpartition('/')[2]}" for each in self.api.requests[before:]
-        ]
+        return [f"{each.verb} {_name(each)}" for each in self.api.requests[before:]]
+
+    async def attempts(self, name: str) -> list[str]:
+        """Return the messages that are shown of a pod."""
+        found = await self.docs.get("pods/{namespace}/{name}", namespace="default", name=name)
+        return [each["message"].partition(" are available")[0] for each in found["history"]]
 
     async def shown(self) -> set[str]:
         items = (await self.docs.get("preemptions"))["items"]
         return {each["preemptor"]["name"] for each in items}
 
 
+def _name(request: Recorded) -> str:
+    is_new = request.verb == "create"
+    return request.body["metadata"]["name"] if is_new else request.path.rpartition("/")[2]
+
+
 def stored(api: FakeApi) -> list[bytes]:
     """Return the texts of the parts that exist."""
     found = sorted(api.store.all("configmaps"), key=lambda each: each["metadata"]["name"])
+    found = [each for each in found if each["metadata"]["name"] != "h-attempts"]
     data = (each["binaryData"][history_configmaps.KEY] for each in found)
     return [zstandard.decompress(base64.b64decode(each)) for each in data]
 
@@ -101,7 +118,7 @@ async def test_a_part_is_written_at_most_every_30_seconds_and_not_while_nothing_
     assert await kept.save() == []
 
     await kept.preempt()
-    assert await kept.save() == ["create configmaps"]
+    assert await kept.save() == ["create h-0"]
     assert await kept.save() == []
     await kept.preempt(1)
     assert await kept.save() == []
@@ -230,3 +247,67 @@ async def test_parts_that_were_deleted_are_made_again(kept, api):
 
     assert b"high0" in stored(api)[0]
     assert b"high1" in stored(api)[0]
+
+
+async def reject(kept: Kept, name: str, cpu: str = "9") -> None:
+    """Have a pod tried, or tried again after its size has changed."""
+    kept.docs.cluster.schedule(pod(name).cpu(cpu))
+
+
+async def test_attempts_are_written_once_a_minute_and_not_when_they_are_repeated(kept):
+    await reject(kept, "waits")
+    assert await kept.requests() == ["create h-attempts"]
+    await reject(kept, "later")
+    assert await kept.requests() == []
+    kept.docs.cluster.wait(history_keeper.ATTEMPTS_SECONDS)
+    assert await kept.requests() == ["patch h-attempts"]
+
+    before = kept.docs.history.attempts["unschedulable"]
+    kept.docs.cluster.wait(history_keeper.ATTEMPTS_SECONDS)
+    kept.docs.cluster.add(node("small").cpu("1"))
+    kept.docs.cluster.observe(NodeGone("small"))
+    kept.docs.cluster.wait(history_keeper.ATTEMPTS_SECONDS)
+    kept.docs.cluster.drain()
+    assert kept.docs.history.attempts["unschedulable"] > before
+    assert await kept.requests() == []
+
+
+async def test_the_next_leader_knows_what_was_tried_and_goes_on_with_it(kept, api, client):
+    kept.docs.cluster.add(node("n1").cpu("1"))
+    for name in ("waits", "bound-meanwhile", "gone"):
+        await reject(kept, name)
+    kept.docs.cluster.delete("gone")
+    await kept.save()
+
+    later = Kept(api, client)
+    later.docs.cluster.wait(60)
+    later.docs.cluster.add(node("n1").cpu("1"), node("n2").cpu("1"))
+    await reject(later, "waits")
+    later.docs.cluster.add(pod("bound-meanwhile").on("n1"))
+    assert await later.keeper._load()
+
+    assert await later.attempts("waits") == ["0/1 nodes", "0/2 nodes"]
+    assert await later.attempts("bound-meanwhile") == ["0/1 nodes"]
+    assert await later.attempts("gone") == ["0/1 nodes"]
+    later.docs.cluster.wait(past_attempts.MAX_LEFT_AGE)
+    later.docs.history.tick(later.docs.cluster.now)
+    assert await later.attempts("waits") == ["0/1 nodes", "0/2 nodes"]
+    with pytest.raises(LookupError):
+        await later.attempts("gone")
+
+
+async def test_a_namespace_that_is_made_again_does_not_show_the_attempts_of_the_old_one(
+    kept, api, client
+):
+    await reject(kept, "gone")
+    kept.docs.cluster.delete("gone")
+    await kept.save()
+
+    later = Kept(api, client)
+    later.docs.cluster.wait(600)
+    meta = ObjectMeta(name="default", creation_timestamp=times.stamp(later.docs.cluster.now))
+    later.docs.cluster.observe(NamespaceObserved(LocalObject(meta)))
+    assert await later.keeper._load()
+
+    with pytest.raises(LookupError):
+        await later.attempts("gone")

@@ -1,22 +1,26 @@
-"""The ConfigMaps that hold the history of preemptions, in our own namespace.
+"""The ConfigMaps that hold the history for the next leader, in our own namespace.
 
-Each is a part of a ring. Only the leader writes, and each write names the version that it is based
-on: an old leader cannot overwrite what a new one has written.
+Some are a ring for preemptions, and one has the last attempts of pods. Only the leader writes, and
+each write names the version that it is based on: an old leader cannot overwrite what a new one has
+written.
 """
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from scheduler.kube.client.client import Client
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.release_owner import ReleaseOwner
 from scheduler.kube.write.own_configmap import ConfigMap, ConfigMapPlace, decoded
 
-__all__ = ["PARTS", "HistoryPart", "parts"]
+__all__ = ["ATTEMPTS", "PARTS", "HistoryPart", "StoredHistory", "stored_history"]
 
-#: How many ConfigMaps there are. RBAC names each of them.
+#: How many ConfigMaps the ring has. RBAC names each of them.
 PARTS: Final = 8
+#: How the name of the one with attempts ends.
+ATTEMPTS: Final = "attempts"
 #: The key of the ConfigMaps' binary data.
-KEY: Final = "preemptions.json.zst"
+KEY: Final = "history.json.zst"
 
 
 class HistoryPart:
@@ -67,14 +71,23 @@ class HistoryPart:
         self._state = ConfigMap(metadata=written.metadata)
 
 
-def parts(namespace: str, name: str, owner: ReleaseOwner) -> list[HistoryPart]:
-    """Return the parts of the ring.
+class StoredHistory(NamedTuple):
+    """All of them."""
+
+    ring: Sequence[HistoryPart]
+    attempts: HistoryPart
+
+
+def stored_history(namespace: str, name: str, owner: ReleaseOwner) -> StoredHistory:
+    """Return all parts.
 
     Args:
         namespace: Of the ConfigMaps.
         name: What their names begin with.
         owner: Becomes an owner of each.
     """
-    return [
-        HistoryPart(ConfigMapPlace(namespace, f"{name}-{number}"), owner) for number in range(PARTS)
-    ]
+    *ring, attempts = (
+        HistoryPart(ConfigMapPlace(namespace, f"{name}-{end}"), owner)
+        for end in (*range(PARTS), ATTEMPTS)
+    )
+    return StoredHistory(ring, attempts)

@@ -7,7 +7,7 @@ them, and four times a second for a few of them. Everything is limited.
 
 import itertools
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from scheduler.core.eviction.phases import PreemptionPhase
@@ -40,7 +40,7 @@ from scheduler.model.events import (
 from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 from scheduler.observe.api.costs import NamespaceCosts, lost
-from scheduler.observe.api.past_attempts import PastAttempts
+from scheduler.observe.api.past_attempts import PastAttempts, PastPod
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
 from scheduler.observe.api.refusals import Refusals
 from scheduler.observe.api.views import FORMER, pending_requests
@@ -385,6 +385,19 @@ class History:
         if past.is_interrupted:
             self._interrupted[past.preemptor_uid] = past
             self._continue(past.preemptor_uid)
+
+    def restore_attempts(self, pods: Iterable[PastPod], now: Seconds) -> None:
+        """Add the attempts of pods that were read; `past_attempts.order` has to follow."""
+        queue, restored = self._machine.queue, []
+        for past in pods:
+            latest = (past.left_at or past.attempts[-1].at) + _SAME_NAMESPACE
+            if self._created.get(past.ref.namespace, 0.0) > latest:
+                continue
+            # One that was bound or deleted while nobody looked has left now.
+            waits = queue.get(past.ref.uid) is not None
+            past.left_at = 0.0 if waits else past.left_at or now
+            restored.append(past)
+        self.past_attempts.restore(restored)
 
     def _continue(self, preemptor: str) -> None:
         """Have a plan that was taken over go on under the name that its leader gave it."""

@@ -1,20 +1,13 @@
 """How preemptions are written down for the next leader, and how they are checked when read.
 
-What is read was written by another process, and may be damaged or hostile. So every name, number
-and list has a limit, and an entry that is not valid is left out and does not affect others. Nobody
-decides by it: it is only shown.
-
-    {"version": 1, "items": [{"id": "6a1-7", "node": "n1", "preemptor": {...}, ...}, ...]}
-
-It is compressed by Zstandard.
+{"version": 1, "items": [{"id": "6a1-7", "node": "n1", "preemptor": {...}, ...}, ...]}
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
-import zstandard
-from msgspec import Meta
+from msgspec import Meta, field
 
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.preemption.evaluate.objective import LABELS
@@ -22,14 +15,28 @@ from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Compari
 from scheduler.model.rest.common import TIME, OwnerView, PodView
 from scheduler.model.rest.preemptions import PolicyVeto
 from scheduler.model.times import LATEST, Seconds
+from scheduler.observe.api.kept_fields import (
+    ENCODER,
+    MAX_AHEAD,
+    MAX_TEXT,
+    VERSION,
+    Count,
+    Kept,
+    Moment,
+    Name,
+    Namespace,
+    Priority,
+    Text,
+    Uid,
+    Word,
+    compressed,
+    read,
+)
 from scheduler.observe.api.past_preemption import INTERRUPTED, PastPreemption, PastVictim
 from scheduler.observe.api.refusals import MAX_ROWS
 from scheduler.state.cluster import Cluster
 
 __all__ = [
-    "MAX_AHEAD",
-    "VERSION",
-    "KeptError",
     "KeptPreemption",
     "KeptRefusals",
     "Unpacked",
@@ -41,54 +48,31 @@ __all__ = [
     "unpacked",
 ]
 
-VERSION: Final = 1
-#: The most bytes of a text before it was compressed: a small one may claim to be large.
-_MAX_BYTES: Final = 16 << 20
 _MAX_ITEMS: Final = 50_000
 #: How many victims of a preemption are kept. No node has so many pods.
 _MAX_VICTIMS: Final = 1_000
 _MAX_REQUESTS: Final = 64
 #: How many candidates of a comparison are written down: names of nodes take most of the space.
 _CANDIDATES: Final = 5
-_MAX_TEXT: Final = 2_000
 _MAX_REFUSALS: Final = 16
 _MAX_BUDGETS: Final = 16
-#: By how much the clock of the process that has written may be ahead.
-MAX_AHEAD: Final[Seconds] = 60.0
-_LEVEL: Final = 3
 
-_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z"
-#: One that was deleted ends with `views.FORMER`.
-_NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?( \(deleted\))?\Z"
-_Namespace = Annotated[str, Meta(max_length=73, pattern=_NAMESPACE)]
-_Name = Annotated[str, Meta(max_length=253, pattern=_NAME)]
-_Uid = Annotated[str, Meta(max_length=128, pattern=r"^[!-~]+\Z")]
-_Word = Annotated[str, Meta(max_length=253)]
 _Mode = Annotated[str, Meta(pattern=r"^(Enforce|Audit)\Z")]
 _Budget = Annotated[str, Meta(max_length=320)]
-_Text = Annotated[str, Meta(max_length=_MAX_TEXT)]
-_Moment = Annotated[float, Meta(ge=0, le=LATEST)]
 _Amount = Annotated[int, Meta(ge=0, le=2**53)]
 _Value = Annotated[float, Meta(ge=-(2**53), le=2**53)]
-_Count = Annotated[int, Meta(ge=0, le=2**31)]
 
 
-class KeptError(Exception):
-    """What was read is not a history of this version."""
-
-
-class _Kept(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
-    """The base of all parts. Later versions may have more fields."""
-
-
-class _Pod(_Kept):
-    namespace: _Namespace
-    name: _Name
-    uid: _Uid
-    kind: _Word = ""
-    owner: _Word = ""
-    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
-    requests: Annotated[dict[_Word, _Amount], Meta(max_length=_MAX_REQUESTS)] = {}
+class _Pod(Kept):
+    namespace: Namespace
+    name: Name
+    uid: Uid
+    kind: Word = ""
+    owner: Word = ""
+    priority: Priority = 0
+    requests: Annotated[dict[Word, _Amount], Meta(max_length=_MAX_REQUESTS)] = field(
+        default_factory=dict
+    )
 
     @classmethod
     def of(cls, view: PodView) -> "_Pod":
@@ -118,50 +102,52 @@ class _Pod(_Kept):
         )
 
 
-class _Victim(_Kept):
+class _Victim(Kept):
     pod: _Pod
     state: Annotated[str, Meta(pattern=r"^(planned|evicting|terminating|gone|spared)\Z")] = "gone"
-    since: _Moment | None = None
-    evicted_at: _Moment | None = None
+    since: Moment | None = None
+    evicted_at: Moment | None = None
     violates_pdb: bool = False
     wasted: bool = False
     #: Disruption budgets, as namespace/name.
-    budgets: Annotated[list[_Budget], Meta(max_length=_MAX_BUDGETS)] = []
+    budgets: Annotated[list[_Budget], Meta(max_length=_MAX_BUDGETS)] = field(default_factory=list)
     replacement: _Pod | None = None
 
 
-class _Candidate(_Kept, array_like=True):
-    node: _Name
+class _Candidate(Kept, array_like=True):
+    node: Name
     values: Annotated[list[_Value | None], Meta(max_length=16)]
-    lost_by: _Word = ""
+    lost_by: Word = ""
 
 
-class _Comparison(_Kept):
-    criteria: Annotated[list[_Word], Meta(max_length=16)]
+class _Comparison(Kept):
+    criteria: Annotated[list[Word], Meta(max_length=16)]
     candidates: Annotated[list[_Candidate], Meta(min_length=1, max_length=MAX_COMPARED)]
-    total: _Count
+    total: Count
 
 
-class _Refusal(_Kept, array_like=True):
-    policy: _Word
-    rule: _Word
-    message: _Word
+class _Refusal(Kept, array_like=True):
+    policy: Word
+    rule: Word
+    message: Word
 
 
-class KeptPreemption(_Kept):
+class KeptPreemption(Kept):
     """One preemption, as it is written down."""
 
     id: Annotated[str, Meta(max_length=32, pattern=r"^[0-9a-f]+-[0-9]+\Z")]
-    node: _Name
+    node: Name
     preemptor: _Pod
-    decided_at: _Moment
-    ended_at: _Moment | None = None
+    decided_at: Moment
+    ended_at: Moment | None = None
     phase: PreemptionPhase = PreemptionPhase.DONE
     outcome: Annotated[str, Meta(max_length=20, pattern=r"^[a-z ]*\Z")] = ""
-    problem: _Text = ""
-    victims: Annotated[list[_Victim], Meta(max_length=_MAX_VICTIMS)] = []
+    problem: Text = ""
+    victims: Annotated[list[_Victim], Meta(max_length=_MAX_VICTIMS)] = field(default_factory=list)
     comparison: _Comparison | None = None
-    would_refuse: Annotated[list[_Refusal], Meta(max_length=_MAX_REFUSALS)] = []
+    would_refuse: Annotated[list[_Refusal], Meta(max_length=_MAX_REFUSALS)] = field(
+        default_factory=list
+    )
 
 
 class _File(msgspec.Struct):
@@ -170,11 +156,13 @@ class _File(msgspec.Struct):
     refusals: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class KeptRefusals(_Kept):
+class KeptRefusals(Kept):
     """What policies have refused: begin of the span of time, policy, mode and number."""
 
-    since: _Moment = LATEST
-    rows: Annotated[list[tuple[_Moment, _Word, _Mode, _Count]], Meta(max_length=MAX_ROWS)] = []
+    since: Moment = LATEST
+    rows: Annotated[list[tuple[Moment, Word, _Mode, Count]], Meta(max_length=MAX_ROWS)] = field(
+        default_factory=list
+    )
 
 
 class Unpacked(NamedTuple):
@@ -184,7 +172,6 @@ class Unpacked(NamedTuple):
     refusals: KeptRefusals
 
 
-_ENCODER: Final = msgspec.json.Encoder()
 _ITEM: Final = msgspec.json.Decoder(KeptPreemption)
 _FILE: Final = msgspec.json.Decoder(_File)
 _REFUSALS: Final = msgspec.json.Decoder(KeptRefusals)
@@ -195,7 +182,7 @@ _REFUSALS: Final = msgspec.json.Decoder(KeptRefusals)
 
 def encoded(past: PastPreemption) -> bytes:
     """Return a preemption as it is written down; it must have been brought up to date."""
-    return _ENCODER.encode(kept(past))
+    return ENCODER.encode(kept(past))
 
 
 def kept(past: PastPreemption) -> KeptPreemption:
@@ -208,7 +195,7 @@ def kept(past: PastPreemption) -> KeptPreemption:
         ended_at=past.ended_at,
         phase=past.phase,
         outcome=past.outcome,
-        problem=past.problem[:_MAX_TEXT],
+        problem=past.problem[:MAX_TEXT],
         victims=[_kept_victim(each) for each in past.victims[:_MAX_VICTIMS]],
         comparison=None if past.comparison is None else _kept_comparison(past.comparison),
         would_refuse=[
@@ -244,9 +231,9 @@ def _kept_comparison(found: Comparison) -> _Comparison:
 
 def packed(items: Iterable[bytes], refusals: KeptRefusals | None = None) -> bytes:
     """Return the compressed text with some encoded preemptions. It may be called in any thread."""
-    rest = _ENCODER.encode(refusals or KeptRefusals())
+    rest = ENCODER.encode(refusals or KeptRefusals())
     text = b'{"version":%d,"items":[%s],"refusals":%s}' % (VERSION, b",".join(items), rest)
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
+    return compressed(text)
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -260,16 +247,7 @@ def unpacked(content: bytes) -> Unpacked:
     Raises:
         KeptError: It is not one, or of another version.
     """
-    try:
-        # The size is checked before any memory is taken for it.
-        if not 0 <= zstandard.frame_content_size(content) <= _MAX_BYTES:
-            raise KeptError("it is too large, or does not say how large it is")
-        text = zstandard.ZstdDecompressor().decompress(content, max_output_size=_MAX_BYTES)
-        found = _FILE.decode(text)
-    except (zstandard.ZstdError, ValueError, RecursionError) as error:
-        raise KeptError(str(error)[:200]) from error
-    if found.version != VERSION:
-        raise KeptError(f"version {str(found.version)[:20]} is not known, only {VERSION}")
+    found = read(content, _FILE)
     try:
         refusals = _REFUSALS.decode(found.refusals)
     except (ValueError, RecursionError):

@@ -10,6 +10,8 @@ places in dictionaries, rounded up (`tests/observe/api/test_past_attempts.py`).
 
 import sys
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
 from typing import Final
 
 from scheduler.model.decisions import Attempt, DecisionSummary, Placed, summary
@@ -50,12 +52,12 @@ class PastAttempt:
 
     __slots__ = ("at", "decision", "message", "node", "repeated")
 
-    def __init__(self, at: Seconds, found: DecisionSummary) -> None:
+    def __init__(self, at: Seconds, found: DecisionSummary, repeated: int = 0) -> None:
         #: The time of the first one.
         self.at = at
         self.decision, self.node, self.message = found
         #: How many more there were.
-        self.repeated = 0
+        self.repeated = repeated
 
     def is_like(self, found: DecisionSummary) -> bool:
         """Return whether another attempt had the same result."""
@@ -67,14 +69,14 @@ class PastPod:
 
     __slots__ = ("attempts", "began", "left_at", "number", "priority", "ref", "scheduler_name")
 
-    def __init__(self, attempt: Attempt, now: Seconds) -> None:
-        self.ref: Final[PodRef] = attempt.pod
-        self.scheduler_name: Final = attempt.scheduler_name
+    def __init__(self, ref: PodRef, scheduler_name: str, began: Seconds) -> None:
+        self.ref: Final = ref
+        self.scheduler_name: Final = scheduler_name
         #: The time of the first attempt that is known.
-        self.began: Final = now
-        self.priority = attempt.priority
+        self.began = began
+        self.priority = 0
         #: How many attempts it has had.
-        self.number = attempt.number
+        self.number = 0
         #: When it left the queue.
         self.left_at: Seconds = 0.0
         #: Oldest first.
@@ -109,6 +111,8 @@ class PastAttempts:
         self._texts: dict[str, _Text] = {}
         #: What all of it takes, in bytes.
         self.size = 0
+        #: How often something has changed; equal attempts one after the other change nothing.
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._left)
@@ -128,6 +132,11 @@ class PastAttempts:
                 return past
         return None
 
+    def newest(self, limit: int) -> list[PastPod]:
+        """Return some pods: those that wait, the one that was tried last first, then the others."""
+        waiting, left = reversed(self._waiting.values()), reversed(self._left.values())
+        return list(islice(chain(waiting, left), limit))
+
     def add(self, attempt: Attempt, now: Seconds) -> None:
         """Remember an attempt that has ended, unless its pod was placed by the first one."""
         decision, uid = attempt.decision, attempt.pod.uid
@@ -145,6 +154,7 @@ class PastAttempts:
             return
         found = found._replace(message=self._shared(found.message))
         self._append(past, PastAttempt(now, found))
+        self.changes += 1
         while self.size > MAX_BYTES or len(self) > MAX_PODS:
             self._forget_one()
 
@@ -153,7 +163,7 @@ class PastAttempts:
         uid = attempt.pod.uid
         past = self._left.pop(uid, None)
         if past is None:
-            past = PastPod(attempt, now)
+            past = PastPod(attempt.pod, attempt.scheduler_name, now)
             self.size += past.size
         self._waiting[uid] = past
         return past
@@ -172,14 +182,44 @@ class PastAttempts:
         if past is not None:
             past.left_at = now
             self._left[uid] = past
+            self.changes += 1
             if len(self._left) > MAX_LEFT:
                 self._forget_one()
+
+    def restore(self, pods: Iterable[PastPod]) -> None:
+        """Add pods that an earlier leader has tried; `left_at` is 0 for those that wait.
+
+        What this process has found out about them meanwhile comes after that. To be followed by
+        `order`.
+        """
+        for read in pods:
+            uid = read.ref.uid
+            known = self._waiting.get(uid) or self._left.get(uid)
+            later = () if known is None else known.attempts
+            if known is not None:
+                read.priority, read.left_at = known.priority, known.left_at
+                read.number = max(read.number, known.number)
+                self._forget(known)
+            (self._left if read.left_at else self._waiting)[uid] = read
+            attempts, read.attempts = (*read.attempts, *later), ()
+            self.size += read.size
+            for each in attempts[-MAX_ATTEMPTS:]:
+                each.message = self._shared(each.message)
+                self._append(read, each)
+
+    def order(self) -> None:
+        """Put restored pods between the others."""
+        self._waiting = _ordered(self._waiting, lambda past: past.attempts[-1].at)
+        self._left = _ordered(self._left, lambda past: past.left_at)
+        while self.size > MAX_BYTES or len(self) > MAX_PODS:
+            self._forget_one()
 
     def drop_namespace(self, namespace: str) -> None:
         """Forget the pods of a namespace that is gone: its name may become that of another one."""
         for past in [*self._left.values(), *self._waiting.values()]:
             if past.ref.namespace == namespace:
                 self._forget(past)
+                self.changes += 1
 
     def drop_old(self, now: Seconds) -> None:
         """Forget the pods that left the queue too long ago."""
@@ -215,6 +255,12 @@ class PastAttempts:
         if not known.uses:
             del self._texts[message]
             self.size -= _TEXT_BYTES + sys.getsizeof(message)
+
+
+def _ordered(
+    pods: Mapping[str, PastPod], key: Callable[[PastPod], Seconds]
+) -> OrderedDict[str, PastPod]:
+    return OrderedDict(sorted(pods.items(), key=lambda item: key(item[1])))
 
 
 def _shortened(found: DecisionSummary) -> DecisionSummary:

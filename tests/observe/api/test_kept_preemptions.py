@@ -9,7 +9,7 @@ import zstandard
 
 from scheduler.observe.api import kept_preemptions
 from scheduler.observe.api.history import History
-from scheduler.observe.api.kept_preemptions import KeptError
+from scheduler.observe.api.kept_fields import KeptError
 from scheduler.observe.api.past_preemption import PastPreemption
 from tests.support.api_documents import Documents
 from tests.support.builders import node, pod
