@@ -1,5 +1,6 @@
 """Attempts and their decisions: one pod, one decision, with an optional trace."""
 
+from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias, assert_never
 
@@ -130,6 +131,9 @@ class Rejection(Record, frozen=True):
     resolvable: bool
     #: The first nodes, by name.
     examples: tuple[str, ...]
+    #: On how many of them evictions would mean what, by the values of `EvictionOutcome`; without
+    #: the nodes on which they were not tried.
+    outcomes: Mapping[str, int]
 
 
 class AttemptPhase(StrEnum):

@@ -1,13 +1,15 @@
 """Builds the answer to a what-if from simulations: documents of `/api/v1`."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, Final
 
+from scheduler.core.preemption.dry_run_result import EvictionOutcome
 from scheduler.model import times
 from scheduler.model.api.devices import DeviceResult
 from scheduler.model.api.objects import Pod
-from scheduler.model.decisions import Attempt, AttemptDetails, Preempting, summary
+from scheduler.model.decisions import Attempt, AttemptDetails, Preempting, Rejection, summary
 from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import RejectionGroup
@@ -23,6 +25,7 @@ from scheduler.model.rest.what_if import (
 )
 from scheduler.model.times import Seconds
 from scheduler.observe.api import views
+from scheduler.observe.api.rejections import NEVER, eviction_text, helps
 from scheduler.sim import recreation
 from scheduler.sim.expanded import Expanded
 from scheduler.sim.what_if_cluster import Displacement, WhatIfCluster
@@ -145,16 +148,7 @@ class AnswerBuilder:
             node=node,
             final_node=self._after.node_of(uid) if self._request.settle else "",
             message=message,
-            verdicts=tuple(
-                RejectionGroup(
-                    plugin=each.plugin,
-                    reason=", ".join(each.reasons),
-                    nodes=each.nodes,
-                    resolvable=each.resolvable,
-                    examples=each.examples,
-                )
-                for each in verdicts
-            ),
+            verdicts=tuple(_group(each, attempt, pod) for each in verdicts),
             victims=tuple(self._victim(each.uid, attempt) for each in victims),
             pdb_violations=chosen.violations if isinstance(chosen, Preempting) else 0,
             criteria=compared.criteria,
@@ -229,6 +223,28 @@ def node_results(attempt: Attempt) -> tuple[EvaluatedNode, ...]:
     return tuple(
         EvaluatedNode(each.name, each.rejection or "", each.scores, each.total, tuple(each.vetoes))
         for each in attempt.trace
+    )
+
+
+def _group(found: Rejection, attempt: Attempt, pod: Pod) -> RejectionGroup:
+    """Return a verdict with what evictions would mean on its nodes."""
+    refusal = "" if isinstance(attempt.decision, Preempting) else "nothing to evict"
+    if pod.spec.preemption_policy == "Never":
+        refusal = NEVER
+    vetoes = [each for each in attempt.vetoes if each.mode is PolicyMode.ENFORCE]
+    words: Counter[str] = Counter()
+    for outcome, nodes in found.outcomes.items():
+        is_vetoed = outcome == EvictionOutcome.VETOED.value or bool(refusal)
+        words[helps(EvictionOutcome(outcome), vetoes if is_vetoed else (), refusal)] += nodes
+    if (untried := found.nodes - words.total()) and found.resolvable:
+        words[helps(None, (), refusal or "nothing to evict")] += untried
+    return RejectionGroup(
+        plugin=found.plugin,
+        reason=", ".join(found.reasons),
+        nodes=found.nodes,
+        resolvable=found.resolvable,
+        examples=found.examples,
+        eviction=eviction_text(words if found.resolvable else Counter()),
     )
 
 

@@ -106,6 +106,26 @@ def test_a_pod_that_fits_nowhere_says_why_on_how_many_nodes():
     ]
 
 
+@pytest.mark.parametrize(
+    ("cluster", "spec", "says"),
+    [
+        ("node n1 cpu=2; pod a@n1 cpu=1 priority=9; node n2 cpu=1", {"priority": 5},
+         ["no: no lower priority", "no"]),
+        ("node n1 cpu=2; node n2 cpu=2; pod a@n1 cpu=1 priority=1; pod b@n2 cpu=1 priority=9",
+         {"priority": 5}, ["yes, on 1 of 2"]),
+        ("node n1 cpu=2; pod a@n1 cpu=1 priority=1; pod b@n1 cpu=1 priority=9", {"priority": 5},
+         ["no: it would still not fit"]),
+        ("node n1 cpu=2; pod a@n1 cpu=1 priority=1; node n2 cordoned",
+         {"priority": 5, "preemptionPolicy": "Never"}, ["no: the pod never preempts", "no"]),
+    ],
+    ids=["nothing lower", "yes", "not enough", "never"],
+)  # fmt: skip
+def test_each_reason_says_whether_evictions_help(cluster, spec, says):
+    (item,) = asked(state(cluster), new("x", "2", **spec)).items
+
+    assert [each.eviction for each in item.verdicts] == says
+
+
 def test_verdicts_on_a_pod_that_fits_are_given_on_demand():
     around = state(node("n1").cpu("1"), node("n2").cordoned())
 
@@ -321,6 +341,7 @@ def test_a_policy_that_refuses_is_named_with_its_rule():
     assert [(each.policy, each.rule, each.count) for each in item.policies] == [
         ("few", "budgets", 2)
     ]
+    assert [each.eviction for each in item.verdicts] == ['no: policy "few"']
 
 
 def test_policies_in_force_and_what_they_have_spent_count():

@@ -197,7 +197,7 @@ class World:
             RejectionGroup("NodeResourcesFit", "Insufficient memory", second, True,
                     self._examples(3), lower),
             RejectionGroup("TaintToleration", "node(s) had untolerated taint(s)", rest, False,
-                    self._examples(6), "no: evictions do not change this"),
+                    self._examples(6), "no"),
         )  # fmt: skip
         why_not = _message(
             total,

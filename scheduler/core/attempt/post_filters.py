@@ -63,7 +63,7 @@ class AttemptContext:
     find_vetoes: Callable[[], CandidateVetoes | None]
     #: The vetoes of policies and of the loop breaker; `None` where no preemption can be vetoed.
     vetoes: CandidateVetoes | None = None
-    #: What evictions would mean on each node; `None` if nobody reads it.
+    #: What evictions would mean on each node; from `Detail.COUNTS` on.
     outcomes: EvictionOutcomes | None = None
 
     def renew_vetoes(self) -> None:

@@ -166,7 +166,7 @@ class SchedulingAlgorithm:
                 detail = Detail.NONE
             find_vetoes = functools.partial(self._policies.vetoes, pod, now, since)
             context = AttemptContext(state, self._classes.get(classified), detail, find_vetoes)
-            if detail >= Detail.NODES:
+            if detail >= Detail.COUNTS:
                 context.outcomes = EvictionOutcomes()
             result = yield from self._attempt(context)
             if result is not None:
@@ -482,7 +482,7 @@ class SchedulingAlgorithm:
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
     ) -> Sequence[NodeResult]:
         """Return what was found about each node, if that is wanted."""
-        if context.outcomes is None:
+        if context.outcomes is None or context.detail < Detail.NODES:
             return ()
         columns = self._cluster.columns
         weighted = functools.partial(context.pod_class.scores.weighted, state=context.state)
@@ -491,7 +491,8 @@ class SchedulingAlgorithm:
         return NodeResults(codes, self._verdicts, weighted, scores, columns, of_row, outcome_on)
 
     def _details(self, context: AttemptContext, codes: Codes) -> AttemptDetails | None:
-        if context.detail < Detail.COUNTS:
+        if context.outcomes is None:
             return None
         vetoes = () if context.vetoes is None else tuple(context.vetoes.tally.reasons())
-        return AttemptDetails(rejections(codes, self._verdicts, self._cluster.columns), vetoes)
+        columns, outcomes = self._cluster.columns, context.outcomes.on_rows
+        return AttemptDetails(rejections(codes, self._verdicts, columns, outcomes), vetoes)

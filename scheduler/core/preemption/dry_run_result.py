@@ -5,7 +5,8 @@
 Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -65,22 +66,38 @@ class EvictionOutcomes:
     """The outcomes of one dry run by row, for explanations."""
 
     def __init__(self) -> None:
-        self._codes: dict[int, int] = {}
-        self._no_victims = 0
+        self._rows: Rows = np.empty(0, dtype=np.int64)
+        self._codes: Codes = np.empty(0, dtype=np.uint16)
+        self._meanings = {0: EvictionOutcome.HELPS, VETOED: EvictionOutcome.VETOED}
 
     def record(self, rows: Rows, codes: Codes, no_victims: int) -> None:
-        """Take the codes of a dry run, and the one of rows without pods of lower priority."""
-        self._codes = dict(zip(rows.tolist(), codes.tolist(), strict=True))
-        self._no_victims = no_victims
+        """Take what a dry run has found.
+
+        Args:
+            rows: (C,) its rows, in order.
+            codes: (C,) its codes; vetoes that are found later may still be written into it.
+            no_victims: The code of rows without pods of lower priority.
+        """
+        self._rows, self._codes = rows, codes
+        self._meanings[no_victims] = EvictionOutcome.NO_VICTIMS
 
     def on_row(self, row: int) -> EvictionOutcome | None:
         """Return the outcome on a row; `None` where evictions were not tried."""
-        code = self._codes.get(row)
-        if code is None:
+        position = int(np.searchsorted(self._rows, row))
+        if position == self._rows.shape[0] or self._rows[position] != row:
             return None
-        known = {0: EvictionOutcome.HELPS, VETOED: EvictionOutcome.VETOED}
-        known[self._no_victims] = EvictionOutcome.NO_VICTIMS
-        return known.get(code, EvictionOutcome.NOT_ENOUGH)
+        return self._meaning(int(self._codes[position]))
+
+    def on_rows(self, rows: Rows) -> Mapping[str, int]:
+        """Return on how many of some rows, given as (R,), evictions would mean what, by value."""
+        codes = self._codes[np.isin(self._rows, rows)]
+        found: Counter[str] = Counter()
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            found[self._meaning(int(code)).value] += int(count)
+        return found
+
+    def _meaning(self, code: int) -> EvictionOutcome:
+        return self._meanings.get(code, EvictionOutcome.NOT_ENOUGH)
 
 
 def slots_of(victims: Sequence[Sequence[Pod]], cluster: Cluster) -> Int:

@@ -27,19 +27,12 @@ Compared: TypeAlias = PreemptionView | PossiblePreemption | SimulatedPod
 def verdicts(out: Output, found: Sequence[RejectionGroup], *, wide: bool) -> None:
     """Print what groups of nodes say."""
     head = ["NODES", "EVICTION HELPS", "PLUGIN", "REASON"]
-    rows = [[str(each.nodes), _helps(each), each.plugin, each.reason] for each in found]
+    rows = [[str(each.nodes), each.eviction, each.plugin, each.reason] for each in found]
     if wide:
         head.append("EXAMPLES")
         for row, each in zip(rows, found, strict=True):
             row.append(",".join(each.examples))
     out.table(head, rows, wide=wide)
-
-
-def _helps(group: RejectionGroup) -> str:
-    """Return whether evictions help, and why not."""
-    if not group.resolvable:
-        return "no"
-    return group.eviction or "maybe"  # a plan has no dry run for each node
 
 
 def verdict(out: Output, sentence: str, impact: Impact) -> None:

@@ -42,8 +42,7 @@ class RejectionGroup(Document, frozen=True):
     resolvable: bool = False
     #: The first five nodes, by name.
     examples: tuple[str, ...] = ()
-    #: What a dry run of evictions on these nodes has found: "yes", or "no: " and why not; empty
-    #: without one.
+    #: What a dry run of evictions on these nodes has found: "yes", or "no" and why not.
     eviction: str = ""
 
 

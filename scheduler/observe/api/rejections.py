@@ -23,10 +23,20 @@ from scheduler.observe.api.lists import slices
 from scheduler.observe.api.verdicts import NOTHING_LOWER, STILL_NOT
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Rejections", "VetoCounts", "grouped", "nodes_by_name", "veto_text"]
+__all__ = [
+    "NEVER",
+    "Rejections",
+    "VetoCounts",
+    "eviction_text",
+    "grouped",
+    "helps",
+    "nodes_by_name",
+    "veto_text",
+]
 
 #: What a node says about evictions there.
 YES: Final = "yes"
+NEVER: Final = "the pod never preempts"
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200
 #: How many nodes are named as examples of a verdict.
@@ -95,7 +105,7 @@ class Rejections(NamedTuple):
                     -nodes,
                     resolvable[plugin, reason],
                     tuple(examples[plugin, reason]),
-                    _eviction(evictions[plugin, reason]),
+                    eviction_text(evictions[plugin, reason]),
                 )
                 for nodes, plugin, reason in some
             ]
@@ -157,7 +167,7 @@ def _collect(each: NodeResult, refusal: str, found: Rejections) -> None:
         found.names.setdefault(verdict, []).append(each.name)
         evictions = found.evictions.setdefault(verdict, Counter())
         if verdict.resolvable:
-            evictions[_helps(each, refusal)] += 1
+            evictions[helps(each.outcome, each.vetoes, refusal)] += 1
     for veto in each.vetoes:
         found.veto_counts.add(veto)
 
@@ -168,7 +178,7 @@ def _refusal(pod: Pod, result: AttemptResult) -> str:
     if post_filter.candidate is not None:
         return ""
     if pod.spec.preemption_policy == "Never":
-        return "the pod never preempts"
+        return NEVER
     if not post_filter.preemption_tried:
         return "its profile does not preempt"
     if result.vetoes:
@@ -178,15 +188,21 @@ def _refusal(pod: Pod, result: AttemptResult) -> str:
     return "evicted pods still terminate" if post_filter.keeps_nomination else "nothing to evict"
 
 
-def _helps(each: NodeResult, refusal: str) -> str:
-    """Return whether evictions on a node help, or why not."""
-    if each.outcome is EvictionOutcome.NO_VICTIMS:
+def helps(outcome: EvictionOutcome | None, vetoes: Sequence[object], refusal: str) -> str:
+    """Return whether evictions help, or why not, on nodes with an outcome.
+
+    Args:
+        outcome: That of a dry run; `None` without one.
+        vetoes: What forbids evictions there.
+        refusal: Why the pod evicts no pod on any node; empty where it may.
+    """
+    if outcome is EvictionOutcome.NO_VICTIMS:
         return NOTHING_LOWER
-    if each.outcome is EvictionOutcome.NOT_ENOUGH:
+    if outcome is EvictionOutcome.NOT_ENOUGH:
         return STILL_NOT
-    if each.outcome is not None and each.vetoes:
-        return joined(sorted({_source(veto) for veto in each.vetoes}))
-    if each.outcome is EvictionOutcome.HELPS and not refusal:
+    if outcome is not None and vetoes:
+        return joined(sorted({_source(veto) for veto in vetoes}))
+    if outcome is EvictionOutcome.HELPS and not refusal:
         return YES
     return refusal or "policies spare the pods there"
 
@@ -198,14 +214,14 @@ def _source(veto: object) -> str:
     return "earlier preemptions did not help"
 
 
-def _eviction(nodes: Counter[str]) -> str:
+def eviction_text(nodes: Counter[str]) -> str:
     """Return whether evictions help on some nodes.
 
     Args:
         nodes: How many nodes say what; empty where evictions cannot lift the rejection.
     """
     if not nodes:
-        return "no: evictions do not change this"
+        return "no"
     if YES in nodes:
         others = nodes.total() - nodes[YES]
         return f"yes, on {nodes[YES]} of {nodes.total()}" if others else YES

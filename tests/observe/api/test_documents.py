@@ -345,7 +345,7 @@ async def test_a_pod_is_explained():
         },
         {
             "plugin": "TaintToleration", "reason": "node(s) had untolerated taint(s)", "nodes": 1,
-            "examples": ["tainted"], "eviction": "no: evictions do not change this",
+            "examples": ["tainted"], "eviction": "no",
         },
     ]  # fmt: skip
     assert found["preemptionMessage"].startswith("0/3 nodes are available")

@@ -188,13 +188,6 @@ export function Vetoes({ vetoes = [] }) {
   </table></div>`;
 }
 
-/**
- * Whether evicting pods helps: what a dry run has found, else what the kind of the reason says.
- *
- * @param {Api.RejectionGroup} verdict
- */
-const helps = ({ eviction, resolvable }) => eviction || (resolvable ? "maybe" : "no");
-
 /** Nodes that are named for a reason. */
 const EXAMPLES = 3;
 
@@ -212,7 +205,7 @@ export function Verdicts({ verdicts = [] }) {
     </thead>
     <tbody>
       ${verdicts.map((verdict) => {
-        const text = helps(verdict);
+        const text = verdict.eviction ?? "no";
         const tone = text.startsWith("no") ? "quiet" : "accent";
         return html`<tr>
           <td class="number">${count(verdict.nodes)}</td>
