@@ -176,6 +176,7 @@ class Explanations:
             result, problem = evaluated
             # Rows get other nodes while something is awaited.
             node, nodes = _node_of(result, self._machine), nodes_by_name(self._machine.cluster)
+            await asyncio.sleep(0)
             if result.candidate is None and not problem:
                 higher = await self._higher_priority(queued, result, now)
         victims = () if result.candidate is None else result.candidate.victims
