@@ -144,6 +144,8 @@ class PodExplanation(Document, frozen=True):
     evictions: tuple[PodEviction, ...] = ()
     #: The eviction of the pod that its owner has replaced by this one.
     replaces: PodEviction | None = None
+    #: The last preemption for this pod; empty if none is known.
+    preempted: str = ""
     #: With `?nodes=1`.
     nodes: tuple[NodeVerdict, ...] = ()
 

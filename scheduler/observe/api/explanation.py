@@ -232,7 +232,7 @@ class Explanations:
         if last is not None and (past is None or past.left_at <= (last.evicted_at or 0.0)):
             return evicted_pod(last, past, now)
         if past is None:
-            raise LookupError(_unknown(namespace, name, self._history.known_since, now))
+            raise LookupError(_unknown(namespace, name, self._history.known_since))
         return left_pod(past, now)
 
     async def finished(
@@ -276,6 +276,7 @@ class Explanations:
             state="evicted" if any(state in verdicts.GOING for state in own) else document.state,
             evictions=evictions,
             replaces=view(replaced[0]) if replaced else None,
+            preempted=await self._preemptions.of_preemptor(pod.uid),
         )
         verdict, impact = verdicts.of_pod(document, now, is_last_known=is_last_known)
         return replace(document, verdict=verdict, impact=impact)
@@ -356,12 +357,12 @@ def _replaces(pod: PodView, victim: PastVictim) -> bool:
     return victim.replacement is not None and victim.replacement.uid == pod.uid
 
 
-def _unknown(namespace: str, name: str, since: Seconds, now: Seconds) -> str:
+def _unknown(namespace: str, name: str, since: Seconds) -> str:
     """Return why nothing is known about a pod; the same whatever the reason is."""
     return (
         f'pod "{namespace}/{name}" is not known to this scheduler: it does not exist, it waits for'
         " another scheduler (spec.schedulerName), or it has ended. Evictions are known for seven"
-        f" days, but none before the history begins, {verdicts.moment(times.stamp(since), now)}"
+        f" days, but none before the history begins, {times.stamp(since)}"
     )
 
 

@@ -185,6 +185,15 @@ class PreemptionViews:
             await asyncio.sleep(0)
         return found
 
+    async def of_preemptor(self, uid: str) -> str:
+        """Return the name of the last preemption for a pod; empty if none is known."""
+        for part in lists.slices(reversed(self._history.known()), _SCANNED):
+            for past in part:
+                if past.preemptor_uid == uid:
+                    return past.name
+            await asyncio.sleep(0)
+        return ""
+
     def _victim(self, victim: PastVictim, now: Seconds) -> VictimView:
         replacement = victim.replacement
         return VictimView(

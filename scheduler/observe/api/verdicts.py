@@ -1,7 +1,8 @@
 """Sentences for people that answer what a document is about: the first line of every answer.
 
 They are made of documents that are already limited to what their reader may see. They use no words
-of kube-scheduler; its message is in the document as well.
+of kube-scheduler; its message is in the document as well. Moments in them are as in RFC 3339:
+a client can show them in the time zone of its reader.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,6 @@ __all__ = [
     "NEITHER",
     "NOTHING_LOWER",
     "STILL_NOT",
-    "moment",
     "named",
     "of_pod",
     "of_preemption",
@@ -116,13 +116,13 @@ def of_pod(
     own = next((e for e in found.evictions if e.victim.pod.uid == found.pending.pod.uid), None)
     earlier = next((e for e in found.evictions if e.victim.state in GOING), None)
     if found.state == "evicted" and earlier is not None:
-        text, impact = _evicted(pod, own or earlier, now)
+        text, impact = _evicted(pod, own or earlier)
         owner = found.pending.pod.owner
         is_unique = owner is not None and owner.kind in _RANDOM_NAMES
         return f"{_LAST_KNOWN}{text}" if is_last_known and not is_unique else text, impact
     before = ""
     if earlier is not None and found.state != "left":
-        verb, whom = _eviction_of(earlier.victim, "", now), _preemptor(earlier.preemption)
+        verb, whom = _eviction_of(earlier.victim), _preemptor(earlier.preemption)
         before = f"; an earlier pod of this name {verb} for {whom}"
     if found.replaces is not None:
         victim, whom = found.replaces.victim.pod.name, _preemptor(found.replaces.preemption)
@@ -174,16 +174,6 @@ def of_waiting(found: PodExplanation, who: str, number: int, now: Seconds) -> tu
     return f"{text}; {_no_eviction(found.verdicts)}", "none"
 
 
-def moment(stamp: str, now: Seconds) -> str:
-    """Return when something happened: `at 15:16:09 UTC`, with the day if that is another one."""
-    at = times.parse(stamp)
-    if at is None:
-        return "at an unknown time"
-    date, _, time = times.stamp(at).removesuffix("Z").partition("T")
-    same_day = times.stamp(now).startswith(date)
-    return f"at {time} UTC" if same_day else f"on {date} at {time} UTC"
-
-
 def named(pod: PodView) -> str:
     """Return the name of a pod, as far as the reader may see it."""
     return UNSEEN if pod.hidden else f"{pod.namespace}/{pod.name}"
@@ -230,11 +220,11 @@ def _violations(victims: Sequence[VictimView], violated: int, verb: str) -> str:
     return f"; the {what} {joined(shown)} {verb} violated"
 
 
-def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact]:
+def _evicted(pod: str, eviction: PodEviction) -> tuple[str, Impact]:
     victim, preemption = eviction.victim, eviction.preemption
     whom = preemption.preemptor
     higher = f"priority {whom.priority} > {victim.pod.priority}"
-    verb = _eviction_of(victim, f" from {preemption.node}", now)
+    verb = _eviction_of(victim, f" from {preemption.node}")
     text = f"{pod} {verb} for {named(whom)} ({higher})"
     if preemption.candidates_total > 1:
         rule = next((c.meaning for c in preemption.criteria if c.name == preemption.criterion), "")
@@ -252,10 +242,10 @@ def _evicted(pod: str, eviction: PodEviction, now: Seconds) -> tuple[str, Impact
     return f"{text}.", "budgets" if victim.violates_pdb else "evictions"
 
 
-def _eviction_of(victim: VictimView, where: str, now: Seconds) -> str:
+def _eviction_of(victim: VictimView, where: str = "") -> str:
     """Return that a pod was evicted, or is being, with the time if that is known already."""
     verb = "was evicted" if victim.state == "gone" else "is being evicted"
-    when = f" {moment(victim.evicted_at, now)}" if victim.evicted_at else ""
+    when = f" at {victim.evicted_at}" if victim.evicted_at else ""
     return f"{verb}{where}{when}"
 
 

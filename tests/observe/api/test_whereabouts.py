@@ -41,8 +41,8 @@ async def test_the_eviction_of_a_pod_is_told_by_its_name():
 
     assert (found["state"], found["impact"]) == ("evicted", "budgets")
     assert found["verdict"] == (
-        "default/low was evicted from n1 at 00:16:40 UTC for vip/high (priority 9 > 1); the"
-        " disruption budget default/calm was violated; low-2 replaces it and waits."
+        "default/low was evicted from n1 at 2026-01-01T00:16:40Z for vip/high (priority 9 > 1);"
+        " the disruption budget default/calm was violated; low-2 replaces it and waits."
     )
     (eviction,) = found["evictions"]
     assert eviction["victim"]["pod"]["owner"] == {"kind": "Deployment", "name": "batch"}
@@ -116,7 +116,8 @@ async def test_a_name_that_was_evicted_twice_has_both_evictions_and_where_its_po
     assert found["state"] == "running"
     evictions = [each["victim"]["pod"]["uid"] for each in found["evictions"]]
     assert evictions == ["second", "uid:default/low"]
-    assert "; an earlier pod of this name was evicted at 00:16:40 UTC for vip" in found["verdict"]
+    earlier = "; an earlier pod of this name was evicted at 2026-01-01T00:16:40Z for vip"
+    assert earlier in found["verdict"]
     first = await why(docs, uid="uid:default/low")
     assert (first["state"], first["pending"]["pod"]["uid"]) == ("evicted", "uid:default/low")
     with pytest.raises(LookupError, match="not known"):
@@ -171,11 +172,12 @@ async def test_a_later_pod_of_the_name_of_an_evicted_one_is_not_said_to_be_evict
     found = await why(docs, name="web-0")
 
     last_known = "The last eviction of a pod of this name that this scheduler knows: "
-    assert found["verdict"].startswith(f"{last_known}default/web-0 was evicted from n1 at 00:16:40")
+    told = "default/web-0 was evicted from n1 at 2026-01-01T00:16:40Z"
+    assert found["verdict"].startswith(last_known + told)
     assert found["verdict"].endswith("; web-0 has replaced it.")
     assert found["pending"]["pod"]["uid"] == "uid:default/web-0"
     first = await why(docs, name="web-0", uid="uid:default/web-0")
-    assert first["verdict"].startswith("default/web-0 was evicted from n1 at 00:16:40 UTC")
+    assert first["verdict"].startswith(told)
 
 
 MAY = "; pods of a priority above 1 may evict it"
@@ -200,6 +202,16 @@ async def test_a_pod_on_a_node_is_found(placed, state, fate):
 
     assert found["state"] == state
     assert found["verdict"] == f"default/low has been on n1 for 16m{fate}."
+
+
+async def test_a_pod_that_preempted_names_its_last_preemption():
+    docs = evicted()
+    (preemption,) = (await docs.get("preemptions"))["items"]
+
+    told = await why(docs, namespace="vip", name="high")
+
+    assert (told["state"], told["preempted"]) == ("running", preemption["id"])
+    assert "preempted" not in await why(docs)
 
 
 async def test_an_eviction_without_an_answer_has_no_time_yet():
@@ -238,7 +250,7 @@ async def test_pods_beyond_those_that_are_looked_at_are_counted(monkeypatch):
 async def test_an_unknown_pod_is_told_with_the_reasons_and_since_when_evictions_are_known():
     docs = Documents(N1)
 
-    with pytest.raises(LookupError, match=r"does not exist.*another.*history begins, at"):
+    with pytest.raises(LookupError, match=r"does not exist.*another.*history begins, 2026-"):
         await why(docs)
 
 
