@@ -142,6 +142,17 @@ class PreemptionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """The last change of a policy, as far as its generations are kept."""
+
+    #: When it was accepted, as in RFC 3339, and what differs, one field in each line.
+    at: str = ""
+    lines: tuple[str, ...] = ()
+    #: The generation that undoing it puts in force; 0 if none is kept.
+    former: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyState:
     """A policy as the API server has it, accepted or not."""
 
@@ -152,6 +163,7 @@ class PolicyState:
     problem: str
     #: The policy in force, perhaps of an older generation; `None` if none is.
     in_force: PreemptionPolicy | None
+    change: PolicyChange = PolicyChange()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from aiohttp import web
 
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http.http1 import Incoming, Reply
+from scheduler.model.rest.shadow import MODE_HEADER
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.responses import is_defect
 from scheduler.web_console.target import Target
@@ -59,7 +60,7 @@ BODY_BYTES: Final = 16 * 2**20
 #: under `no-referrer` browsers send no origin with a form.
 SIGN_IN: Final = ("/", "/session")
 _FORWARDED: Final = ("Accept", "Content-Type", "Last-Event-ID")
-_RETURNED: Final = ("content-type", "retry-after", "content-disposition")
+_RETURNED: Final = ("content-type", "retry-after", "content-disposition", MODE_HEADER.lower())
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",

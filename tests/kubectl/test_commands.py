@@ -20,7 +20,7 @@ from scheduler.kubectl.output import Output
 from scheduler.model.rest.cluster import PendingPodView
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.explanations import AttemptView, PodExplanation
-from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.model.rest.preemptions import PolicyVeto, PolicyView
 
 GOLDEN = Path(__file__).parent / "golden"
 DEPLOYMENT = """\
@@ -313,6 +313,18 @@ async def test_wide_policies_have_numbers_by_rule_and_key(run, url):
     assert "  refused: victimMinRuntime 12, foreignVictims 3\n" in printed.text
     assert "  would refuse: budgets 4\n" in printed.text
     assert "  most spent by namespace: batch 18, team-a 4\n" in printed.text
+
+
+async def test_a_stop_is_said_first_and_is_no_harm(run, url, scheduler):
+    policies = scheduler.world.policies
+    halt = PolicyView("halt", stops=True, stop_reason="an incident")
+    scheduler.world.policies = msgspec.structs.replace(policies, items=(halt,))
+
+    printed = await run("policies", "--server", url, color=True)
+
+    stopped = "All preemption is stopped by PreemptionPolicy halt: an incident"
+    assert printed.text.startswith(f"\x1b[33m{stopped}\x1b[0m\n")
+    assert "\x1b[31m" not in printed.text
 
 
 async def test_without_policies_the_bounds_are_not_denied(run, url, scheduler):

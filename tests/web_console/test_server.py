@@ -11,6 +11,7 @@ from yarl import URL
 from scheduler.kube.http.http1 import Incoming, Reply
 from scheduler.kubectl.client import SchedulerClient
 from scheduler.kubectl.connection import Reach
+from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
 from scheduler.web_console import server as console_server
 from scheduler.web_console.server import BackendError, ConsoleServer, page_files
 from tests.support.api_stand_in import StandIn, serving
@@ -215,6 +216,14 @@ async def test_each_answer_has_the_headers_that_protect_the_page(page, path):
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+async def test_the_page_learns_whether_this_is_shadow_mode(page, scheduler, shadow):
+    scheduler.switches.shadow = shadow
+
+    async with page.browser.get(f"{page.origin}/api/v1/summary") as answer:
+        assert answer.headers.get(MODE_HEADER) == (SHADOW if shadow else None)
 
 
 async def test_refusals_of_the_scheduler_are_forwarded(page, scheduler):

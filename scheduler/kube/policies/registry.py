@@ -8,7 +8,7 @@ No object stops the scheduler. Any exception while an object is parsed refuses t
 exception as the reason. A policy that stops all preemption does so whatever else is wrong with it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -22,7 +22,7 @@ from scheduler.kube.policies import accepted_generations
 from scheduler.kube.policies.accepted_generations import AcceptedGeneration
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from scheduler.model.messages import count
-from scheduler.model.policies import PolicyFigures, PolicyState, PreemptionPolicy
+from scheduler.model.policies import PolicyChange, PolicyFigures, PolicyState, PreemptionPolicy
 from scheduler.model.times import Seconds
 
 __all__ = [
@@ -169,6 +169,7 @@ class _Entry:
     spec: Json
     #: The generations that were accepted last, newest first.
     generations: tuple[AcceptedGeneration, ...] = ()
+    change: PolicyChange = field(default_factory=PolicyChange)
     #: Whether this process has written them; then it does not take those of others.
     has_written: bool = False
     #: The value of each condition and its transition time, until the status contains them.
@@ -234,6 +235,7 @@ class PolicyRegistry:
             entry.generations = accepted_generations.with_generation(
                 entry.generations, parsed.generation, parsed.spec, _stamp(self._wall())
             )
+        entry.change = _last_change(parsed, entry.generations)
 
     def take_gone(self, name: str, uid: str, at: int) -> list[Event]:
         """Record that a policy was deleted; one of that name with another uid is kept."""
@@ -318,6 +320,7 @@ class PolicyRegistry:
                 entry.seen.generation,
                 self._problem(entry)[:MAX_MESSAGE],
                 self._published.get(name),
+                entry.change,
             )
             for name, entry in sorted(self._entries.items())
         ]
@@ -433,6 +436,17 @@ class PolicyRegistry:
         return (
             "nothing is in force" if kept is None else f"generation {kept.generation} is in force"
         )
+
+
+def _last_change(seen: ParsedPolicy, kept: Sequence[AcceptedGeneration]) -> PolicyChange:
+    """Return what the newest generation has changed, without names of namespaces."""
+    spec = None if seen.policy is None else seen.spec
+    former = accepted_generations.before(kept, seen.generation, spec)
+    if former is None or spec is None:
+        return PolicyChange(former=0 if former is None else former.generation)
+    lines = accepted_generations.changes(former.spec, spec, hides_namespaces=True)
+    at = kept[0].time if kept[0].generation == seen.generation else ""
+    return PolicyChange(at, tuple(lines), former.generation)
 
 
 def _in_force(entry: _Entry) -> PreemptionPolicy | None:

@@ -31,7 +31,7 @@ def show(out: Output, found: PoliciesDocument, now: float, *, wide: bool) -> Non
         if each.stops:
             why = f": {each.stop_reason}" if each.stop_reason else "."
             named = f"All preemption is stopped by PreemptionPolicy {each.name}"
-            out.line(text.clean(f"{named}{why}"), "red")
+            out.line(text.clean(f"{named}{why}"), "yellow")
             out.line()
     if not found.items:
         out.line("No preemption policies are in force.")

@@ -4,7 +4,6 @@ Only the API server is asked, so both work where no scheduler can be reached. No
 `undo` prints the policy of the generation before, for `kubectl replace`.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from scheduler.config import names, policies
 from scheduler.config.policies import PolicyError
 from scheduler.kube.errors import ApiError
 from scheduler.kube.policies import accepted_generations
-from scheduler.kube.policies.accepted_generations import AcceptedGeneration
+from scheduler.kube.policies.accepted_generations import AcceptedGeneration, changes
 from scheduler.kube.policies.registry import ACCEPTED, PATH, RESOURCE
 from scheduler.kubectl import text
 from scheduler.kubectl.commands.stop import api_server, rule
@@ -23,9 +22,6 @@ __all__ = ["history", "undo"]
 
 #: What `kubectl apply` writes; it is of the newest generation.
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-#: How many changes of a generation are shown, and how many characters of each value.
-_CHANGES: Final = 6
-_VALUE: Final = 40
 
 
 async def history(session: Session) -> int:
@@ -48,7 +44,7 @@ async def undo(session: Session) -> int:
     metadata, spec = found["metadata"], found.get("spec")
     kept = _generations(found)
     newest = metadata["generation"]
-    wanted = next((e for e in kept if e.generation < newest and e.spec != spec), None)
+    wanted = accepted_generations.before(kept, newest, spec)
     if wanted is None:
         raise CommandError(
             f'no generation of PreemptionPolicy "{name}" before {newest} is kept',
@@ -65,7 +61,7 @@ async def undo(session: Session) -> int:
     form = session.arguments.output
     if form not in {"json", "yaml"}:
         out.line(f"# Generation {wanted.generation}, accepted {wanted.time}; now it is {newest}.")
-        for change in _changes(spec if isinstance(spec, dict) else {}, wanted.spec):
+        for change in changes(spec if isinstance(spec, dict) else {}, wanted.spec):
             out.line(f"# {text.clean(change)}")
         again = f"kubectl preemptive policies undo {name} | kubectl replace -f -"
         out.line(f"# Nothing is changed yet. To put it in force: {again}")
@@ -162,39 +158,6 @@ def _refusal(status: Mapping[str, Any], newest: int) -> str:
 def _rows(kept: Sequence[AcceptedGeneration], now: float) -> Iterator[list[str]]:
     for each, before in zip(kept, (*kept[1:], None), strict=True):
         oldest = ["the oldest that is kept"]
-        first, *others = oldest if before is None else _changes(before.spec, each.spec)
+        first, *others = oldest if before is None else changes(before.spec, each.spec)
         yield [str(each.generation), f"{text.since(each.time, now)} ago", first]
         yield from (["", "", change] for change in others)
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two specs, one field in each line."""
-    old, new = dict(_fields(before)), dict(_fields(after))
-    paths = [path for path in {**old, **new} if old.get(path) != new.get(path)]
-    lines = [_change(path, old.get(path), new.get(path)) for path in paths[:_CHANGES]]
-    if len(paths) > _CHANGES:
-        lines.append(f"{len(paths) - _CHANGES} more")
-    return lines or ["nothing"]
-
-
-def _change(path: str, old: str | None, new: str | None) -> str:
-    was, now = (None if value is None else _short(value) for value in (old, new))
-    if was is None:
-        return f"{path}: {now} is new"
-    return f"{path}: {was} is removed" if now is None else f"{path}: {was} → {now}"
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= _VALUE else f"{value[:_VALUE]}…"
-
-
-def _fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values of a spec by their paths."""
-    if isinstance(value, dict) and (value or not path):
-        for key, inner in value.items():
-            yield from _fields(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and value:
-        for number, inner in enumerate(value):
-            yield from _fields(inner, f"{path}[{number}]")
-    else:
-        yield path, value if isinstance(value, str) else json.dumps(value)

@@ -170,6 +170,12 @@ class PolicyView(Document, frozen=True):
     last_refusal: str = ""
     last_refusal_mode: str = ""
     last_refused: PodView | None = None
+    #: When the newest generation was accepted, and what it has changed, one field in each line;
+    #: empty if no other one is kept, or if the newest is refused.
+    changed_at: str = ""
+    changes: tuple[str, ...] = ()
+    #: The generation that `kubectl preemptive policies undo` returns to; 0 if none is kept.
+    previous_generation: int = 0
 
 
 class BoundView(Document, frozen=True):

@@ -172,6 +172,9 @@ def _view(
         last_refusal=stamp(None if last is None else last.moment),
         last_refusal_mode="" if last is None else last.mode.value,
         last_refused=None if last is None else _pod(last, visible),
+        changed_at=state.change.at,
+        changes=state.change.lines,
+        previous_generation=state.change.former,
     )
 
 

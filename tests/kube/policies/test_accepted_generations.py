@@ -7,6 +7,7 @@ import pytest
 from scheduler.kube.policies import accepted_generations
 from scheduler.kube.policies.accepted_generations import MAX_BYTES
 from scheduler.kube.policies.registry import MAX_SPEC_BYTES, PolicyRegistry, parse_policy
+from scheduler.model.policies import PolicyChange
 from tests.kube.fixtures import NOW
 from tests.kube.policies.test_registry import BAD, ONE, STAMP, TWO, due, policy
 
@@ -25,6 +26,11 @@ def large(size: int) -> dict[str, Any]:
     return {"victims": {"podSelector": {"matchExpressions": expressions}}}
 
 
+def selecting(*namespaces: str) -> dict[str, Any]:
+    name = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [*namespaces]}
+    return {"victims": {"namespaceSelector": {"matchExpressions": [name]}}}
+
+
 def history(*specs: tuple[int, Any], time: str = STAMP) -> list[dict[str, Any]]:
     return [{"generation": number, "time": time, "spec": spec} for number, spec in specs]
 
@@ -35,6 +41,42 @@ def told(*specs: dict[str, Any]) -> list[tuple[int, Any]]:
     for number, spec in enumerate(specs, 1):
         book.take(parse_policy(policy(spec, number, number)))
     return [(each["generation"], each["spec"]) for each in due(book)["history"]]
+
+
+def changed(*specs: dict[str, Any]) -> PolicyChange:
+    """Return the last change of a policy that had each spec in turn, one a minute."""
+    minutes = iter(range(len(specs)))
+    book = PolicyRegistry(lambda: NOW + 60 * next(minutes))
+    for number, spec in enumerate(specs, 1):
+        book.take(parse_policy(policy(spec, number, number)))
+    (state,) = book.states()
+    return state.change
+
+
+@pytest.mark.parametrize(
+    ("specs", "change"),
+    [
+        ((ONE,), PolicyChange()),
+        (
+            (ONE, {**TWO, "mode": "Audit"}),
+            PolicyChange(
+                "2026-01-01T00:01:00Z",
+                ("maxVictimsPerPreemption: 1 \u2192 2", "mode: Audit is new"),
+                1,
+            ),
+        ),
+        # What undoing a refused generation restores is in force still.
+        ((ONE, TWO, BAD), PolicyChange(former=2)),
+        # Whoever may read the API may not know the names of all namespaces.
+        (
+            (selecting("shop", "bank"), selecting("shop")),
+            PolicyChange("2026-01-01T00:01:00Z", ("victims.namespaceSelector: changed",), 1),
+        ),
+    ],
+    ids=["the first one", "two fields", "refused", "namespaces"],
+)
+def test_the_last_change_is_told_with_the_generation_before(specs, change):
+    assert changed(*specs) == change
 
 
 def test_the_last_five_are_kept_newest_first():

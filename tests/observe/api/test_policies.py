@@ -11,6 +11,7 @@ from scheduler.model.policies import (
     DisruptionBudgets,
     ForeignVictims,
     PodSelection,
+    PolicyChange,
     PolicyMode,
     PolicyState,
     PreemptionLimit,
@@ -186,6 +187,16 @@ async def test_a_refused_policy_says_why_and_what_is_in_force():
     assert policy["message"] == "spec.budgets[0]: no window"
     assert (policy["generation"], policy["generationInForce"]) == (2, 1)
     assert policy["rules"] == ["at most 1 victim per preemption"]
+
+
+async def test_the_last_change_of_a_policy_is_told():
+    change = PolicyChange("2026-01-01T00:00:00Z", ("mode: Audit is new",), 4)
+    docs = Documents(policies=[PolicyState("p", 5, "", PreemptionPolicy("p"), change)])
+
+    (policy,) = (await docs.get("policies"))["items"]
+
+    assert policy["changes"] == ["mode: Audit is new"]
+    assert (policy["changedAt"], policy["previousGeneration"]) == ("2026-01-01T00:00:00Z", 4)
 
 
 async def test_bounds_on_wasted_evictions_are_built_in():
