@@ -93,6 +93,7 @@ class StandIn:
     def __init__(self, shape: Shape = SMALL) -> None:
         self.world = World(shape)
         self.report = REPORT
+        self.shadow = stand_in_shadow.document(at(172_800), [at(125), at(9_000)])
         self.switches = Switches()
         self.requests: list[str] = []
         #: The plans that were asked for.
@@ -164,7 +165,7 @@ class StandIn:
     async def _shadow(self, _: web.Request) -> web.Response:
         if not self.switches.shadow:
             raise web.HTTPNotFound(text=ABSENT)
-        return self._answer(stand_in_shadow.document(at(172_800), [at(125), at(9_000)]))
+        return self._answer(self.shadow)
 
     async def _index(self, _: web.Request) -> web.Response:
         return shown(

@@ -217,6 +217,10 @@ class Page:
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
+    def zone(self, name: str) -> None:
+        """Set the time zone of the reader."""
+        self.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": name})
+
     def sign_in(self) -> None:
         """Open the console with its key."""
         self.driver.get(self.console.server.url)

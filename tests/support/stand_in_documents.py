@@ -26,6 +26,7 @@ from scheduler.model.rest.common import OwnerView, PodView
 from scheduler.model.rest.explanations import (
     AttemptView,
     NodeVerdict,
+    PlacementView,
     PodEviction,
     PodExplanation,
     PossiblePreemption,
@@ -159,10 +160,10 @@ class World:
         )
 
     def explanation(self, key: str, *, nodes: bool = False) -> PodExplanation:
-        """Return why a pod waits, or who evicted it.
+        """Return why a pod waits, or who evicted it, or where it runs.
 
         Raises:
-            KeyError: It is neither in the queue nor a victim.
+            KeyError: It is neither in the queue, nor a victim, nor has it preempted.
         """
         document = self._explanation(key, nodes=nodes)
         verdict, impact = verdicts.of_pod(document, NOW)
@@ -178,6 +179,8 @@ class World:
                     return PodExplanation(
                         pending, at(0), message, state="evicted", evictions=evictions
                     )
+        if key not in self.pending:
+            return self._running(key)
         pending = self.pending[key]
         if pending.phase == "gated":
             return PodExplanation(
@@ -220,6 +223,16 @@ class World:
             if key == REPLACES
             else None,
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
+        )  # fmt: skip
+
+    def _running(self, key: str) -> PodExplanation:
+        """Return where a preemptor runs."""
+        done = {_key(each.preemptor): each for each in self.preemptions if each.ended_at}
+        pod, node = done[key].preemptor, done[key].node
+        pending = PendingPodView(pod, "preemptive-scheduler", "running", at(20.0))
+        return PodExplanation(
+            pending, at(0), f"the pod was bound to node {node}", state="running",
+            placement=PlacementView(node, at(20.0)), preempted=done[key].id,
         )  # fmt: skip
 
     def possible(self, number: int) -> PossiblePreemption:

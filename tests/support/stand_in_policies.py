@@ -97,6 +97,8 @@ def document(now: float) -> PoliciesDocument:
                 refusals={"victimMinRuntime": 12, "foreignVictims": 3},
                 last_refusal=times.stamp(now - 95),
                 last_refused=PodView(namespace="prod", name="api-0", uid="uid-api-0"),
+                changed_at=times.stamp(now - 7_200), previous_generation=2,
+                changes=("victimMinRuntime: 1h \u2192 10m", "foreignVictims: Never is new"),
             ),
             PolicyView(
                 NIGHT.name, 1, generation_in_force=1, mode="Audit", rules=_rules(NIGHT),
@@ -109,7 +111,7 @@ def document(now: float) -> PoliciesDocument:
                 TEAM.name, 5, accepted=False, generation_in_force=4, message=_refused(),
                 rules=_rules(TEAM), budgets=(_budget(TEAM, 0, 5, owner),),
                 refusals={"budgets": 7}, last_refusal=times.stamp(now - 11),
-                last_refused=PodView(hidden=True, priority=100),
+                last_refused=PodView(hidden=True, priority=100), previous_generation=4,
             ),
         ),
         bounds=(

@@ -46,6 +46,7 @@ def visit(browser: webdriver.Chrome) -> Iterator[Callable[[Console], Page]]:
         page = Page(browser, console)
         page.size(1440, 900)
         page.prefer("dark")
+        page.zone("UTC")
         page.problems()
         page.sign_in()
         pages.append(page)

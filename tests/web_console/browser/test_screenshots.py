@@ -25,6 +25,7 @@ VIEWS = {
     "preemption": ("preemptions/preemption-00008", ".candidates"),
     "policies": ("policies", ".gauge"),
     "what-if": ("what-if", "#objects"),
+    "shadow": ("shadow", "tr[data-row]"),
     "victim": ("waiting/batch/train-5-0", ".verdict"),
     "nodes of a pod": ("waiting/prod/api-0", ".verdict"),
 }
@@ -38,6 +39,7 @@ PICTURES = {
     "preemption": "light",
     "policies": "dark",
     "what-if": "light",
+    "shadow": "dark",
 }
 DEPLOYMENT = """\
 apiVersion: apps/v1
@@ -70,6 +72,7 @@ def console(thread: LoopThread, browser: webdriver.Chrome) -> Iterator[Console]:
 
 def show(page: Page, name: str) -> None:
     address, shown = VIEWS[name]
+    page.console.stand_in.switches.shadow = name == "shadow"
     page.open(address)
     page.find(shown)
     if name == "nodes of a pod":
@@ -102,7 +105,6 @@ def test_no_view_scrolls_sideways(page, width):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_of_each_view(page, name, tmp_path):
-    page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
     page.size(1280, 800)
     page.prefer(PICTURES[name])
     show(page, name)

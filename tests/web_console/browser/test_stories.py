@@ -52,6 +52,14 @@ STORIES = {
          (Page.click, "What would happen?")],
         ".verdict", "the drain of node-0001 stops at prod/",
     ),
+    "undo a bad policy": (
+        [(chosen, "policies")],
+        ".change pre", "kubectl preemptive policies undo protect-databases | kubectl replace -f -",
+    ),
+    "shadow mode before enabling": (
+        [(chosen, "shadow")],
+        ".verdict", "Of 1,204 pods of default-scheduler, 1,180 (98.0 %) were placed on the same",
+    ),
     "what a team may evict": (
         [(chosen, "policies")],
         ".gauge", "18 of 20 in 1h",
@@ -67,6 +75,7 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES)
 def test_a_question_is_answered_in_few_steps_on_the_first_screen(page, story, width):
     steps, place, words = STORIES[story]
+    page.console.stand_in.switches.shadow = story.startswith("shadow mode")
     page.size(width, 844)
     page.open("cluster")
 

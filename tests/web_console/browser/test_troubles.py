@@ -120,6 +120,7 @@ def test_names_and_messages_never_become_elements(visit, console):
         "preemptions": "main",
         "preemptions/preemption-00000": "main",
         "policies": "main",
+        "shadow": "main",
     }.items():
         page.open(address)
         page.sees("onerror=", shown)
@@ -131,6 +132,15 @@ def test_names_and_messages_never_become_elements(visit, console):
 def poison(console: Console) -> None:
     """Write hostile text wherever a tenant, or an operator, can write."""
     world, replace = console.stand_in.world, msgspec.structs.replace
+    console.stand_in.switches.shadow = True
+    console.stand_in.shadow = replace(
+        console.stand_in.shadow,
+        schedulers=(HOSTILE,),
+        items=tuple(
+            replace(each, pod=replace(each.pod, name=HOSTILE), their_node=HOSTILE, why=HOSTILE)
+            for each in console.stand_in.shadow.items
+        ),
+    )
     for key, each in world.pending.items():
         pod = replace(each.pod, name=HOSTILE, owner=OwnerView(HOSTILE, HOSTILE))
         world.pending[key] = replace(each, pod=pod, message=HOSTILE, scheduler_name=HOSTILE)
@@ -147,7 +157,9 @@ def poison(console: Console) -> None:
         for each in world.preemptions
     ]
     (first, *rest) = world.policies.items
-    world.policies = PoliciesDocument(1, (replace(first, name=HOSTILE, rules=(HOSTILE,)), *rest))
+    world.policies = PoliciesDocument(
+        1, (replace(first, name=HOSTILE, rules=(HOSTILE,), changes=(HOSTILE,)), *rest)
+    )
 
 
 def test_the_page_of_a_pod_with_a_hostile_name_shows_the_name(page):

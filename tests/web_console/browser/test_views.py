@@ -1,7 +1,10 @@
 """Each view of the console shows what the API says, in a real browser."""
 
 import json
+import re
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from selenium.webdriver import ActionChains
@@ -109,7 +112,8 @@ def test_the_answer_comes_first_in_one_sentence(page, address, path):
     if path == "preemptions":
         (found,) = [each for each in found["items"] if address.endswith(each["id"])]
     impact = found.get("impact", "none")
-    page.sees(found["verdict"], f".verdict.impact-{impact}")
+    verdict = re.sub(r"\d{4}-\d\d-\d\dT([\d:]+)Z", r"\1", found["verdict"])
+    page.sees(verdict, f".verdict.impact-{impact}")
     size = "return parseFloat(getComputedStyle(document.querySelector('.verdict')).fontSize)"
     assert page.script(size) >= 18
 
@@ -277,6 +281,47 @@ def test_the_list_of_preemptions_is_kept_up_to_date(page):
     page.console.call(end)
 
     page.sees("bound", ".facts")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/St_Johns"])
+def test_all_times_of_a_page_are_in_the_time_zone_of_its_reader(page, zone):
+    page.zone(zone)
+    page.open("waiting/batch/train-5-0")
+    moment = datetime.fromtimestamp(NOW - 505, ZoneInfo(zone)).strftime("%H:%M:%S")
+
+    page.sees(f"was evicted from node-0005 at {moment} for prod/api-5", ".verdict")
+    page.sees(f"{moment}, 8m 25s ago", ".section .facts")
+
+    page.open("waiting/batch/worker-1")
+    until = datetime.fromtimestamp(NOW + 120, ZoneInfo(zone)).strftime("%H:%M:%S")
+    page.sees(f"(until {until})", "main")
+
+
+def test_the_page_of_a_pod_that_preempted_leads_to_its_preemption(page):
+    page.open("waiting/prod/api-5")
+
+    page.click("preemption-00005", ".facts a")
+
+    page.sees("Candidates that were compared")
+
+
+def test_a_policy_tells_its_last_change_and_how_to_undo_it(page):
+    page.open("policies")
+    undo = "kubectl preemptive policies undo"
+
+    page.sees("Last change, 2h ago", ".change")
+    page.sees("victimMinRuntime: 1h \u2192 10m", ".change")
+    assert page.texts(".change pre") == [
+        f"{undo} protect-databases | kubectl replace -f -",
+        f"{undo} team-b | kubectl replace -f -",
+    ]
+    assert page.module("commands", "m.undoCommand('p', 'a context')") == (
+        f"{undo} p --context 'a context' | kubectl replace --context 'a context' -f -"
+    )
+    granted = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", granted)
+    page.click("Copy")
+    page.wait(lambda: page.script("return navigator.clipboard.readText()").startswith(undo))
 
 
 def test_policies_have_gauges_refusals_and_built_in_bounds(page):

@@ -105,7 +105,7 @@ def test_nodes_to_drain_are_suggested(page):
 def test_the_same_question_is_a_command_for_a_shell(page, form, cluster, want):
     asked = json.dumps({**FORM, **form})
 
-    command = page.module("what_if_request", f"m.planCommand({asked}, {json.dumps(cluster)})")
+    command = page.module("commands", f"m.planCommand({asked}, {json.dumps(cluster)})")
 
     shell = 'kubectl() { shift; printf "%s\\0" "$@"; cat; }\n'
     done = subprocess.run(

@@ -1,10 +1,14 @@
 /** Requests to `/api/v1`, and what can be wrong with them. */
 
+import { Store } from "./store.js";
+
 const BASE = "/api/v1";
 /** After this time an answer is not waited for any longer. */
 const TIMEOUT_MS = 20_000;
 const SERVER_GONE =
   "The server of this page does not answer. If kubectl preemptive console has ended, start it again and open the address that it prints.";
+/** Whether the scheduler that answered last runs in shadow mode. */
+export const shadowMode = new Store(false);
 /** The most that the server gives in one page. */
 export const LARGEST_PAGE = 5000;
 
@@ -178,6 +182,7 @@ export async function answer(verb, path, params, { signal, body, headers, timeou
     throw new ApiError("unreachable", reason, context);
   }
   if (!response.ok) throw await refusal(response, context);
+  shadowMode.set(response.headers.get("Preemptive-Scheduler-Mode") === "shadow");
   return response;
 }
 

@@ -142,6 +142,15 @@ export function time(stamp, now) {
 }
 
 /**
+ * Return a text of the scheduler with its moments, which are as in RFC 3339, as times of here.
+ *
+ * @param {string} text
+ * @param {string | number} now
+ */
+export const localTimes = (text, now) =>
+  text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (stamp) => time(stamp, now));
+
+/**
  * Return the name of a pod with its namespace, or that it is hidden.
  *
  * @param {Api.PodView} pod

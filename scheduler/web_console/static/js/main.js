@@ -1,6 +1,6 @@
 /** The page: header, problems, figures, and the view that the address names. */
 import { html, render, useEffect, useErrorBoundary } from "./html.js";
-import { get } from "./api.js";
+import { get, shadowMode } from "./api.js";
 import { summary } from "./documents.js";
 import { useLive } from "./live.js";
 import { useStore } from "./store.js";
@@ -17,6 +17,7 @@ import { ClusterView } from "./views/cluster.js";
 import { WaitingView } from "./views/waiting.js";
 import { PreemptionsView } from "./views/preemptions.js";
 import { PoliciesView } from "./views/policies.js";
+import { ShadowView } from "./views/shadow.js";
 import { WhatIfView } from "./views/what_if.js";
 
 /**
@@ -35,10 +36,9 @@ const VIEWS = [
   { key: "preemptions", title: "Preemptions", view: PreemptionsView, names: 1, badge: (data) => data.preemptionsActive },
   { key: "policies", title: "Policies", view: PoliciesView },
   { key: "what-if", title: "What if", view: WhatIfView },
+  // Shown in shadow mode only; its address is always known.
+  { key: "shadow", title: "Shadow", view: ShadowView },
 ];
-
-/** @type {import("./keyboard.js").Binding[]} */
-const VIEW_KEYS = VIEWS.map(({ key, title }, index) => [String(index + 1), title, () => go(key)]);
 
 /** @type {View} */
 const UNKNOWN = { key: "", title: "No such page", view: UnknownView };
@@ -61,19 +61,23 @@ function App() {
   const { data } = useLive(summary);
   const named = VIEWS.find((each) => each.key === view && [0, each.names].includes(parts.length));
   const current = named ?? UNKNOWN;
-  useShortcuts([...VIEW_KEYS, ["t", "Dark or light", switchTheme]], []);
+  const inShadow = useStore(shadowMode);
+  const shown = VIEWS.filter(({ key }) => inShadow || key !== "shadow");
+  /** @type {import("./keyboard.js").Binding[]} */
+  const keys = shown.map(({ key, title }, index) => [String(index + 1), title, () => go(key)]);
+  useShortcuts([...keys, ["t", "Dark or light", switchTheme]], [inShadow]);
   useEffect(() => {
     const part = named && parts.length > 0 ? parts.at(-1) : "";
     document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = [part, current.title, target.name, "preemptive-scheduler"].filter(Boolean).join(" · ");
-  }, [current, parts.join("/")]);
+  }, [current, parts.join("/"), inShadow, Boolean(data)]);
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the view</a>
     <header class="bar">
       <a class="brand" href=${to("cluster")}>
         <img src="icon.svg" alt="" width="20" height="20" /><span>preemptive-scheduler</span>
       </a>
       <nav aria-label="Views">
-        ${VIEWS.map(({ key, title, badge }) => {
+        ${shown.map(({ key, title, badge }) => {
           const number = (data && badge?.(data)) ?? 0;
           return html`<a href=${to(key)} aria-current=${key === current.key ? "page" : undefined}>
             ${title}${number > 0 && html`<span class="badge">${short(number)}</span>`}

@@ -1,7 +1,8 @@
 /** Small parts that several views have. */
 import { html, useState } from "./html.js";
 import { to } from "./route.js";
-import { count, podName, priority as shownPriority } from "./format.js";
+import { count, localTimes, podName, priority as shownPriority } from "./format.js";
+import { serverNow } from "./clock.js";
 import { asked, colour, patterned, scale } from "./palette.js";
 import { meaningOf } from "./terms.js";
 import { useStore } from "./store.js";
@@ -38,7 +39,7 @@ export function Priority({ value = 0 }) {
  * @param {{of: {verdict?: string, impact?: string}}} props
  */
 export function Verdict({ of: { verdict, impact = "none" } }) {
-  return verdict && html`<p class="verdict impact-${impact}">${verdict}</p>`;
+  return verdict && html`<p class="verdict impact-${impact}">${localTimes(verdict, serverNow())}</p>`;
 }
 
 /**
@@ -103,15 +104,21 @@ const TONES = {
   left: "quiet",
   waiting: "info",
   NotPlanned: "warn",
+  "node infeasible": "warn",
+  "no room": "warn",
+  "would place": "good",
+  "preemption avoided": "good",
+  "preemption added": "warn",
+  "not compared": "quiet",
 };
 
 /**
  * A word with a mark whose colour says how good it is; the word says it as well.
  *
- * @param {{value: string}} props
+ * @param {{value: string, meaning?: string}} props
  */
-export function State({ value }) {
-  return html`<span class="state tone-${TONES[value] ?? "info"}" title=${meaningOf(value)}>${value}</span>`;
+export function State({ value, meaning = meaningOf(value) }) {
+  return html`<span class="state tone-${TONES[value] ?? "info"}" title=${meaning}>${value}</span>`;
 }
 
 /**
@@ -121,6 +128,25 @@ export function State({ value }) {
  */
 export function Term({ word, children }) {
   return html`<span class="term" title=${meaningOf(word)}>${children ?? word}</span>`;
+}
+
+/**
+ * A button that copies a text.
+ *
+ * @param {{text: () => string, label: string, title: string}} props
+ */
+export function CopyButton({ text, label, title }) {
+  const [said, setSaid] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      setSaid("Copied");
+    } catch {
+      setSaid("The browser does not allow it");
+    }
+    setTimeout(() => setSaid(""), 2000);
+  };
+  return html`<button type="button" onClick=${copy} title=${title}>${said || label}</button>`;
 }
 
 /** @param {{title: string, children?: Content}} props */

@@ -4,7 +4,7 @@ import { reasonOf } from "./waiting_groups.js";
 import { age, serverNow } from "./clock.js";
 import { to } from "./route.js";
 import { meaningOf } from "./terms.js";
-import { count, duration, plural, time } from "./format.js";
+import { count, duration, localTimes, plural, time } from "./format.js";
 import { Meter, Node, Owner, Pod, Priority, State } from "./parts.js";
 
 const SUM = "lowest sum of priorities; each victim counts 2³¹ in addition, as in kube-scheduler, so fewer victims are better";
@@ -181,7 +181,7 @@ export function Vetoes({ vetoes = [] }) {
     <tbody>
       ${vetoes.map(
         (veto) => html`<tr>
-          <td>${veto.policy}</td><td class="muted">${veto.rule}</td><td>${veto.message}</td>${counted && html`<td class="number">${count(veto.count)}</td>`}
+          <td>${veto.policy}</td><td class="muted">${veto.rule}</td><td>${localTimes(veto.message, serverNow())}</td>${counted && html`<td class="number">${count(veto.count)}</td>`}
         </tr>`,
       )}
     </tbody>

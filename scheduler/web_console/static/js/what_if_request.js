@@ -122,28 +122,3 @@ export function whatIfRequest({ text, drain, namespace, settle }) {
   }
   return { objects, drain: nodes, namespace: namespace.trim() || "default", settle };
 }
-
-/**
- * Return the command that asks the same in a shell.
- *
- * @param {Question} form
- * @param {string} cluster a context, or the address of a scheduler; empty for the usual one
- */
-export function planCommand({ text, drain, namespace, settle }, cluster) {
-  const place = /^https?:/.test(cluster) ? "--server" : "--context";
-  const words = [
-    "kubectl preemptive plan",
-    ...(cluster ? [place, quoted(cluster)] : []),
-    ...(namespace.trim() ? ["-n", quoted(namespace.trim())] : []),
-    ...namesOf(drain).flatMap((node) => ["--drain", quoted(node)]),
-    ...(settle ? [] : ["--no-settle"]),
-  ];
-  if (!text.trim()) return words.join(" ");
-  const lines = text.split("\n");
-  let end = "EOF";
-  while (lines.includes(end)) end += "_";
-  return `${words.join(" ")} -f - <<'${end}'\n${text.replace(/\n?$/, "\n")}${end}`;
-}
-
-/** @param {string} word */
-const quoted = (word) => (/^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -4,12 +4,12 @@ import { get } from "../api.js";
 import { summary } from "../documents.js";
 import { useFetched } from "../fetched.js";
 import { useLive } from "../live.js";
-import { goToList, route, toList } from "../route.js";
+import { goToList, route, to, toList } from "../route.js";
 import { useStore } from "../store.js";
 import { useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
-import { duration, plural, requests, time } from "../format.js";
+import { duration, localTimes, plural, requests, time } from "../format.js";
 import { Failure, Node, Owner, Priority, Section, State, Verdict, focusFilter } from "../parts.js";
 import { PerNode } from "./pod_nodes.js";
 import { Candidates, Eviction, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
@@ -46,7 +46,7 @@ export function PodPage({ namespace, name }) {
       <button type="button" onClick=${found.reload}>Evaluate again</button>
     </header>
     ${found.error?.kind === "missing"
-      ? html`<p class="callout">${found.error.message}</p>`
+      ? html`<p class="callout">${localTimes(found.error.message, serverNow())}</p>`
       : found.error && !document && html`<${Failure} error=${found.error} reload=${found.reload} />`}
     ${document
       ? html`<${Explanation} document=${document} perNode=${perNode} onPerNode=${() => setPerNode(true)} />`
@@ -92,7 +92,7 @@ function Waiting({ document, perNode, onPerNode }) {
 }
 
 /** @param {{document: Api.PodExplanation}} props */
-function Facts({ document: { pending, placement, leftAt, state } }) {
+function Facts({ document: { pending, placement, leftAt, preempted, state } }) {
   const { pod } = pending;
   return html`<dl class="facts">
     <div><dt>State</dt><dd><${State} value=${state && state !== "waiting" ? state : pending.phase} /></dd></div>
@@ -108,6 +108,7 @@ function Facts({ document: { pending, placement, leftAt, state } }) {
     <div><dt>Owner</dt><dd><${Owner} owner=${pod.owner} /></dd></div>
     ${pending.schedulerName && html`<div><dt>Scheduler</dt><dd>${pending.schedulerName}</dd></div>`}
     ${pending.nominatedNode && html`<div><dt>Nominated to</dt><dd><${Node} name=${pending.nominatedNode} /></dd></div>`}
+    ${preempted && html`<div><dt>Preemption for it</dt><dd><a class="node" href=${to("preemptions", [preempted])}>${preempted}</a></dd></div>`}
     ${pending.backoffUntil && html`<div><dt>Next attempt</dt><dd>in ${duration((Date.parse(pending.backoffUntil) - serverNow()) / 1000)}</dd></div>`}
   </dl>`;
 }

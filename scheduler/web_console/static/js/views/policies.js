@@ -4,7 +4,9 @@ import { policies } from "../documents.js";
 import { useLive } from "../live.js";
 import { age, useTicking } from "../clock.js";
 import { count, duration, plural, podName } from "../format.js";
-import { Empty, Meter, State } from "../parts.js";
+import { undoCommand } from "../commands.js";
+import { CopyButton, Empty, Meter, State } from "../parts.js";
+import { target } from "../target.js";
 
 export function PoliciesView() {
   const live = useLive(policies);
@@ -36,6 +38,7 @@ function Policy({ policy }) {
     ${!accepted && html`<p class="callout">${policy.message}${behind && html`<br />Generation ${generationInForce} stays in force.`}</p>`}
     ${rules.length > 0 && html`<ul class="rules">${rules.map((rule) => html`<li>${rule}</li>`)}</ul>`}
     ${budgets.map((budget) => html`<${Gauge} key=${budget.text} title=${budget.text} budget=${budget} />`)}
+    <${Change} policy=${policy} />
     <div class="refusals">
       <${Refusals} refusals=${refusals} verb="refused" />
       <${Refusals} refusals=${wouldRefuse} verb="would have refused" />
@@ -44,6 +47,26 @@ function Policy({ policy }) {
         : html`<p class="muted">It has refused nothing.</p>`}
     </div>
   </section>`;
+}
+
+/**
+ * What the newest generation has changed, and the command that undoes it.
+ *
+ * @param {{policy: Api.PolicyView}} props
+ */
+function Change({ policy: { name, changes = [], changedAt, previousGeneration = 0 } }) {
+  if (!previousGeneration) return null;
+  const command = undoCommand(name, target.name);
+  return html`<div class="change">
+    ${changes.length > 0 &&
+    html`<p>Last change${changedAt && `, ${duration(age(changedAt))} ago`}</p>
+      <ul class="rules">${changes.map((change) => html`<li>${change}</li>`)}</ul>`}
+    <div class="ask-head">
+      <span class="muted">To return to generation ${previousGeneration}</span>
+      <${CopyButton} text=${() => command} label="Copy" title="Copy the command" />
+    </div>
+    <pre class="rule">${command}</pre>
+  </div>`;
 }
 
 /** @param {number} part */

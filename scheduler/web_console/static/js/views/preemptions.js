@@ -7,7 +7,7 @@ import { go, goToList, refine, route, toList, useFilter } from "../route.js";
 import { row, useShortcuts } from "../keyboard.js";
 import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
-import { cost, count, duration, hasWords, plural, podName, time } from "../format.js";
+import { cost, count, duration, hasWords, localTimes, plural, podName, time } from "../format.js";
 import { Choice, Empty, Filter, Node, Pod, Priority, Section, State, Term, Verdict, focusFilter, useFirst } from "../parts.js";
 import { Candidates, Vetoes, Victims, Wasted } from "../preemption_parts.js";
 import { meaningOf } from "../terms.js";
@@ -218,7 +218,7 @@ function Details({ item }) {
       <div><dt><${Term} word="PDB violations" /></dt><dd>${item.pdbViolations ?? 0}</dd></div>
       <div><dt><${Term} word="cost">Cost: work that was lost<//></dt><dd>${cost(item.cost).join(" · ") || "–"}</dd></div>
     </dl>
-    ${item.problem && html`<p class="callout">${item.problem}</p>`}
+    ${item.problem && html`<p class="callout">${localTimes(item.problem, serverNow())}</p>`}
     ${wouldRefuse.length > 0 && html`<${Section} title="Policies in mode Audit that would have refused it"><${Vetoes} vetoes=${wouldRefuse} /><//>`}
     <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>
     <${Section} title="Candidates that were compared" note="the criteria from left to right">

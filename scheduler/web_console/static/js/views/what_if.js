@@ -9,10 +9,11 @@ import { see } from "../palette.js";
 import { serverNow } from "../clock.js";
 import { useShortcuts } from "../keyboard.js";
 import { byName, count, plural, podName, requests, time } from "../format.js";
-import { Empty, Node, Owner, Pod, Priority, Section, State, Verdict, useFirst } from "../parts.js";
+import { CopyButton, Empty, Node, Owner, Pod, Priority, Section, State, Verdict, useFirst } from "../parts.js";
 import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 import { MissingRule } from "../head.js";
-import { TextError, lineOf, namesOf, planCommand, whatIfRequest } from "../what_if_request.js";
+import { planCommand } from "../commands.js";
+import { TextError, lineOf, namesOf, whatIfRequest } from "../what_if_request.js";
 
 const KEPT = "what-if";
 /** What was typed stays until the tab is closed. */
@@ -79,7 +80,7 @@ export function WhatIfView() {
         onChange=${() => change({ settle: !form.settle })} />Simulate controllers that re-create victims, until nothing changes</label>
       <div class="buttons">
         <button type="submit" class="primary" disabled=${state.busy}>${state.busy ? "Planning …" : "What would happen?"}</button>
-        <${CopyButton} text=${() => planCommand(kept, target.name)} />
+        <${CopyButton} text=${() => planCommand(kept, target.name)} label="Copy as command" title="kubectl preemptive plan with these objects and nodes" />
         <span class="note"><kbd>Ctrl</kbd> <kbd>Enter</kbd> · nothing is applied</span>
       </div>
       ${state.error && !problemAt(state.error, form.text) && html`<${WhatIfError} error=${state.error} />`}
@@ -140,21 +141,6 @@ function Drain({ value, onInput }) {
     <datalist id="node-names">
       ${found.sort(byName).slice(0, MOST_SUGGESTIONS).map((name) => html`<option value=${before + name}></option>`)}
     </datalist></label>`;
-}
-
-/** @param {{text: () => string}} props */
-function CopyButton({ text }) {
-  const [said, setSaid] = useState("Copy as command");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text());
-      setSaid("Copied");
-    } catch {
-      setSaid("The browser does not allow it");
-    }
-    setTimeout(() => setSaid("Copy as command"), 2000);
-  };
-  return html`<button type="button" onClick=${copy} title="kubectl preemptive plan with these objects and nodes">${said}</button>`;
 }
 
 /** @param {{error: Error}} props */
