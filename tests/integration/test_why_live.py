@@ -42,7 +42,7 @@ def test_who_evicted_a_pod_and_why_its_replacement_waits_is_one_command(
     assert "batch-" in told.partition("; ")[2].partition(" replaces it and waits")[0]
     waiting = say("why", "deploy/batch")
     assert "1 on nodes and 1 evicted" in waiting
-    assert "no: no lower priority" in waiting
+    assert "no: nothing there has a lower priority" in waiting
     assert "a priority above 100 would preempt" in waiting
     for asked in (victim, f"{name}/{victim}", event["related"]["uid"], "urgent"):
         shown = say("preemptions", asked)

@@ -110,7 +110,7 @@ def test_a_pod_that_fits_nowhere_says_why_on_how_many_nodes():
     ("cluster", "spec", "says"),
     [
         ("node n1 cpu=2; pod a@n1 cpu=1 priority=9; node n2 cpu=1", {"priority": 5},
-         ["no: no lower priority", "no"]),
+         ["no: nothing there has a lower priority", "no"]),
         ("node n1 cpu=2; node n2 cpu=2; pod a@n1 cpu=1 priority=1; pod b@n2 cpu=1 priority=9",
          {"priority": 5}, ["yes, on 1 of 2"]),
         ("node n1 cpu=2; pod a@n1 cpu=1 priority=1; pod b@n1 cpu=1 priority=9", {"priority": 5},

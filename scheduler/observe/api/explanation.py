@@ -1,9 +1,9 @@
 """The document that explains one pod: a pending one is evaluated now, without an effect."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Container
+from collections.abc import AsyncGenerator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from scheduler.model.rest.explanations import (
 from scheduler.model.rest.preemptions import PolicyVeto, VictimView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, verdicts
-from scheduler.observe.api.higher_priority import space_held
+from scheduler.observe.api.higher_priority import SpaceHeld, space_held
 from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import (
     attempt_views,
@@ -109,6 +109,17 @@ class Evaluations:
         return self._machine.explain(queued, now, priority) if queued.phase in EVALUATED else None
 
 
+class _Higher(NamedTuple):
+    """What a higher priority would do for a pod that no preemption helps."""
+
+    held: SpaceHeld
+    victims: Sequence[Pod]
+    node: str
+
+    def text(self, visible: Container[str]) -> str:
+        return self.held.text(self.victims, self.node, visible)
+
+
 class Explanations:
     """Explains pods: why they wait, where they run, and who evicted them.
 
@@ -168,7 +179,7 @@ class Explanations:
         gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
             return self._unevaluated(queued, gate, now), None
-        higher: tuple[str, ...] = ()
+        higher: _Higher | None = None
         async with self._evaluations.place():
             evaluated = await self._evaluations.evaluate(queued, now)
             if evaluated is None:
@@ -180,7 +191,7 @@ class Explanations:
             if result.candidate is None and not problem:
                 higher = await self._higher_priority(queued, result, now)
         victims = () if result.candidate is None else result.candidate.victims
-        others = {victim.metadata.namespace for victim in victims}
+        others = {pod.metadata.namespace for pod in (victims if higher is None else higher.victims)}
         seen = await names.visible(others | {queued.pod.metadata.namespace})
         cluster = self._machine.cluster
         groups = await grouped(queued.pod, result)
@@ -192,25 +203,25 @@ class Explanations:
             document,
             verdicts=await groups.verdicts(),
             policies=_policies(groups, result),
-            suggestions=(*higher, *texts),
+            suggestions=(*(() if higher is None else (higher.text(seen),)), *texts),
         )
         return document, result
 
     async def _higher_priority(
         self, queued: QueuedPod, result: AttemptResult, now: Seconds
-    ) -> tuple[str, ...]:
+    ) -> "_Higher | None":
         """Return which priority would make space, if an attempt with it says so.
 
         To be called in one's turn to evaluate: what was found is not lost because others wait.
         """
         held = await space_held(queued.pod, result, self._machine.cluster)
         if held is None:
-            return ()
+            return None
         evaluated = await self._evaluations.evaluate(queued, now, held.priority + 1)
         if evaluated is None or evaluated[0].candidate is None:
-            return ()
+            return None
         node, victims = _node_of(evaluated[0], self._machine), evaluated[0].candidate.victims
-        return (held.text(len(victims), node),)
+        return _Higher(held, victims, node)
 
     async def _unqueued(self, namespace: str, name: str, uid: str, now: Seconds) -> PodExplanation:
         """Return where a pod is that is not in the queue, without its evictions.

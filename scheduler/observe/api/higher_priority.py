@@ -8,7 +8,7 @@ Axes: nodes without enough resources, and the pods on each.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.core.attempt.node_results import NodeResult
@@ -17,7 +17,7 @@ from scheduler.core.preemption.dry_run_result import EvictionOutcome
 from scheduler.model.api import resources
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_size import is_too_large
-from scheduler.model.messages import amount, count
+from scheduler.model.messages import amount, count, joined
 from scheduler.observe.api.lists import slices
 from scheduler.observe.api.suggestions import PODS, shortfalls
 from scheduler.state.cluster import Cluster
@@ -27,6 +27,8 @@ __all__ = ["SpaceHeld", "space_held"]
 #: The highest priority that a user can give to a pod.
 #: Source: kubernetes v1.36.3 pkg/apis/scheduling.HighestUserDefinablePriority.
 _HIGHEST: Final = 1_000_000_000
+#: How many victims are named.
+_NAMED: Final = 3
 #: Nodes that are looked at in one slice.
 _SLICE: Final = 20
 _RESOURCES: Final = "NodeResourcesFit"
@@ -45,13 +47,18 @@ class SpaceHeld(NamedTuple):
     held: int
     allocatable: int
 
-    def text(self, victims: int, node: str) -> str:
+    def text(self, victims: Sequence[Pod], node: str, visible: Container[str]) -> str:
         """Return the sentence.
 
         Args:
-            victims: How many pods a preemption with a higher priority would evict.
+            victims: The pods that a preemption with a higher priority would evict.
             node: Where it would evict them.
+            visible: The namespaces whose pods the reader may see.
         """
+        seen = [pod.metadata for pod in victims if pod.metadata.namespace in visible][:_NAMED]
+        more = len(victims) - len(seen)
+        evicted = [f"{each.namespace}/{each.name}" for each in seen]
+        evicted += [f"{more} more" if seen else count(more, "pod")] if more else []
         of = amount(self.resource, self.allocatable)
         all_of = (
             f"All {of}"
@@ -61,7 +68,7 @@ class SpaceHeld(NamedTuple):
         return (
             f"{all_of} {self.resource} of {self.node} are held by pods of priority {self.lowest} or"
             f" higher: a priority above {self.priority} would preempt, and evict"
-            f" {count(victims, 'pod')} on {node}."
+            f" {joined(evicted)} on {node}."
         )
 
 

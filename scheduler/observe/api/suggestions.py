@@ -87,11 +87,8 @@ async def _by_resources(pod: Pod, nodes: Sequence[RejectedNode], cluster: Cluste
     for part in slices(nodes, _LOOKED_AT):
         named.update(*(each.reasons for each in part))
         await asyncio.sleep(0)
-    requests = {
-        name: amount
-        for name, amount in resources.pod_requests(pod, reference=cluster.reference).items()
-        if f"Insufficient {name}" in named
-    }
+    wanted = resources.pod_requests(pod, reference=cluster.reference)
+    requests = {name: amount for name, amount in wanted.items() if f"Insufficient {name}" in named}
     best = _Best(requests)
     for part in slices(nodes, max(1, _MEASURED // (1 + len(requests)))):
         for each in part:
@@ -100,7 +97,7 @@ async def _by_resources(pod: Pod, nodes: Sequence[RejectedNode], cluster: Cluste
                 best.add_missing(each.name, missing)
             best.add_allocatable(each.name, cluster)
         await asyncio.sleep(0)
-    return [*best.too_large(cluster), *best.least()]
+    return [*best.too_large(cluster), *best.least(), *best.one_more(wanted, cluster)]
 
 
 class _Best:
@@ -114,6 +111,8 @@ class _Best:
         self._count: Counter[str] = Counter()
         #: Nodes that are still there.
         self._nodes = 0
+        #: How often what is not enough fits on an empty node, negative, and the node.
+        self._roomiest: tuple[int, str] = (0, "")
 
     def add_missing(self, node: str, missing: Mapping[str, int]) -> None:
         """Add a node with all that it lacks."""
@@ -126,10 +125,13 @@ class _Best:
         """Add what a node has when it is empty."""
         row, columns, largest = cluster.columns.row(node), cluster.columns, self._largest
         self._nodes += row is not None
-        for name in self._requests if row is not None else ():
+        if row is None:
+            return
+        for name in self._requests:
             code = cluster.axis.code(name)
-            if code != NOT_OFFERED and row is not None:
+            if code != NOT_OFFERED:
                 largest[name] = max(largest[name], columns.allocatable(code)[row])
+        self._roomiest = min(self._roomiest, (-_room(self._requests, row, cluster), node))
 
     def too_large(self, cluster: Cluster) -> Iterator[str]:
         """Yield the resources of which no node has as much as is requested."""
@@ -150,6 +152,25 @@ class _Best:
             nodes = self._count[name]
             others = f", the least of {nodes} nodes" if nodes > 1 else ""
             yield f"Node {node} lacks only {_amount(name, amount)} {name}{others}."
+
+    def one_more(self, wanted: Mapping[str, int], cluster: Cluster) -> Iterator[str]:
+        """Yield for how many such pods one more node would have room."""
+        _, node = self._roomiest
+        row = cluster.columns.row(node)
+        if row is not None and (room := _room(wanted, row, cluster)):
+            pods = count(room, "such pod")
+            yield f"One more node like {node} would have room for {pods} while it is empty."
+
+
+def _room(wanted: Mapping[str, int], row: int, cluster: Cluster) -> int:
+    """Return how many pods with these requests fit on a node when it is empty."""
+    axis, columns = cluster.axis, cluster.columns
+    codes = {axis.code(name): amount for name, amount in wanted.items() if amount}
+    fits = (
+        0 if code == NOT_OFFERED else int(columns.allocatable(code)[row]) // amount
+        for code, amount in codes.items()
+    )
+    return min((int(columns.allowed_pods()[row]), *fits))
 
 
 def shortfalls(

@@ -309,7 +309,7 @@ def _no_eviction(verdicts: Sequence[RejectionGroup]) -> str:
 
 
 #: Why evictions do not help, as groups of nodes say it, and in the sentence.
-NOTHING_LOWER: Final = "no lower priority"
+NOTHING_LOWER: Final = "nothing there has a lower priority"
 #: Of a replacement that is not known any more.
 NEITHER: Final = "it is on no node, and does not wait for this scheduler"
 STILL_NOT: Final = "it would still not fit"

@@ -341,7 +341,7 @@ async def test_a_pod_is_explained():
         {
             "plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "nodes": 2,
             "resolvable": True, "examples": ["full", "small"],
-            "eviction": "no: no lower priority",
+            "eviction": "no: nothing there has a lower priority",
         },
         {
             "plugin": "TaintToleration", "reason": "node(s) had untolerated taint(s)", "nodes": 1,
@@ -355,8 +355,9 @@ async def test_a_pod_is_explained():
     )
     assert found["suggestions"] == [
         "3 of 4 cpu of full are held by pods of priority 9 or higher: a priority above 9 would"
-        " preempt, and evict 1 pod on full.",
+        " preempt, and evict default/taken on full.",
         "Node full lacks only 1 cpu.",
+        "One more node like full would have room for 2 such pods while it is empty.",
         "Add a toleration for the taint gpu=yes:NoSchedule: it is the only untolerated taint on"
         " 1 node.",
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.api_documents import Documents
+from tests.support.api_documents import Documents, Only
 from tests.support.builders import node, pod
 
 
@@ -12,8 +12,9 @@ def on(name: str, where: str, cpu: str = "3"):
 
 HELD = (
     "%s of n1 are held by pods of priority 9 or higher: a priority above 9 would preempt, and evict"
-    " 1 pod on n1."
+    " default/a on n1."
 )
+MORE = "One more node like n1 would have room for %s while it is empty."
 TOLERATION = "Add a toleration for the taint %s: it is the only untolerated taint on 1 node."
 N1 = node("n1").cpu("4")
 
@@ -22,22 +23,30 @@ CASES = {
     "the node that lacks least is named": (
         [N1, node("n2").cpu("4"), on("a", "n1"), on("b", "n2", "2500m")],
         pod("p").cpu("2"),
-        [HELD % "3 of 4 cpu", "Node n2 lacks only 500m cpu, the least of 2 nodes."],
+        [
+            HELD % "3 of 4 cpu",
+            "Node n2 lacks only 500m cpu, the least of 2 nodes.",
+            MORE % "2 such pods",
+        ],
     ),
     "amounts are as in manifests": (
         [node("n1").memory("4Gi"), pod("a").on("n1").memory("3Gi").priority(9)],
         pod("p").memory("1536Mi"),
-        [HELD % "3Gi of 4Gi memory", "Node n1 lacks only 512Mi memory."],
+        [
+            HELD % "3Gi of 4Gi memory",
+            "Node n1 lacks only 512Mi memory.",
+            MORE % "2 such pods",
+        ],
     ),
     "a higher priority does not help the pods that never preempt": (
         [N1, on("a", "n1")],
         pod("p").cpu("2").never_preempts(),
-        ["Node n1 lacks only 1 cpu."],
+        ["Node n1 lacks only 1 cpu.", MORE % "2 such pods"],
     ),
     "no user can give a priority that is high enough": (
         [N1, on("a", "n1").priority(2_000_000_000)],
         pod("p").cpu("2"),
-        ["Node n1 lacks only 1 cpu."],
+        ["Node n1 lacks only 1 cpu.", MORE % "2 such pods"],
     ),
     "no node is large enough": (
         [N1, node("n2").cpu("2")],
@@ -55,12 +64,12 @@ CASES = {
     "a node that lacks several resources is not named": (
         [N1.memory("4Gi"), pod("a").on("n1").cpu("3").memory("3Gi").priority(9)],
         pod("p").cpu("2").memory("2Gi"),
-        [HELD % "3 of 4 cpu"],
+        [HELD % "3 of 4 cpu", MORE % "2 such pods"],
     ),
     "the number of pods is a resource": (
         [N1.pods(1), on("a", "n1", "1")],
         pod("p").cpu("1"),
-        [HELD % "All 1 pods", "Node n1 lacks only 1 pods."],
+        [HELD % "All 1 pods", "Node n1 lacks only 1 pods.", MORE % "1 such pod"],
     ),
     "one taint": (
         [N1.taint("gpu", "yes")],
@@ -109,7 +118,24 @@ async def test_resources_of_nominated_pods_count():
     found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
 
     assert queued.pod.priority == 1
-    assert found["suggestions"] == ["Node n1 lacks only 1 cpu."]
+    assert found["suggestions"] == ["Node n1 lacks only 1 cpu.", MORE % "2 such pods"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "evicted"),
+    [
+        (("default", "theirs"), "default/a, theirs/b and theirs/c"),
+        (("default",), "default/a and 2 more"),
+    ],
+)
+async def test_victims_of_a_higher_priority_are_named_where_the_caller_may_see_them(seen, evicted):
+    theirs = [on(name, "n1", "1").namespace("theirs") for name in "bc"]
+    docs = Documents(N1, on("a", "n1", "1"), *theirs)
+    docs.cluster.schedule(pod("p").cpu("4"))
+
+    found = await docs.get("pods/{namespace}/{name}", Only(*seen), namespace="default", name="p")
+
+    assert found["suggestions"][0].endswith(f" would preempt, and evict {evicted} on n1.")
 
 
 async def test_nothing_is_said_about_a_pod_that_fits():

@@ -261,7 +261,7 @@ EXHAUSTED = policy("team-a", preemptors=PodSelection(), budgets=at_most(0))
     ("wanted", "eviction", "refused"),
     [
         (pod("p").cpu("4").priority(9), 'no: policy "team-a"', True),
-        (pod("p").cpu("4"), "no: no lower priority", False),
+        (pod("p").cpu("4"), "no: nothing there has a lower priority", False),
         (pod("p").cpu("4").priority(9).never_preempts(), "no: the pod never preempts", False),
     ],
     ids=["a policy refuses", "no victim, so no policy refuses", "it never preempts"],
