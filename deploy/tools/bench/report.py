@@ -36,10 +36,22 @@ def write(results: Sequence[Result], page_path: Path = PAGE, images: Path = IMAG
 
 def page(results: Sequence[Result]) -> str:
     """Return the page; there must be a result."""
-    template = _TEMPLATE.read_text()
-    return template.replace("<!-- machine -->", machine(results)).replace(
-        "<!-- tables -->", tables(results)
-    )
+    parts = {"answers": answers(results), "machine": machine(results), "tables": tables(results)}
+    text = _TEMPLATE.read_text()
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    return text
+
+
+def answers(results: Sequence[Result]) -> str:
+    """Return the table of what evaluators ask first, of the questions that both can answer."""
+    found = collected(results)
+    rows = []
+    for question, workload, read, form in _QUESTIONS:
+        values = [_median(found.get(workload, {}).get(name, ()), read) for name in _COMPARED]
+        if None not in values:
+            rows.append([question, *(form.format(value) for value in reversed(values))])
+    return _lines([["medians", _OURS, _THEIRS], *rows])
 
 
 def machine(results: Sequence[Result]) -> str:
@@ -312,6 +324,24 @@ def _section(title: str, rows: Sequence[Sequence[str]]) -> str:
     """Return a section with a table, empty without rows."""
     if not rows:
         return ""
+    return f"## {title}\n\n{_lines(rows)}\n"
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; the first row is its head."""
     head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join([f"## {title}", "", *(f"| {' | '.join(cells)} |" for cells in lines), ""])
+    return "\n".join(f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *body))
+
+
+#: What evaluators ask first, the workload that answers, its figure, and the form of that. Rates are
+#: to the last Event, which is the lower one.
+_QUESTIONS: Final = (
+    ("plain pods on 5,000 nodes (*Basic*)", "Basic", _with_events, "{:.0f} pods/s"),
+    ("pods with required affinity (*PodAffinity*)", "PodAffinity", _with_events, "{:.0f} pods/s"),
+    ("preemptors with three victims each (*PreemptionBasic*)", "PreemptionBasic", _with_events,
+     "{:.0f} pods/s"),
+    ("CPU of the scheduler for a plain pod (*Basic*)", "Basic", _of("cpu", "scheduler"),
+     "{:.2f} ms"),
+    ("most memory, with 15,000 nodes and 150,000 pods (*ColdStart*)", "ColdStart",
+     lambda each: each.peak_rss_mib, "{:.0f} MiB"),
+)  # fmt: skip

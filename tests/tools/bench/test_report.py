@@ -58,6 +58,23 @@ def test_we_are_compared_with_kube_scheduler_and_the_ceiling():
     assert ours[4:6] == ["50%", "4.0"]
 
 
+def test_the_page_begins_with_the_figures_that_both_have():
+    runs = [
+        result(contender="kube-scheduler"),
+        result(contender=OURS, finished=3.0),
+        result(contender=OURS, workload="PodAffinity"),
+    ]
+
+    shown = report.page(runs).split("\n\n")[2]
+
+    assert shown.splitlines() == [
+        "| medians | preemptive-scheduler | kube-scheduler |",
+        "| --- | --- | --- |",
+        "| plain pods on 5,000 nodes (*Basic*) | 2 pods/s | 1 pods/s |",
+        "| CPU of the scheduler for a plain pod (*Basic*) | 2.00 ms | 2.00 ms |",
+    ]
+
+
 def test_an_invalid_run_is_listed_and_left_out_of_the_mean():
     runs = [result(run=1), result(run=2, bound=[1.0, 1.1], problems=["ns/a has no node"])]
 
