@@ -29,7 +29,7 @@ FILES, NO_FILES = 0, 4
 #: A user waits for it.
 ANSWER_SECONDS: Final = 3.0
 _FILE_FLAGS: Final = frozenset({"FILE"})
-#: Names of pods, nodes and namespaces, and IDs of preemptions.
+#: Names of pods, nodes, namespaces and policies, and IDs of preemptions.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 BASH: Final = """\
@@ -173,9 +173,17 @@ async def _nodes(session: "Session") -> list[str]:
 
 
 async def _preemptions(session: "Session") -> list[str]:
-    """Return the names of preemptors, then IDs."""
+    """Return the names of preemptors, then those of victims, then IDs."""
     found = await _all_preemptions(session)
-    return [*(each.preemptor.name for each in found), *(each.id for each in found)]
+    victims = (victim.pod.name for each in found for victim in each.victims)
+    return [*(each.preemptor.name for each in found), *victims, *(each.id for each in found)]
+
+
+async def _policies(session: "Session") -> list[str]:
+    from scheduler.model.rest.preemptions import PoliciesDocument
+
+    answer = await session.client.get("/policies", PoliciesDocument)
+    return [each.name for each in answer.document.items]
 
 
 async def _namespaces(session: "Session") -> list[str]:
@@ -200,6 +208,7 @@ _Names: TypeAlias = "Callable[[Session], Coroutine[Any, Any, list[str]]]"
 _NAMES: Final[dict[str, _Names]] = {
     "namespace": _namespaces,
     "plan drain": _nodes,
+    "policies name": _policies,
     "preemptions name": _preemptions,
     "why pod": _pods,
 }
