@@ -132,6 +132,8 @@ class PodExplanation(Document, frozen=True):
     preemption: PossiblePreemption | None = None
     #: Why no preemption helps, in the words of kube-scheduler; empty if one does.
     preemption_message: str = ""
+    #: No preemption helps, but a priority above this one would preempt; null where none would.
+    preempts_above: int | None = None
     policies: tuple[PolicyVeto, ...] = ()
     #: What would help, one sentence each, as "Node a lacks only 1 cpu, the least of 2 nodes."
     suggestions: tuple[str, ...] = ()

@@ -203,6 +203,7 @@ class Explanations:
             document,
             verdicts=await groups.verdicts(),
             policies=_policies(groups, result),
+            preempts_above=None if higher is None else higher.held.priority,
             suggestions=(*(() if higher is None else (higher.text(seen),)), *texts),
         )
         return document, result

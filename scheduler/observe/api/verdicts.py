@@ -171,7 +171,9 @@ def of_waiting(found: PodExplanation, who: str, number: int, now: Seconds) -> tu
     if pending.nominated_node:
         where = pending.nominated_node
         return f"{waits} until evicted pods on {where} are gone, and then runs there", "evictions"
-    return f"{text}; {_no_eviction(found.verdicts)}", "none"
+    higher = found.preempts_above
+    helps = "" if higher is None else f"; a priority above {higher} would preempt"
+    return f"{text}; {_no_eviction(found.verdicts)}{helps}", "none"
 
 
 def named(pod: PodView) -> str:

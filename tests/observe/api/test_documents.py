@@ -351,7 +351,8 @@ async def test_a_pod_is_explained():
     assert found["preemptionMessage"].startswith("0/3 nodes are available")
     assert found["verdict"] == (
         "default/p has waited 0s for 2 cpu: 2 nodes lack cpu and 1 node has a taint that it does"
-        " not tolerate; no pod of lower priority can be evicted there."
+        " not tolerate; no pod of lower priority can be evicted there; a priority above 9 would"
+        " preempt."
     )
     assert found["suggestions"] == [
         "3 of 4 cpu of full are held by pods of priority 9 or higher: a priority above 9 would"
