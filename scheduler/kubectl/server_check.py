@@ -1,7 +1,8 @@
 """Has the API server check the objects of a plan, as `kubectl apply --dry-run=server` does.
 
 Each object is applied with `dryRun=All` and `fieldValidation=Strict`: nothing is stored. What the
-API server refuses would not come into being, so a plan of it would be wrong.
+API server refuses would not come into being, so a plan of it would be wrong. It does not say which
+field was meant, so an object whose fields are wrong by our own table is refused before it is asked.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from urllib.parse import quote, urlencode
 from scheduler.kube.errors import ApiError, Forbidden, KubeError, MissingRight, NotFound, NotServed
 from scheduler.kubectl.errors import api_server_error
 from scheduler.kubectl.session import Session
+from scheduler.sim import object_fields
 
 __all__ = ["checked"]
 
@@ -100,8 +102,10 @@ class _Check:
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def check(place: str, document: dict[str, Any]) -> str:
-            async with gate:
-                problem = await self._problem(document)
+            problem = _wrong_fields(document)
+            if not problem:
+                async with gate:
+                    problem = await self._problem(document)
             return f"{place}: {problem}" if problem else ""
 
         async with asyncio.TaskGroup() as group:
@@ -202,3 +206,10 @@ class _Check:
         """Note that an object is not checked; return that it has no problem."""
         self._unchecked[reason] = self._unchecked.get(reason, 0) + 1
         return ""
+
+
+def _wrong_fields(document: dict[str, Any]) -> str:
+    if object_fields.is_stored(document):
+        return ""
+    problems = object_fields.problems(document)
+    return "; ".join(f"{document['kind']}: {problem}" for problem in problems)

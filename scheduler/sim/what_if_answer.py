@@ -165,11 +165,13 @@ class AnswerBuilder:
         started = times.parse(pod.status.start_time)
         gone = self._gone.get(uid)
         leaving = self._after.was_leaving(uid)
+        violations = self._after.budgets.violations if uid in attempt.violating else {}
         return VictimView(
             pod=self._view(pod),
             ran_seconds=0.0 if started is None else max(0.0, self._now - started),
             state="terminating" if leaving else "planned",
             violates_pdb=uid in attempt.violating,
+            budgets=tuple(sorted(key for key, uids in violations.items() if uid in uids)),
             replacement=None if gone is None else self._replacement(gone.replacement),
         )
 

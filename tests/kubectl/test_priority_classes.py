@@ -16,7 +16,7 @@ def pod(**spec: Any) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p", "namespace": "prod"},
-        "spec": {"containers": [{"name": "c"}], **spec},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
     }
 
 

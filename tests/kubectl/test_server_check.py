@@ -49,6 +49,16 @@ async def test_what_the_api_server_refuses_is_not_planned(plan, api, scheduler, 
     assert not any("plan" in each for each in scheduler.requests)
 
 
+async def test_a_wrong_field_is_said_with_the_one_that_was_meant(plan, api, tmp_path):  # noqa: F811
+    with pytest.raises(CommandError) as error:
+        await plan({**POD, "spec": {**POD["spec"], "nodeNmae": "n"}})
+
+    assert str(error.value) == (
+        f'{tmp_path}/objects.yaml:1: Pod: spec.nodeNmae: unknown field, did you mean "nodeName"?'
+    )
+    assert not any("dryRun" in each for each in api.requests)
+
+
 @pytest.mark.parametrize(
     ("answer", "more", "warning"),
     [
