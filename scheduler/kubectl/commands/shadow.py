@@ -6,6 +6,7 @@ from typing import Final
 from scheduler.kubectl import text
 from scheduler.kubectl.output import Output
 from scheduler.kubectl.session import Session
+from scheduler.model.messages import without_preamble
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.shadow import ShadowDocument, ShadowPod
 
@@ -52,13 +53,9 @@ def _show(out: Output, found: ShadowDocument, now: float, *, wide: bool) -> None
 def _differences(out: Output, found: ShadowDocument, now: float, *, wide: bool) -> None:
     if found.items:
         out.line()
-        head = ["AGE", "POD", "OUTCOME", "THEIRS", "OURS"]
+        head = ["AGE", "POD", "OUTCOME", "THEIRS", "OURS", "WHY"]
         shown = found.items if wide else found.items[:_FEW]
-        out.table(
-            [*head, "WHY"] if wide else head,
-            [_row(each, now, wide=wide) for each in shown],
-            wide=wide,
-        )
+        out.table(head, [_row(each, now, wide=wide) for each in shown], wide=wide)
     hidden = len(found.items) - (len(found.items) if wide else min(_FEW, len(found.items)))
     if hidden:
         out.line(f"and {text.count(hidden, 'pod')} more: -o wide")
@@ -67,14 +64,14 @@ def _differences(out: Output, found: ShadowDocument, now: float, *, wide: bool) 
 
 
 def _row(each: ShadowPod, now: float, *, wide: bool) -> list[str]:
-    row = [
+    return [
         text.since(each.at, now),
         text.pod_name(each.pod),
         each.outcome.replace("_", " "),
         _side(each.their_node, each.their_victims, each.their_victims_total, wide=wide),
         _side(each.our_node, each.our_victims, each.our_victims_total, wide=wide),
+        (each.why if wide else without_preamble(each.why)) or "-",
     ]
-    return [*row, each.why or "-"] if wide else row
 
 
 def _side(node: str, victims: Sequence[PodView], total: int, *, wide: bool) -> str:
