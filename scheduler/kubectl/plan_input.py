@@ -42,7 +42,8 @@ def add_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--drain", action="append", default=[], metavar="NODE",
-        help="also drain this node, within disruption budgets; repeatable",
+        help="also drain this node, or the nodes with labels as zone=a, within disruption budgets;"
+        " repeatable",
     )  # fmt: skip
     command.add_argument(
         "--scheduler-name", default="", metavar="NAME",

@@ -16,7 +16,14 @@ from scheduler.sim import manifests, workloads
 from scheduler.sim.expanded import Expanded
 from scheduler.sim.manifests import Manifests, RawObjects
 from scheduler.sim.object_fields import is_stored
-from scheduler.sim.what_if import adopted, cordoned, foreign_scheduler, run, scheduler_names
+from scheduler.sim.what_if import (
+    adopted,
+    cordoned,
+    foreign_scheduler,
+    run,
+    scheduler_names,
+    with_drained,
+)
 from scheduler.sim.what_if_answer import AnswerBuilder
 from scheduler.sim.what_if_cluster import CallExtenders, WhatIfCluster, WhatIfOptions
 
@@ -54,6 +61,7 @@ class FilePlan:
         for _, document in loaded:
             objects.reference = manifests.reference_of(document) or objects.reference
         manifests.collect(expanded.documents, objects)
+        request = with_drained(objects.nodes, request)
         objects.nodes = cordoned(objects.nodes, request.drain)
         flat = (each for where, item in loaded for _, each in manifests.flattened(item, where))
         stored = {each["metadata"].get("uid") for each in flat if is_stored(each)}

@@ -6,6 +6,7 @@ live scheduler: with its ledger, back-offs, order of the queue and preemptions u
 are not called.
 """
 
+import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from scheduler.config.settings import Settings
 from scheduler.model import times
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
+from scheduler.model.api.selectors import SelectorError, parse_selector
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.decisions import Detail
 from scheduler.model.rest.what_if import WhatIfAnswer, WhatIfRequest
@@ -33,11 +35,13 @@ from scheduler.sim.what_if_cluster import State, WhatIfCluster, WhatIfOptions
 
 __all__ = [
     "MAX_OBJECTS", "adopted", "cordoned", "decided", "foreign_scheduler", "run", "scheduler_names",
-    "what_if",
+    "what_if", "with_drained",
 ]  # fmt: skip
 
 #: The most objects of a request.
 MAX_OBJECTS: Final = 10_000
+#: What no name of a node has.
+_LABELS: Final = re.compile(r"[=!(,]")
 #: The longest name of a scheduler that a message repeats.
 _LONGEST_NAME: Final = 80
 
@@ -62,6 +66,7 @@ def decided(state: State, request: WhatIfRequest) -> tuple[WhatIfAnswer, About]:
     existing = after.manifests()
     expanded = workloads.expand(places, existing, created, namespace, MAX_OBJECTS, strict=True)
     given = collect(expanded.documents, Manifests())
+    request = with_drained((*existing.nodes, *given.nodes), request)
     pods = [*_created(given.pods, created)]
     if request.scheduler_name:
         pods = [adopted(pod, names, request.scheduler_name) for pod in pods]
@@ -84,6 +89,29 @@ def decided(state: State, request: WhatIfRequest) -> tuple[WhatIfAnswer, About]:
         asked, others
     )
     return answer, expanded.about
+
+
+def with_drained(nodes: Iterable[Node], request: WhatIfRequest) -> WhatIfRequest:
+    """Return a request that names each node to drain, where it has labels of nodes.
+
+    Raises:
+        ManifestError: Labels are malformed, or no node has them.
+    """
+    labels = {node.metadata.name: node.metadata.labels for node in nodes}
+    names: list[str] = []
+    for asked in request.drain:
+        if not _LABELS.search(asked):
+            names.append(asked)
+            continue
+        try:
+            selector = parse_selector(asked)
+        except SelectorError as error:
+            raise ManifestError(f"drain: {error}") from error
+        found = sorted(name for name, own in labels.items() if selector.matches(own))
+        if not found:
+            raise ManifestError(f"drain: no node has the labels {asked}")
+        names += found
+    return msgspec.structs.replace(request, drain=tuple(dict.fromkeys(names)))
 
 
 def scheduler_names(settings: Settings, request: WhatIfRequest) -> list[str]:

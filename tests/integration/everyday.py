@@ -145,17 +145,17 @@ STORIES: Final = (
         ],
     ),
     Story(
-        "may I drain these nodes together?",
-        "two_nodes",
+        "may I drain all nodes of this zone together?",
+        "zone",
         1,
         [
             Command(
-                "kubectl preemptive plan --drain {first} --drain {second}",
+                "kubectl preemptive plan --drain zone={zone}",
                 [
                     "Draining 2 nodes would evict 2 pods (1 owner); 1 evicted pod would find no"
                     " other node.",
                     "Drained pods, and what becomes of them:",
-                    "{ns}/web-… {ns}/web-… on {third}",
+                    "{ns}/web-… {ns}/web-… on {elsewhere}",
                 ],
                 3,
             ),

@@ -159,14 +159,15 @@ def guarded_cluster(scene: Scene, scheduler: Scheduler, home: Path) -> Place:
 
 
 @pytest.fixture
-def two_nodes(scene: Scene, scheduler: Scheduler) -> Place:
-    """Of three nodes that have room for one pod each, two have one."""
-    nodes = scene.nodes(3, cpu="1")
+def zone(scene: Scene, scheduler: Scheduler) -> Place:
+    """Two nodes of a zone have a pod each, and there is room for one of these elsewhere."""
+    scene.nodes(2, cpu="1", labels={"zone": scene.namespace})
     scene.deploy("web", 2, pod("web", "1", "low", labels={"app": "web"}))
-    found = scene.wait_pods(lambda found: sum(map(is_running, found)) == 2)
-    first, second = sorted(each["spec"]["nodeName"] for each in found)
-    (third,) = {*nodes} - {first, second}
-    return Place(scene, scheduler.port, {"first": first, "second": second, "third": third})
+    scene.wait_bound_count(2)
+    elsewhere = scene.node(cpu="2")
+    scene.create(pod("other", "1", "low"))
+    scene.wait_running("other")  # so the scheduler knows the node
+    return Place(scene, scheduler.port, {"zone": scene.namespace, "elsewhere": elsewhere})
 
 
 @pytest.fixture

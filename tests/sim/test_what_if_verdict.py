@@ -3,8 +3,9 @@
 import pytest
 
 from scheduler.sim.hiding import hide
+from scheduler.sim.manifests import ManifestError
 from tests.sim.test_what_if import OWNED, REPLICA, asked, new, state
-from tests.support.builders import OURS, pdb
+from tests.support.builders import OURS, node, pdb
 
 GUARDED = f"{OWNED} label=app,web"
 #: Two pods of one budget on two nodes, and a node where one of them finds room.
@@ -144,3 +145,32 @@ def test_a_new_budget_is_in_the_plan_of_its_pods():
 
     assert [(each.namespace, each.name) for each in answer.budgets] == [("default", "web")]
     assert any("is new, so it allows no disruption yet" in each for each in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("labels", "drained"),
+    [
+        pytest.param(("zone=a",), ("n1", "n3"), id="those with a label"),
+        pytest.param(("zone=a,!gpu",), ("n1",), id="but those with another"),
+        pytest.param(("n3", "zone in (a)"), ("n3", "n1"), id="each once"),
+    ],
+)
+def test_nodes_are_drained_by_their_labels(labels, drained):
+    around = state(node("n1").label("zone", "a"), node("n2"),
+                   node("n3").label("zone", "a").label("gpu", "x"))  # fmt: skip
+
+    assert asked(around, drain=labels).drain == drained
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ("zone=b", "drain: no node has the labels zone=b"),
+        ("zone=a,", "drain: not a label selector: zone=a,"),
+    ],
+)
+def test_labels_that_select_no_node_are_refused(labels, problem):
+    with pytest.raises(ManifestError) as error:
+        asked(state(node("n1")), drain=(labels,))
+
+    assert str(error.value) == problem

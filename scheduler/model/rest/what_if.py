@@ -38,7 +38,8 @@ class WhatIfRequest(Document, frozen=True):
     #: Kubernetes objects as they would be applied. Pods, and workloads whose pods are made from
     #: their templates; policies replace those of the same name; nodes are added or replaced.
     objects: tuple[dict[str, Any], ...] = ()
-    #: Names of nodes that are drained: unschedulable, and their pods deleted and re-created.
+    #: Nodes that are drained: unschedulable, and their pods deleted and re-created. By name, or by
+    #: their labels as `zone=a,!gpu`.
     drain: tuple[str, ...] = ()
     #: The namespace of objects without one.
     namespace: str = "default"
