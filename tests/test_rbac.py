@@ -336,7 +336,8 @@ async def remembered() -> set[Right]:
     await ledger.load(client)
     await ledger.save(client, "{}")
     unowned = ReleaseOwner(NAME, "", lambda: 0.0)
-    for part in history_configmaps.parts(NAME, f"{NAME}-history", unowned):
+    history = history_configmaps.stored_history(NAME, f"{NAME}-history", unowned)
+    for part in (*history.ring, history.attempts):
         for state in (missing, Reply(200, {}, found)):
             recorder.answers += [state, _written(b"content")]
             await part.read(client)
