@@ -40,7 +40,7 @@ RESERVED: Final = {
         "observe/server/what_if_route.py",
         "observe/server/responses.py",
         "observe/server/web_app.py",
-        "web_console/server.py",
+        "web_console",
     ),
     "OpenSSL": ("observe/server/client_certificates.py",),
     "httptools": ("kube",),

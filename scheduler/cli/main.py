@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from scheduler import __version__
-from scheduler.cli import check_config, plan, replay, run, version
+from scheduler.cli import check_config, console, plan, replay, run, version
 
 __all__ = ["main"]
 
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (run, plan, replay, check_config, version):
+    for command in (run, plan, replay, check_config, console, version):
         command.add_parser(commands)
     return top
 

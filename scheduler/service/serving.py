@@ -95,6 +95,7 @@ class Serving:
             api=self._api(),
             what_if=self._what_if(),
             shadow=self.shadow is not None,
+            leads=lambda: self.elector is None or self.leads,
             healthz={**election, "loop": self.pulse.stuck},
             livez={"loop": self.pulse.stuck},
             readyz={

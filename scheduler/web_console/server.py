@@ -1,64 +1,73 @@
-"""The server of the console, on this machine alone.
+"""The server of the console: on the machine of its user, or in a cluster.
 
-It serves the page and forwards `/api/v1` with the permissions of its user, so it must not serve
-other users:
+It serves the page and forwards `/api/v1` with the permissions of whoever asks. Who that is, a
+`SignIn` says: locally the one user who knows the key, in a cluster each user by a token.
 
-* It listens on 127.0.0.1. The `Host` of a request must name that address, so requests by a name
-  that an attacker points to it (DNS rebinding) are refused.
-* Other users of the machine can connect to the port, so the API needs a cookie. The browser gets it
-  for a key that the command shows in its terminal, and passes to the browser in a file that only
-  its user can read. The key is sent in the body of a form: it is not in a URL, so it is not in the
-  history, in logs or in the process list. It has 144 random bits, so it cannot be guessed, and
-  there is no limit on wrong keys: a limit would let each process of the machine lock the user out.
+* The `Host` of a request must name this server, so requests by a name that an attacker points to it
+  (DNS rebinding) are refused.
+* The API needs a cookie, or a token. What the user enters to get the cookie is sent in the body of
+  a form: it is not in a URL, so it is not in the history, in logs or in the process list.
 * The cookie is `HttpOnly` and `SameSite=Strict`, and what changes something needs an `Origin` of
   this server, so pages of other sites cannot send requests on behalf of the user.
-* Only `/api/v1` is forwarded, with few headers; all other paths are files of the page.
+* Only `GET` below `/api/v1` and plans are forwarded, with few headers; all other paths are files of
+  the page. How many requests are forwarded at a time is limited, also for one user.
 
-Browsers do not separate cookies by port, so a server of another user on the same address would get
-the cookie if it was opened in the same browser. It ends with this process.
+The local server listens on 127.0.0.1. Other users of the machine can connect to it, so the command
+shows the key in its terminal, and passes it to the browser in a file that only its user can read.
+The key has 144 random bits and cannot be guessed. There is no limit on wrong keys, which would let
+each process of the machine lock the user out. Browsers do not separate cookies by port, so a server
+of another user on the same address would get the cookie if it was opened in the same browser. It
+ends with this process.
 """
 
+import asyncio
 import contextlib
-import hmac
+import html
 import logging
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.http.http1 import Incoming, Reply
 from scheduler.model.rest.shadow import MODE_HEADER
 from scheduler.observe.pages.statuses import status
-from scheduler.observe.server.responses import is_defect
+from scheduler.observe.server.responses import SERVER, is_defect
+from scheduler.web_console.backend import Backend, BackendError
+from scheduler.web_console.sign_in import ADDRESS, KeySignIn, SignedIn, SignIn, SignInRefused
 from scheduler.web_console.target import Target
 
-__all__ = ["Backend", "BackendError", "ConsoleServer", "page_files"]
+__all__ = ["HEALTH", "ConsoleServer", "page_files"]
 
-ADDRESS: Final = "127.0.0.1"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src"
     " 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-#: For the page that asks for the key: it has a form and no script.
+#: For the page with the form, which has no script.
 FORM_POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-#: The length of the key. Wrong keys are not limited, so it must be too long to be guessed.
-KEY_BYTES: Final = 18
-#: The largest form of a key; it comes from clients that have not signed in.
-FORM_BYTES: Final = 4096
 #: The largest body that is forwarded; the scheduler has a lower limit.
 BODY_BYTES: Final = 16 * 2**20
-#: Where the key is sent to: by the page that asks for it, and by the file. Only the key is checked:
-#: under `no-referrer` browsers send no origin with a form.
+#: How many plans are read and answered at a time: the scheduler answers two.
+PLANS: Final = 4
+#: How many requests are forwarded at a time, and of one user. A page has some six.
+FORWARDS: Final = 128
+USER_FORWARDS: Final = 32
+#: How long a client may take to send a body, and to read a part of an answer.
+BODY_SECONDS: Final = 30.0
+READ_SECONDS: Final = 30.0
+#: Where the form is sent to: by the page that has it, and by the file. The form is there, too.
 SIGN_IN: Final = ("/", "/session")
+SIGN_OUT: Final = "/sign-out"
+#: Answers whoever asks, by whatever name: a kubelet asks by the address of the pod.
+HEALTH: Final = "/healthz"
 _FORWARDED: Final = ("Accept", "Content-Type", "Last-Event-ID")
 _RETURNED: Final = ("content-type", "retry-after", "content-disposition", MODE_HEADER.lower())
 _TYPES: Final = {
@@ -88,10 +97,11 @@ FORM: Final = """\
 <h1><img src="/icon.svg" alt="" width="24" height="24">preemptive-scheduler{target}</h1>
 <form method="post">
 <p id="message"{alert}>{message}</p>
-<label for="key">Key</label>
-<input id="key" name="key" type="password" aria-describedby="message" autocomplete="off" autofocus
- required>
+<label for="{field}">{label}</label>
+<input id="{field}" name="{field}" type="password" aria-describedby="message" autocomplete="off"
+ autofocus required>
 <button>Open the console</button>
+{hint}
 </form></main></body></html>
 """
 #: For a key that comes from a file. It is a page of this server, so that the browser sends the
@@ -100,35 +110,15 @@ OPENED: Final = f"""\
 {_HEAD}<meta http-equiv="refresh" content="0;url=/"></head>
 <body><main><p><a href="/">Open the console</a></p></main></body></html>
 """
-ENTER: Final = "Enter the key that kubectl preemptive console shows in its terminal."
-WRONG: Final = (
-    "Wrong key. Enter the key that kubectl preemptive console shows in its terminal. Each start of"
-    " the command creates a new key."
-)
-#: For a browser with the cookie of an earlier server on the same port.
-STARTED_AGAIN: Final = (
-    "kubectl preemptive console was started again, with a new key. Enter the one that it shows in"
-    " its terminal."
-)
+#: What `Sec-Fetch-Site` says of requests that pages of others cause.
+_ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
+_REASONS: Final = {
+    401: "Unauthorized", 403: "Forbidden", 429: "TooManyRequests", 503: "ServiceUnavailable",
+}  # fmt: skip
 
 NOWHERE: Final = Target()
-_Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class BackendError(Exception):
-    """The scheduler cannot be asked; the message is for the user."""
-
-
-class Backend(Protocol):
-    """The way to the scheduler; both methods raise BackendError."""
-
-    async def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
-    ) -> Reply:
-        """Send a request and return the answer, whatever its status."""
-
-    async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
-        """Begin to read an answer in parts; the caller closes it."""
+_Answer: TypeAlias = Awaitable[web.StreamResponse]
+_Respond: TypeAlias = Callable[[web.Request], _Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +143,22 @@ def page_files(folder: Traversable | None = None) -> dict[str, _File]:
     return found
 
 
+class _Flags(TypedDict):
+    """Those of the cookie."""
+
+    httponly: bool
+    secure: bool
+    samesite: str
+    path: str
+
+
 class ConsoleServer:
     """Serves the console while it is open.
 
     Args:
         backend: The way to the scheduler.
         files: Those of the page.
-        key: What the browser must send to get the cookie.
+        users: How users enter; by default the one who knows a new key.
         target: Which cluster it is, for the page.
     """
 
@@ -167,19 +166,25 @@ class ConsoleServer:
         self,
         backend: Backend,
         files: Mapping[str, _File],
-        key: str = "",
+        users: SignIn | None = None,
         target: Target = NOWHERE,
     ) -> None:
         self._backend = backend
         self._files = files
         self._target = target
-        self.key = key or secrets.token_urlsafe(KEY_BYTES)
-        self._session = secrets.token_urlsafe(32)
+        self._users: SignIn = users or KeySignIn()
+        self._forwards: Counter[str] = Counter()
+        self._plans = 0
         self.port = 0
 
     @property
+    def key(self) -> str:
+        """What the user of a local server enters; empty where users have tokens."""
+        return self._users.key
+
+    @property
     def url(self) -> str:
-        """The address of the page, without a secret."""
+        """The address of the page on this machine, without a secret."""
         return f"http://{ADDRESS}:{self.port}/"
 
     @contextlib.asynccontextmanager
@@ -213,23 +218,26 @@ class ConsoleServer:
         app.on_response_prepare.append(_add_headers)
         for path in SIGN_IN:
             app.router.add_post(path, self._sign_in)
+        app.router.add_post(SIGN_OUT, self._sign_out)
         app.router.add_post("/api/v1/plan", self._guarded(self._plan))
         app.router.add_get("/api/v1", self._guarded(self._forward), allow_head=False)
         app.router.add_get("/api/v1/{rest:.*}", self._guarded(self._forward), allow_head=False)
+        app.router.add_get(HEALTH, _healthy)
         app.router.add_get("/{path:.*}", self._file)
         return app
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: _Respond) -> web.StreamResponse:
-        hosts = {f"{ADDRESS}:{self.port}", f"localhost:{self.port}"}
-        if request.headers.getall("Host", []) not in [[host] for host in hosts]:
+        users = self._users
+        hosts = users.hosts(self.port)
+        given = request.headers.getall("Host", [])
+        if request.path != HEALTH and given not in [[host] for host in hosts]:
             return refusal(403, "Forbidden", "this host is not served")
-        sign_in = request.path in SIGN_IN
-        if request.method == "POST" and not sign_in:
-            origins = {f"http://{host}" for host in hosts}
+        if request.method == "POST" and (users.is_public or request.path not in SIGN_IN):
+            origins = {f"{users.scheme}://{host}" for host in hosts}
             if request.headers.get("Origin") not in origins:
                 return refusal(403, "Forbidden", "requests of other origins are not served")
-        if request.headers.get("Sec-Fetch-Site") == "cross-site" and not _navigates(request):
+        if request.headers.get("Sec-Fetch-Site") in _ELSEWHERE and not _navigates(request):
             return refusal(403, "Forbidden", "requests of other sites are not served")
         try:
             return await handler(request)
@@ -238,80 +246,173 @@ class ConsoleServer:
         except web.RequestPayloadError:
             return refusal(400, "BadRequest", "the body cannot be read")
 
-    def _guarded(self, respond: _Respond) -> _Respond:
+    def _guarded(self, respond: Callable[[web.Request, SignedIn], _Answer]) -> _Respond:
         async def guarded(request: web.Request) -> web.StreamResponse:
-            if not self._signed_in(request):
-                return refusal(401, "Unauthorized", ENTER)
-            if not _plain(request):
-                return refusal(400, "BadRequest", "the path is not valid")
             try:
-                return await respond(request)
+                login = await self._login(request)
+            except SignInRefused as error:
+                return refusal(error.code, _REASONS[error.code], str(error))
+            if login is None:
+                had_cookie = self._cookie in request.cookies
+                return refusal(401, "Unauthorized", self._users.message(had_cookie=had_cookie))
+            if not _plain(request):
+                return refusal(400, "BadRequest", "the path or a header is not valid")
+            try:
+                with self._forwarding(login, request):
+                    return await respond(request, login)
             except BackendError as error:
                 return refusal(503, "ServiceUnavailable", str(error))
 
         return guarded
 
-    def _signed_in(self, request: web.Request) -> bool:
-        given = request.cookies.get(self._cookie, "")
-        return hmac.compare_digest(_bytes(given), self._session.encode())
+    @contextlib.contextmanager
+    def _forwarding(self, login: SignedIn, request: web.Request) -> Iterator[None]:
+        """Count a request that is forwarded.
+
+        Raises:
+            web.HTTPTooManyRequests: There are too many.
+            ConnectionError: The browser has closed the connection.
+        """
+        name = login.user or login.headers.get("Authorization", "")
+        if self._forwards[name] >= USER_FORWARDS or self._forwards.total() >= FORWARDS:
+            raise web.HTTPTooManyRequests
+        self._forwards[name] += 1
+        connection = request.transport
+        if connection is None:
+            raise ConnectionResetError
+        login.connections.add(connection)
+        try:
+            yield
+        finally:
+            login.connections.discard(connection)
+            self._forwards[name] -= 1
+            if not self._forwards[name]:
+                del self._forwards[name]
+
+    async def _login(self, request: web.Request) -> SignedIn | None:
+        return await self._users.login(request, request.cookies.get(self._cookie, ""))
 
     @property
     def _cookie(self) -> str:
-        return f"preemptive-console-{self.port}"
+        return self._users.cookie(self.port)
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         # Of another type, a form may be of any size, or text that cannot be decoded.
+        form = self._users.form
         is_form = request.content_type == "application/x-www-form-urlencoded"
-        body = await request.clone(client_max_size=FORM_BYTES).read() if is_form else b""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                most = request.clone(client_max_size=form.most_bytes)
+                body = await most.read() if is_form else b""
+        except TimeoutError:
+            return refusal(408, "Timeout", "the form does not arrive")
         # Not in the encoding that the client names: it may be one that cannot be read.
-        given = dict(parse_qsl(body.decode(errors="replace"))).get("key", "").strip()
-        if not hmac.compare_digest(_bytes(given), self.key.encode()):
-            return self._form(WRONG, 403)
-        if request.path == "/":
+        given = dict(parse_qsl(body.decode(errors="replace"))).get(form.field, "").strip()
+        try:
+            session = await self._users.enter(given)
+        except SignInRefused as error:
+            return self._form(str(error), error.code)
+        if request.path == "/" or self._users.is_public:
             # The browser keeps the fragment: the link that was followed is not lost.
             response = web.Response(status=303, headers={"Location": "/"})
         else:
             response = web.Response(text=OPENED, content_type="text/html")
         response.headers["Content-Security-Policy"] = FORM_POLICY
-        response.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(self._cookie, session, **self._flags())
         return response
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        with contextlib.suppress(SignInRefused):
+            login = await self._login(request)
+            if login is not None:
+                self._users.end(login)
+        response = web.Response(status=204)
+        response.del_cookie(self._cookie, **self._flags())
+        return response
+
+    def _flags(self) -> _Flags:
+        return {
+            "httponly": True,
+            "secure": self._users.is_public,
+            "samesite": "Strict",
+            "path": "/",
+        }
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         path = request.path
-        if path == "/":
-            if not self._signed_in(request):
-                return self._form(STARTED_AGAIN if self._cookie in request.cookies else ENTER, 200)
-            path = "/index.html"
+        if path in SIGN_IN and (path == "/" or self._users.is_public):
+            return await self._page(request)
         found = self._files.get(path)
         if found is None:
             return refusal(404, "NotFound", "there is no such page")
-        body = self._target.within(found.content) if path == "/index.html" else found.content
-        return web.Response(body=body, headers={"Content-Type": found.content_type})
+        return web.Response(body=found.content, headers={"Content-Type": found.content_type})
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        """Return the page, or the form for users who have not entered."""
+        try:
+            login = await self._login(request)
+        except SignInRefused as error:
+            if error.code == 401:
+                return self._form(str(error), 401)
+            login = SignedIn(kind="proxy")  # the page says what is wrong, and tries again
+        # A browser that follows a link from another site sends no cookie. The page has no data: its
+        # requests have the cookie, and it goes to the form if they are refused.
+        from_elsewhere = self._users.is_public and _is_from_elsewhere(request)
+        if login is None and from_elsewhere and request.path == "/":
+            login = SignedIn(kind="token")
+        index = self._files.get("/index.html")
+        if login is None or request.path != "/":
+            message = self._users.message(had_cookie=self._cookie in request.cookies)
+            return self._form(message, 200)
+        if index is None:
+            return refusal(404, "NotFound", "there is no such page")
+        body = self._target.within(index.content, login.user, login.kind)
+        return web.Response(body=body, headers={"Content-Type": index.content_type})
 
     def _form(self, message: str, code: int) -> web.Response:
-        alert = ' role="alert"' if code >= 400 else ""
-        target = self._target.heading()
-        text = FORM.format(head=_HEAD, target=target, message=message, alert=alert)
+        form = self._users.form
+        text = FORM.format(
+            head=_HEAD,
+            target=self._target.heading(),
+            message=html.escape(message),
+            alert=' role="alert"' if code >= 400 else "",
+            field=form.field,
+            label=form.label,
+            hint=form.hint,
+        )
         response = web.Response(status=code, text=text, content_type="text/html")
         response.headers["Content-Security-Policy"] = FORM_POLICY
         return response
 
-    async def _plan(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        reply = await self._backend.send("POST", request.raw_path, _forwarded(request), body)
+    async def _plan(self, request: web.Request, login: SignedIn) -> web.StreamResponse:
+        if self._plans >= PLANS:
+            raise web.HTTPTooManyRequests
+        self._plans += 1
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
+            headers = {**_forwarded(request), **login.headers}
+            reply = await self._backend.send("POST", request.raw_path, headers, body)
+        except TimeoutError:
+            return refusal(408, "Timeout", "the body does not arrive")
+        finally:
+            self._plans -= 1
+        self._look(reply.status, login)
         headers = _returned(reply.headers)
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
-    async def _forward(self, request: web.Request) -> web.StreamResponse:
-        incoming = await self._backend.open(request.raw_path, _forwarded(request))
-        headers = _returned(incoming.headers)
-        response = web.StreamResponse(status=incoming.status, headers=headers)
+    async def _forward(self, request: web.Request, login: SignedIn) -> web.StreamResponse:
+        headers = {**_forwarded(request), **login.headers}
+        incoming = await self._backend.open(request.raw_path, headers)
+        response = web.StreamResponse(status=incoming.status, headers=_returned(incoming.headers))
         try:
+            self._look(incoming.status, login)
             await response.prepare(request)
             while part := await incoming.read():
-                await response.write(part)
+                async with asyncio.timeout(READ_SECONDS):
+                    await response.write(part)
             await response.write_eof()
-        except Unreachable:
+        except (Unreachable, TimeoutError):
             # The answer has begun, so its end must be missing: an end would make it complete.
             if request.transport is not None:
                 request.transport.abort()
@@ -321,10 +422,19 @@ class ConsoleServer:
             incoming.close()
         return response
 
+    def _look(self, status: int, login: SignedIn) -> None:
+        """End a login that the scheduler does not know any more."""
+        if status == 401:
+            login.connections.clear()  # not this answer, which says so
+            self._users.end(login)
 
-def _bytes(given: str) -> bytes:
-    """Return what a client has sent, also where that is not UTF-8."""
-    return given.encode(errors="surrogateescape")
+
+async def _healthy(_request: web.Request) -> web.StreamResponse:
+    return web.Response(text="ok")
+
+
+def _is_from_elsewhere(request: web.Request) -> bool:
+    return request.headers.get("Sec-Fetch-Site") in _ELSEWHERE
 
 
 def _navigates(request: web.Request) -> bool:
@@ -333,7 +443,9 @@ def _navigates(request: web.Request) -> bool:
 
 
 def _plain(request: web.Request) -> bool:
-    """Return whether a path means the same to each server on the way."""
+    """Return whether path and headers mean the same to each server on the way."""
+    if not all(value.isascii() for value in _forwarded(request).values()):
+        return False
     raw = request.raw_path.partition("?")[0].lower()
     return not any(part in raw for part in ("/..", "/.", "//", "%2e", "%2f", "%5c", "\\"))
 
@@ -348,16 +460,19 @@ def _returned(headers: Mapping[str, str]) -> dict[str, str]:
 
 def refusal(code: int, reason: str, message: str) -> web.Response:
     """Return a Status."""
+    headers = {"Retry-After": "1"} if code == 429 else None
     body = status(code, reason, message)
-    return web.Response(status=code, body=body, content_type="application/json")
+    return web.Response(status=code, body=body, content_type="application/json", headers=headers)
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
     headers = response.headers
     headers.setdefault("Content-Security-Policy", POLICY)
     headers["X-Content-Type-Options"] = "nosniff"
-    headers["Referrer-Policy"] = "no-referrer"
+    # Under `no-referrer`, browsers send forms without an origin.
+    headers["Referrer-Policy"] = "same-origin"
     headers["Cross-Origin-Opener-Policy"] = "same-origin"
     headers["Cross-Origin-Resource-Policy"] = "same-origin"
     headers["Cache-Control"] = "no-store"
-    headers["Server"] = "preemptive-scheduler"
+    headers["Server"] = SERVER
+    headers["X-Accel-Buffering"] = "no"  # else a proxy such as nginx may hold events back

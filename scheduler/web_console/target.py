@@ -30,9 +30,16 @@ class Target:
         digest = hashlib.sha256(self.name.encode(errors="replace")).digest()
         return self.colour or COLOURS[digest[0] % len(COLOURS)]
 
-    def within(self, page: bytes) -> bytes:
-        """Return the page with this in its `meta` element."""
-        shown = {**asdict(self), "colour": self.shown_colour}
+    def within(self, page: bytes, user: str = "", session: str = "key") -> bytes:
+        """Return the page with this in its `meta` element.
+
+        Args:
+            page: The page, with an empty element.
+            user: Who has entered, where that is known.
+            session: How: by `key`, by `token`, or through a `proxy`.
+        """
+        shown = {**asdict(self), "colour": self.shown_colour, "session": session}
+        shown["user"] = user or self.user
         content = html.escape(msgspec.json.encode(shown).decode())
         empty = b'<meta name="target" content="">'
         return page.replace(empty, empty.replace(b'""', b'"%s"' % content.encode()))

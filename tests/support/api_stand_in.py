@@ -23,6 +23,7 @@ import yaml
 from aiohttp import web
 
 from scheduler.model.rest.cluster import (
+    LEADER_HEADER,
     ApiIndex,
     LabelsDocument,
     LabelView,
@@ -77,8 +78,9 @@ class Switches:
     hide_names: bool = False
     #: Whether this replica leads.
     leader: bool = True
-    #: The token that callers need; empty for none.
+    #: The token that callers need; empty for none. Further ones, each with its user.
     token: str = ""
+    users: dict[str, str] = field(default_factory=dict)
     #: Whether watches end at once, as when the connection breaks.
     break_watches: bool = False
     #: The oldest revision that watches can continue from.
@@ -116,6 +118,7 @@ class StandIn:
     def application(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._switched], client_max_size=2**20)
+        app.on_response_prepare.append(self._say_leader)
         for path, respond in {
             "": self._index,
             "/summary": self._watched(lambda request, since: self._summary()),
@@ -136,6 +139,9 @@ class StandIn:
         app.router.add_post("/api/v1/plan", self._plan)
         return app
 
+    async def _say_leader(self, _: web.Request, answer: web.StreamResponse) -> None:
+        answer.headers[LEADER_HEADER] = str(self.switches.leader).lower()
+
     @web.middleware
     async def _switched(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.path_qs}")
@@ -143,7 +149,7 @@ class StandIn:
         self.certificates.append(_certified(request))
         switches = self.switches
         await asyncio.sleep(switches.delay_seconds)
-        if switches.token and self.authorizations[-1] != f"Bearer {switches.token}":
+        if switches.token and self._user(request) is None:
             return refusal(401, "Unauthorized")
         for path, message in switches.forbidden.items():
             if request.path.startswith(path):
@@ -167,7 +173,11 @@ class StandIn:
             raise web.HTTPNotFound(text=ABSENT)
         return self._answer(self.shadow)
 
-    async def _index(self, _: web.Request) -> web.Response:
+    def _user(self, request: web.Request) -> str | None:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        return {self.switches.token: "", **self.switches.users}.get(token)
+
+    async def _index(self, request: web.Request) -> web.Response:
         return shown(
             ApiIndex(
                 version="0.1.0",
@@ -178,6 +188,7 @@ class StandIn:
                 started=at(86_400),
                 now=at(0),
                 paths=PATHS,
+                user=self._user(request) or "",
             )
         )
 

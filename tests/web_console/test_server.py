@@ -13,7 +13,9 @@ from scheduler.kubectl.client import SchedulerClient
 from scheduler.kubectl.connection import Reach
 from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
 from scheduler.web_console import server as console_server
-from scheduler.web_console.server import BackendError, ConsoleServer, page_files
+from scheduler.web_console.backend import BackendError
+from scheduler.web_console.server import ConsoleServer, page_files
+from scheduler.web_console.sign_in import KeySignIn
 from tests.support.api_stand_in import StandIn, serving
 
 
@@ -132,7 +134,7 @@ async def test_the_key_is_too_long_to_be_guessed_and_new_for_each_server(unknown
 
 async def test_a_large_form_is_refused_before_it_is_read(unknown):
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    body = b"key=" + b"x" * console_server.FORM_BYTES
+    body = b"key=" + b"x" * KeySignIn.form.most_bytes
 
     assert (await unknown.post("/session", body, **form))[0] == 413
 
@@ -262,7 +264,7 @@ async def test_a_scheduler_that_cannot_be_reached_is_a_503():
         async def open(self, path: str, headers: Mapping[str, str]) -> Incoming:
             raise BackendError("gone: try again")
 
-    server = ConsoleServer(Gone(), {}, key="k")
+    server = ConsoleServer(Gone(), {}, KeySignIn("k"))
     jar = aiohttp.CookieJar(unsafe=True)
     async with server.serving(), aiohttp.ClientSession(cookie_jar=jar) as browser:
         page = Page(server, browser)

@@ -19,7 +19,8 @@ from scheduler.kubectl import priority_classes
 from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.cluster import ApiIndex
-from scheduler.web_console.server import BackendError, ConsoleServer, page_files
+from scheduler.web_console.backend import BackendError
+from scheduler.web_console.server import ConsoleServer, page_files
 from scheduler.web_console.target import Target
 
 __all__ = ["PluginBackend", "file_with_key", "run", "target"]

@@ -1,12 +1,14 @@
 """Documents about the scheduler, its cluster and its queue."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from scheduler.model.rest.common import Document, PodView
 
 __all__ = [
+    "LEADER_HEADER",
     "ApiIndex",
     "LabelView",
     "LabelsDocument",
@@ -20,6 +22,10 @@ __all__ = [
     "ResourceUse",
     "Summary",
 ]
+
+
+#: The header of all responses below `/api`, refusals included: `true` if this replica leads.
+LEADER_HEADER: Final = "Preemptive-Scheduler-Leader"
 
 
 class ApiIndex(Document, frozen=True):
@@ -37,6 +43,8 @@ class ApiIndex(Document, frozen=True):
     paths: tuple[str, ...]
     #: Whether it only compares with other schedulers what it would do, and writes nothing.
     shadow: bool = False
+    #: The user who asks, as the API server knows it; empty where callers need no credentials.
+    user: str = ""
 
 
 class ReasonCount(Document, frozen=True):

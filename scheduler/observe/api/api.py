@@ -104,7 +104,7 @@ class Api:
             openapi.PATH: self._openapi,
         }
 
-    async def _index(self, _request: ApiRequest) -> ApiIndex:
+    async def _index(self, request: ApiRequest) -> ApiIndex:
         return ApiIndex(
             version=__version__,
             reference=self.machine.reference.name,
@@ -115,6 +115,7 @@ class Api:
             started=times.stamp(self.started),
             now=times.stamp(self.now()),
             paths=tuple(self.pages()),
+            user=request.user,
         )
 
     async def _openapi(self, _request: ApiRequest) -> msgspec.Raw:

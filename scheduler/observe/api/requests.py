@@ -69,6 +69,8 @@ class ApiRequest:
     query: Mapping[str, str]
     #: Which pods the caller may know by name.
     names: NameAccess
+    #: Who asks; empty where callers need no credentials.
+    user: str = ""
 
 
 class StatusError(Exception):

@@ -54,6 +54,8 @@ class Routes:
     what_if: WhatIfPage | None = None
     #: Whether all of it is about a scheduler in shadow mode, as each response says then.
     shadow: bool = False
+    #: Whether this replica leads, as each response of the API says; called in the serving thread.
+    leads: Callable[[], bool] = lambda: True
 
     @property
     def paths(self) -> list[str]:

@@ -1,13 +1,16 @@
-"""How the web server listens: address, TLS settings, timeouts, and limits on clients."""
+"""How a web server listens: address, TLS settings, timeouts, and limits on clients."""
 
+import socket
 from dataclasses import dataclass, field
 from ssl import TLSVersion
 from typing import Final
 
 from scheduler.observe.server.rates import RateLimit
 
-__all__ = ["Limits", "Listen"]
+__all__ = ["Limits", "Listen", "listening"]
 
+#: The maximum number of connections that wait in the kernel to be accepted.
+_BACKLOG: Final = 1024
 _ACCEPTS: Final = RateLimit(per_second=1000, burst=1000)
 _HANDSHAKES: Final = RateLimit(per_second=50, burst=300)
 _PEER_HANDSHAKES: Final = RateLimit(per_second=30, burst=150)
@@ -67,3 +70,17 @@ class Listen:
     #: Cipher suites for TLS 1.2, under their OpenSSL names; empty for OpenSSL's default.
     ciphers: str = ""
     limits: Limits = field(default_factory=Limits)
+
+
+def listening(address: str, port: int) -> socket.socket:
+    """Return a listening socket; an unspecified address means all of IPv4 and IPv6.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    if address in ("", "0.0.0.0", "::") and socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+        )
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=_BACKLOG)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import web, web_response
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.api.requests import StatusError
@@ -25,6 +25,8 @@ __all__ = [
 
 #: The header of that name, without versions.
 SERVER: Final = "preemptive-scheduler"
+# Of refusals of requests that cannot be read, which no application prepares.
+web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
 
 
 #: The `reason` of a Status, by verdict.

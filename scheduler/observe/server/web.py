@@ -35,7 +35,7 @@ from scheduler.observe.server.acceptor import Acceptor
 from scheduler.observe.server.access import Authorize, deny_all
 from scheduler.observe.server.client_certificates import ClientAuthority, TlsContexts
 from scheduler.observe.server.connections import ConnectionTable, bounded
-from scheduler.observe.server.listen import Listen
+from scheduler.observe.server.listen import Listen, listening
 from scheduler.observe.server.page_runner import PageRunner
 from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned, validity
 from scheduler.observe.server.web_app import WebApp
@@ -45,8 +45,6 @@ __all__ = ["Web"]
 #: The logger of aiohttp, for errors in requests.
 _REQUESTS: Final = logging.getLogger(__name__)
 
-#: The maximum number of connections that wait in the kernel to be accepted.
-_BACKLOG: Final = 1024
 #: How long `stop` waits for the end of the thread.
 _END_SECONDS: Final = 5.0
 
@@ -102,7 +100,7 @@ class Web:
         if listen.port == 0 and bound is None:
             return
         certificate = self._certificate = None if listen.plain else _certificate(listen, wall())
-        self._socket = bound or _listening(listen.address, listen.port)
+        self._socket = bound or listening(listen.address, listen.port)
         self._socket.setblocking(False)
         self._thread = _Thread(self._socket, self._pages, self._authorize, listen, self._log)
         await self._thread.start(certificate, wall, self.clients)
@@ -257,16 +255,6 @@ def _certificate(listen: Listen, now: Seconds) -> Certificate:
         )
     names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", listen.address))
     return SelfSigned(tuple(names), now, listen.min_version, listen.ciphers)
-
-
-def _listening(address: str, port: int) -> socket.socket:
-    """Return a listening socket; an unspecified address means all of IPv4 and IPv6."""
-    if address in ("", "0.0.0.0", "::") and socket.has_dualstack_ipv6():
-        return socket.create_server(
-            ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
-        )
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
 
 def _complete(

@@ -13,8 +13,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from aiohttp import web, web_response
+from aiohttp import web
 
+from scheduler.model.rest.cluster import LEADER_HEADER
 from scheduler.model.rest.shadow import MODE_HEADER, SHADOW
 from scheduler.observe.api.requests import ApiPage, ApiRequest, StatusError, Stream
 from scheduler.observe.api.watches import is_watch
@@ -40,9 +41,6 @@ from scheduler.observe.server.watch_places import WatchPlace, WatchPlaces
 from scheduler.observe.server.what_if_route import Respond, RespondTo
 
 __all__ = ["WebApp"]
-
-# Of refusals of requests that cannot be read, which no application prepares.
-web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
 
 #: The only type of long answers that compression makes smaller.
 _JSON: Final = "application/json"
@@ -129,6 +127,7 @@ class WebApp:
         pages = self._pages
         app = web.Application(client_max_size=1024, middlewares=[self._in_time])
         app.on_response_prepare.append(_add_headers)
+        app.on_response_prepare.append(self._add_leader)
         if pages.shadow:
             app.on_response_prepare.append(_add_mode)
         for health in (
@@ -149,6 +148,11 @@ class WebApp:
         if pages.what_if is not None:
             what_if_route.add(app, pages.what_if, self._page_runner, self._authorized)
         return app
+
+    async def _add_leader(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Say whether this replica leads: who looks for the leader needs no credentials for it."""
+        if request.path.startswith(_API):
+            response.headers[LEADER_HEADER] = str(self._pages.leads()).lower()
 
     @web.middleware
     async def _in_time(self, request: web.Request, handler: Respond) -> web.StreamResponse:
@@ -272,7 +276,7 @@ class WebApp:
 
     def _api(self, page: ApiPage) -> RespondTo:
         async def respond(request: web.Request, access: AccessDecision) -> web.StreamResponse:
-            asked = ApiRequest(_query(request), access.names)
+            asked = ApiRequest(_query(request), access.names, access.user)
             try:
                 if not is_watch(asked):
                     return await self._answered(request, await self._asked(page, asked))

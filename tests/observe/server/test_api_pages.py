@@ -7,9 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.model.rest.cluster import LEADER_HEADER
 from scheduler.observe.api.requests import ApiRequest, StatusError, Stream
 from scheduler.observe.pages.routes import Routes
-from scheduler.observe.server.access import AccessDecision, AccessVerdict, Caller
+from scheduler.observe.server.access import (
+    ALLOWED,
+    UNAUTHENTICATED,
+    AccessDecision,
+    AccessVerdict,
+    Caller,
+)
 from scheduler.observe.server.listen import Limits, Listen
 from scheduler.observe.server.watch_places import WatchPlace
 
@@ -100,6 +107,20 @@ async def test_errors_are_objects(serve, fail, code, reason, message):
     found = json.loads(text)
     assert status == found["code"] == code
     assert (found["kind"], found["reason"], found["message"]) == ("Status", reason, message)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_each_answer_says_whether_this_replica_leads_and_refusals_do_too(serve, pages, leads):
+    """Whoever looks for the leader needs no credentials for it."""
+
+    async def judge(caller: Caller) -> AccessDecision:
+        return UNAUTHENTICATED if caller.path.endswith("n1") else ALLOWED
+
+    served = await serve(judge, pages=replace(pages, leads=lambda: leads))
+
+    for path in ("/api/v1/things", "/api/v1/things/n1", "/api/v1/nothing"):
+        assert (await served.headers(path))[LEADER_HEADER] == str(leads).lower()
+    assert LEADER_HEADER not in await served.headers("/healthz")
 
 
 async def test_names_are_those_of_the_decision(serve):

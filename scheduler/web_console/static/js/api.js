@@ -1,12 +1,15 @@
 /** Requests to `/api/v1`, and what can be wrong with them. */
 
 import { Store } from "./store.js";
+import { target } from "./target.js";
 
 const BASE = "/api/v1";
 /** After this time an answer is not waited for any longer. */
 const TIMEOUT_MS = 20_000;
 const SERVER_GONE =
-  "The server of this page does not answer. If kubectl preemptive console has ended, start it again and open the address that it prints.";
+  target.session === "key"
+    ? "The server of this page does not answer. If kubectl preemptive console has ended, start it again and open the address that it prints."
+    : "The server of this page does not answer.";
 /** Whether the scheduler that answered last runs in shadow mode. */
 export const shadowMode = new Store(false);
 /** The most that the server gives in one page. */

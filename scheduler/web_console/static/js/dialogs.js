@@ -1,8 +1,9 @@
-/** The help, and the download of the recording. */
+/** The help, the download of the recording, and the end of the session. */
 import { html, useRef, useState } from "./html.js";
 import { answer } from "./api.js";
 import { shortcuts, useShortcuts } from "./keyboard.js";
 import { useStore } from "./store.js";
+import { signIn, target } from "./target.js";
 
 /** @param {{dialog: Ref<HTMLDialogElement>, title: string, children?: Content}} props */
 function Dialog({ dialog, title, children }) {
@@ -76,6 +77,23 @@ export function RecordingButton() {
       </div>
       ${state.problem && html`<p class="failure" role="alert">${state.problem}</p>`}
     <//>`;
+}
+
+/** Only for users who have entered a token: the command ends by itself, and a proxy has its own. */
+export function SignOutButton() {
+  const [problem, setProblem] = useState("");
+  if (target.session !== "token") return null;
+  const signOut = async () => {
+    try {
+      const response = await fetch("/sign-out", { method: "POST" });
+      if (!response.ok) throw new Error(`${response.status}`);
+      history.replaceState(null, "", "/");
+      signIn();
+    } catch {
+      setProblem("Not signed out: the server does not answer");
+    }
+  };
+  return html`<button type="button" onClick=${signOut} title=${problem || "Forget the token"}>${problem || "Sign out"}</button>`;
 }
 
 /**

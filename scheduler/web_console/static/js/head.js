@@ -1,12 +1,12 @@
 /** What is above each view: the state of the connection, problems, figures. */
-import { html } from "./html.js";
+import { html, useEffect } from "./html.js";
 import { summary } from "./documents.js";
 import { useLive } from "./live.js";
 import { problems, sources } from "./health.js";
 import { useStore } from "./store.js";
 import { serverNow, useTicking } from "./clock.js";
 import { to } from "./route.js";
-import { target } from "./target.js";
+import { signIn, target } from "./target.js";
 import { PHASES, meaningOf } from "./terms.js";
 import { count, duration, short, time } from "./format.js";
 
@@ -58,7 +58,7 @@ const TITLES = {
 
 /** @param {{problem: import("./health.js").Problem}} props */
 function Problem({ problem }) {
-  if (problem.error.kind === "unauthorized") return html`<${SignIn} error=${problem.error} />`;
+  if (problem.error.kind === "unauthorized") return html`<${SignIn} error=${problem.error} fresh=${problem.fresh} />`;
   const { error, since, fresh, retryAt, retries, paths } = problem;
   const forbidden = error.kind === "forbidden";
   const now = Date.now();
@@ -75,14 +75,19 @@ function Problem({ problem }) {
 }
 
 /**
- * The session has ended: without the key no attempt succeeds.
+ * The session has ended: without the key, or a token, no attempt succeeds. Who has followed a link
+ * from elsewhere without a session has seen nothing yet, and gets the form at once.
  *
- * @param {{error: Error}} props
+ * @param {{error: Error, fresh: number}} props
  */
-function SignIn({ error }) {
+function SignIn({ error, fresh }) {
+  const isNew = !fresh && target.session === "token";
+  useEffect(() => {
+    if (isNew) signIn();
+  }, [isNew]);
   return html`<div class="banner banner-bad problem-unauthorized">
     <div class="banner-text"><strong>${TITLES.unauthorized}</strong> <span>${error.message}</span></div>
-    <button type="button" onClick=${() => location.reload()}>Enter the key</button>
+    <button type="button" onClick=${signIn}>${target.session === "key" ? "Enter the key" : "Sign in"}</button>
   </div>`;
 }
 

@@ -12,7 +12,7 @@ import { short } from "./format.js";
 import { Banner, Connection, Figures, Target } from "./head.js";
 import { target } from "./target.js";
 import { Empty } from "./parts.js";
-import { HelpButton, RecordingButton } from "./dialogs.js";
+import { HelpButton, RecordingButton, SignOutButton } from "./dialogs.js";
 import { ClusterView } from "./views/cluster.js";
 import { WaitingView } from "./views/waiting.js";
 import { PreemptionsView } from "./views/preemptions.js";
@@ -92,6 +92,7 @@ function App() {
           ${mode === "dark" ? "☾" : "☀"}
         </button>
         <${HelpButton} />
+        <${SignOutButton} />
       </div>
     </header>
     <${Banner} />

@@ -1,0 +1,103 @@
+"""The console for a cluster on stand-ins of the scheduler, and a client that sends anything."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from scheduler.kube.http.tls import Tls
+from scheduler.web_console.public_site import PublicSite
+from scheduler.web_console.replicas import Replicas
+from scheduler.web_console.server import ConsoleServer, page_files
+from scheduler.web_console.target import Target
+from scheduler.web_console.token_sign_in import TokenSignIn
+
+__all__ = ["PublicConsole", "public_console"]
+
+FORM: Final = "application/x-www-form-urlencoded"
+
+
+@dataclass
+class PublicConsole:
+    """A console that listens, and one client of it."""
+
+    users: TokenSignIn
+    replicas: Replicas
+    origin: str
+    port: int
+    client: aiohttp.ClientSession
+    #: What was logged: events with fields.
+    log: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    async def ask(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> tuple[int, str, Mapping[str, str]]:
+        """Send a request as it is; return status, body and headers."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
+        async with self.client.request(
+            method, url, data=body, headers=named, allow_redirects=False
+        ) as answer:
+            return answer.status, await answer.text(), answer.headers.copy()
+
+    async def sign_in(self, token: str, path: str = "/session", **headers: str) -> tuple[int, str]:
+        """Send the form as a browser does; return the status, and the cookie or else the page."""
+        body = urlencode({"token": token}).encode()
+        sent = {"Origin": self.origin, "Content-Type": FORM, **headers}
+        status, text, answered = await self.ask("POST", path, body, **sent)
+        cookie = answered.get("Set-Cookie", "").partition(";")[0]
+        return status, cookie or text
+
+    async def send(self, data: bytes) -> bytes:
+        """Send bytes, and return all that comes until the server closes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        try:
+            async with asyncio.timeout(20):
+                return await reader.read()
+        finally:
+            writer.close()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return what was logged under a name."""
+        return [fields for event, fields in self.log if event == name]
+
+    @property
+    def cookies(self) -> int:
+        """How many sessions there are."""
+        return len(self.users._sessions)
+
+
+@contextlib.asynccontextmanager
+async def public_console(
+    urls: Sequence[str], *, tls: Tls | None = None, server_name: str = ""
+) -> AsyncIterator[PublicConsole]:
+    """Serve the console on loopback."""
+    log: list[tuple[str, dict[str, Any]]] = []
+
+    def report(event: str, **fields: Any) -> None:
+        log.append((event, fields))
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    listener.setblocking(False)
+    port = int(listener.getsockname()[1])
+    origin = f"http://127.0.0.1:{port}"
+    replicas = Replicas(urls, tls, server_name, report)
+    users = TokenSignIn(origin, replicas.send, report)
+    server = ConsoleServer(replicas, page_files(), users, Target("prod", colour="red"))
+    site = PublicSite(server.application(), listener, None, report)
+    serving = asyncio.create_task(site.run(float))
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
+        try:
+            yield PublicConsole(users, replicas, origin, port, client, log)
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            await replicas.close()
+            listener.close()
