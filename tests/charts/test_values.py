@@ -233,7 +233,10 @@ def leaves(values, schema, path=""):
 
 DEFAULTS = dict(leaves(yaml.safe_load(TEXT), SCHEMA))
 #: Values that Kubernetes explains.
-FOREIGN = ("resources.", "startupProbe.", "livenessProbe.", "readinessProbe.", "config.profiles")
+FOREIGN = (
+    "resources.", "console.resources.", "startupProbe.", "livenessProbe.", "readinessProbe.",
+    "config.profiles",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("path", DEFAULTS)

@@ -45,6 +45,12 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- mergeOverwrite (deepCopy .Values.commonLabels) $own | toYaml -}}
 {{- end -}}
 
+{{/* The values with the name that the objects of the console have in their labels. */}}
+{{- define "preemptive-scheduler.consoleValues" -}}
+{{- $name := include "preemptive-scheduler.name" . | trunc 55 | trimSuffix "-" -}}
+{{- mergeOverwrite (deepCopy .Values) (dict "nameOverride" (printf "%s-console" $name)) | toYaml -}}
+{{- end -}}
+
 {{/* Name, labels and annotations of an object. Takes a list: root, name, labels, annotations. */}}
 {{- define "preemptive-scheduler.metadata" -}}
 {{- $root := index . 0 -}}

@@ -15,6 +15,23 @@
 {{- include "preemptive-scheduler.validateResources" . -}}
 {{- include "preemptive-scheduler.validateNames" . -}}
 {{- include "preemptive-scheduler.validateShadow" . -}}
+{{- include "preemptive-scheduler.validateConsole" . -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validateConsole" -}}
+{{- with .Values.console -}}
+{{- if .enabled -}}
+{{- if not .url -}}
+{{- fail "console.url is required if console.enabled is true: browsers keep the session for that address only, as https://console.example.com" -}}
+{{- end -}}
+{{- if and (not .insecureSkipVerify) (not (include "preemptive-scheduler.tlsSecret" $)) -}}
+{{- fail "console would send the tokens of its users to a server that it cannot verify: set tls.certManager.enabled or tls.existingSecret, or accept it with console.insecureSkipVerify" -}}
+{{- end -}}
+{{- if and .ingress.enabled (not (hasPrefix "https://" .url)) -}}
+{{- fail (printf "console.ingress: console.url must begin with https://, not %s: browsers keep the session for https only" .url) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateShadow" -}}
