@@ -224,10 +224,10 @@ def _reason(error: Unreachable) -> str:
 def _told(answers: Iterable[str]) -> str:
     """Return what users are told, without the addresses of replicas."""
     found = list(answers)
-    if any(each == "false" for each in found):
-        return NOBODY_LEADS
     if any(each.startswith(_UNVERIFIED) for each in found):
-        return NOT_VERIFIED
+        return NOT_VERIFIED  # it may be the one that leads
+    if "false" in found:
+        return NOBODY_LEADS
     return NO_ANSWER
 
 
