@@ -54,9 +54,10 @@ FORM_POLICY: Final = (
     " frame-ancestors 'none'"
 )
 #: The largest body that is forwarded; the scheduler has a lower limit.
-BODY_BYTES: Final = 16 * 2**20
-#: How many plans are read and answered at a time: the scheduler answers two.
-PLANS: Final = 4
+BODY_BYTES: Final = 4 * 2**20
+#: How many plans are read and answered at a time, each of another user. The scheduler answers two,
+#: and one of a user.
+PLANS: Final = 6
 #: How many requests are forwarded at a time, and of one user. A page has some six.
 FORWARDS: Final = 128
 USER_FORWARDS: Final = 32
@@ -174,7 +175,7 @@ class ConsoleServer:
         self._target = target
         self._users: SignIn = users or KeySignIn()
         self._forwards: Counter[str] = Counter()
-        self._plans = 0
+        self._plans = set[str]()
         self.port = 0
 
     @property
@@ -273,7 +274,7 @@ class ConsoleServer:
             web.HTTPTooManyRequests: There are too many.
             ConnectionError: The browser has closed the connection.
         """
-        name = login.user or login.headers.get("Authorization", "")
+        name = login.name
         if self._forwards[name] >= USER_FORWARDS or self._forwards.total() >= FORWARDS:
             raise web.HTTPTooManyRequests
         self._forwards[name] += 1
@@ -385,9 +386,10 @@ class ConsoleServer:
         return response
 
     async def _plan(self, request: web.Request, login: SignedIn) -> web.StreamResponse:
-        if self._plans >= PLANS:
+        name = login.name
+        if name in self._plans or len(self._plans) >= PLANS:
             raise web.HTTPTooManyRequests
-        self._plans += 1
+        self._plans.add(name)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
@@ -396,7 +398,7 @@ class ConsoleServer:
         except TimeoutError:
             return refusal(408, "Timeout", "the body does not arrive")
         finally:
-            self._plans -= 1
+            self._plans.remove(name)
         self._look(reply.status, login)
         headers = _returned(reply.headers)
         return web.Response(status=reply.status, body=reply.body, headers=headers)

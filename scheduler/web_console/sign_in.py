@@ -39,6 +39,11 @@ class SignedIn:
     #: The connections on which it is answered; those of a login that ends are cut off.
     connections: set[asyncio.Transport] = field(default_factory=set)
 
+    @property
+    def name(self) -> str:
+        """Whose requests are counted together."""
+        return self.user or self.headers.get("Authorization", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
