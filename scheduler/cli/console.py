@@ -104,23 +104,26 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         print("--tls-cert-file and --tls-private-key-file must be set together", file=sys.stderr)
         return 2
-    with signals.ending_at_once(), importing.lean():
+    with signals.ending_at_once():
+        return _serve(arguments)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    with importing.lean():
         from scheduler.service.clock import Clock
-        from scheduler.web_console.in_cluster import Options, serve
-    return serve(
-        Options(
-            url=arguments.url,
-            scheduler=tuple(arguments.scheduler),
-            certificate_authority=arguments.certificate_authority,
-            tls_server_name=arguments.tls_server_name,
-            insecure=arguments.insecure_skip_tls_verify,
-            name=arguments.name or urlsplit(arguments.url).netloc,
-            colour=arguments.color,
-            bind_address=arguments.bind_address,
-            port=arguments.port,
-            tls_cert_file=arguments.tls_cert_file,
-            tls_private_key_file=arguments.tls_private_key_file,
-            logging_format=arguments.logging_format,
-        ),
-        Clock().wall,
+        from scheduler.web_console.in_cluster import ClusterConsole, serve
+    console = ClusterConsole(
+        url=arguments.url,
+        scheduler=tuple(arguments.scheduler),
+        certificate_authority=arguments.certificate_authority,
+        tls_server_name=arguments.tls_server_name,
+        insecure=arguments.insecure_skip_tls_verify,
+        name=arguments.name or urlsplit(arguments.url).netloc,
+        colour=arguments.color,
+        bind_address=arguments.bind_address,
+        port=arguments.port,
+        tls_cert_file=arguments.tls_cert_file,
+        tls_private_key_file=arguments.tls_private_key_file,
+        logging_format=arguments.logging_format,
     )
+    return serve(console, Clock().wall)

@@ -22,11 +22,11 @@ from scheduler.web_console.server import ConsoleServer, page_files
 from scheduler.web_console.target import Target
 from scheduler.web_console.token_sign_in import TokenSignIn
 
-__all__ = ["Options", "serve"]
+__all__ = ["ClusterConsole", "serve"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ClusterConsole:
     """What the command line says."""
 
     #: The address at which browsers reach the page, and the base URLs of the scheduler.
@@ -44,7 +44,7 @@ class Options:
     logging_format: str = "json"
 
 
-def serve(options: Options, wall: Callable[[], Seconds]) -> int:
+def serve(options: ClusterConsole, wall: Callable[[], Seconds]) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code.
 
     Args:
@@ -60,7 +60,7 @@ def serve(options: Options, wall: Callable[[], Seconds]) -> int:
         logs.close()
 
 
-async def _serve(options: Options, wall: Callable[[], Seconds], logs: Logs) -> int:
+async def _serve(options: ClusterConsole, wall: Callable[[], Seconds], logs: Logs) -> int:
     def report(event: str, **fields: Any) -> None:
         logs.logger.info(event, **fields)
         logs.flush()
@@ -91,7 +91,7 @@ async def _serve(options: Options, wall: Callable[[], Seconds], logs: Logs) -> i
     return 0
 
 
-def _tls(options: Options) -> Tls:
+def _tls(options: ClusterConsole) -> Tls:
     """Return how the scheduler is verified.
 
     Raises:
@@ -109,7 +109,7 @@ def _tls(options: Options) -> Tls:
         raise ValueError(f"--certificate-authority {authority}: {error}") from error
 
 
-def _certificate(options: Options) -> Certificate | None:
+def _certificate(options: ClusterConsole) -> Certificate | None:
     if not options.tls_cert_file:
         return None
     try:

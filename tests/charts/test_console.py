@@ -29,7 +29,7 @@ locked up:
   console:
     enabled: true
     url: https://console.example.com:8443
-    name: 'prod "eu"'
+    name: 'prod: "eu" #1'
     color: red
     tls: {existingSecret: console}
     from: [{namespaceSelector: {matchLabels: {name: ingress}}}]

@@ -12,6 +12,7 @@ import aiohttp
 from yarl import URL
 
 from scheduler.kube.http.tls import Tls
+from scheduler.observe.server.tls import Certificate
 from scheduler.web_console.public_site import PublicSite
 from scheduler.web_console.replicas import Replicas
 from scheduler.web_console.server import ConsoleServer, page_files
@@ -28,6 +29,7 @@ class PublicConsole:
     """A console that listens, and one client of it."""
 
     users: TokenSignIn
+    server: ConsoleServer
     replicas: Replicas
     origin: str
     port: int
@@ -69,6 +71,11 @@ class PublicConsole:
         return [fields for event, fields in self.log if event == name]
 
     @property
+    def forwarded(self) -> int:
+        """How many requests are being forwarded."""
+        return self.server._forwards.total()
+
+    @property
     def cookies(self) -> int:
         """How many sessions there are."""
         return len(self.users._sessions)
@@ -76,7 +83,11 @@ class PublicConsole:
 
 @contextlib.asynccontextmanager
 async def public_console(
-    urls: Sequence[str], *, tls: Tls | None = None, server_name: str = ""
+    urls: Sequence[str],
+    *,
+    tls: Tls | None = None,
+    server_name: str = "",
+    certificate: Certificate | None = None,
 ) -> AsyncIterator[PublicConsole]:
     """Serve the console on loopback."""
     log: list[tuple[str, dict[str, Any]]] = []
@@ -91,11 +102,11 @@ async def public_console(
     replicas = Replicas(urls, tls, server_name, report)
     users = TokenSignIn(origin, replicas.send, report)
     server = ConsoleServer(replicas, page_files(), users, Target("prod", colour="red"))
-    site = PublicSite(server.application(), listener, None, report)
+    site = PublicSite(server.application(), listener, certificate, report)
     serving = asyncio.create_task(site.run(float))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
         try:
-            yield PublicConsole(users, replicas, origin, port, client, log)
+            yield PublicConsole(users, server, replicas, origin, port, client, log)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)

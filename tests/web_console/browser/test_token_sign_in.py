@@ -107,9 +107,12 @@ def test_who_signs_out_must_sign_in_again(page):
     sign_in(page)
     page.find("#connection.tone-good")
 
+    page.script("sessionStorage.setItem('typed', 'apiVersion: v1')")
+
     page.click("Sign out")
 
     page.find("input[name=token]")
+    assert page.script("return sessionStorage.length") == 0
     page.driver.get(page.console.origin)
     page.find("input[name=token]")
     assert page.console.cookies == 0

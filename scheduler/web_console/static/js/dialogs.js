@@ -87,6 +87,7 @@ export function SignOutButton() {
     try {
       const response = await fetch("/sign-out", { method: "POST" });
       if (!response.ok) throw new Error(`${response.status}`);
+      sessionStorage.clear();
       history.replaceState(null, "", "/");
       signIn();
     } catch {
