@@ -39,7 +39,7 @@ def test_an_address_is_kept_as_browsers_send_it(given, want):
 )
 def test_an_address_that_cannot_work_is_refused(url, scheduler, problem, capsys):
     with pytest.raises(SystemExit) as ended:
-        main.main(["console", "--url", url, "--scheduler", scheduler])
+        main.parser().parse_args(["console", "--url", url, "--scheduler", scheduler])
 
     assert ended.value.code == 2
     assert problem in capsys.readouterr().err

@@ -311,12 +311,15 @@ async def test_invented_tokens_do_not_use_up_the_reviews_of_known_ones(console, 
     assert (await console.sign_in(ADA))[0] == 303
 
 
-async def test_one_user_cannot_take_all_requests(console, monkeypatch):
+async def test_one_user_cannot_take_all_requests(console, scheduler, monkeypatch):
     monkeypatch.setattr(console_server, "USER_FORWARDS", 2)
     ada, bob = await signed_in(console, ADA), await signed_in(console, BOB)
     path = "/api/v1/summary?watch=1"
+    scheduler.switches.users["another"] = "ada"
+    cookies = (ada, await signed_in(console, "another"))
     watches = [
-        await console.client.get(console.origin + path, headers={"Cookie": ada}) for _ in range(2)
+        await console.client.get(console.origin + path, headers={"Cookie": each})
+        for each in cookies
     ]
 
     status, _, headers = await console.ask("GET", "/api/v1", Cookie=ada)
