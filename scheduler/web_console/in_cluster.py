@@ -62,7 +62,8 @@ def serve(options: ClusterConsole, wall: Callable[[], Seconds]) -> int:
 
 async def _serve(options: ClusterConsole, wall: Callable[[], Seconds], logs: Logs) -> int:
     def report(event: str, **fields: Any) -> None:
-        logs.logger.info(event, **fields)
+        log = logs.logger.warning if "problem" in fields else logs.logger.info
+        log(event, **fields)
         logs.flush()
 
     try:
