@@ -157,8 +157,8 @@ class Replicas:
             problem = await asyncio.shield(self._looking)
             self._problem = problem
             self._until = loop.time() + NONE_SECONDS if problem else 0.0
-        if not self._leader:
-            raise BackendError(self._problem)
+        if not self._leader:  # none, or others have lost it again meanwhile
+            raise BackendError(self._problem or GONE)
         return self._leader
 
     async def _look(self) -> str:

@@ -274,13 +274,12 @@ class ConsoleServer:
             web.HTTPTooManyRequests: There are too many.
             ConnectionError: The browser has closed the connection.
         """
-        name = login.name
+        name, connection = login.name, request.transport
+        if connection is None:
+            raise ConnectionResetError
         if self._forwards[name] >= USER_FORWARDS or self._forwards.total() >= FORWARDS:
             raise web.HTTPTooManyRequests
         self._forwards[name] += 1
-        connection = request.transport
-        if connection is None:
-            raise ConnectionResetError
         login.connections.add(connection)
         try:
             yield

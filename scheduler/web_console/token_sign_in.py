@@ -110,6 +110,8 @@ class TokenSignIn:
         #: By digests: what is looked up says nothing about what is nearly equal to it.
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
         self._accepted: OrderedDict[bytes, Accepted] = OrderedDict()
+        #: Tokens that are being reviewed: all requests of a page wait for one answer.
+        self._asking: dict[bytes, asyncio.Task[Accepted]] = {}
 
     def hosts(self, _port: int) -> frozenset[str]:
         """Return the public name alone, whatever proxies say about it."""
@@ -183,15 +185,24 @@ class TokenSignIn:
         known = self._accepted.get(key)
         if known is not None and now < known.until:
             return known
-        self._unknown = self._unknown or Rate(UNKNOWN_TOKENS, now)
-        if known is None and not self._unknown.take(now):
-            raise SignInRefused(TOO_MANY, 429)
-        accepted = await self._asked(token, now)
-        self._accepted[key] = accepted
+        asking = self._asking.get(key)
+        if asking is None:
+            self._unknown = self._unknown or Rate(UNKNOWN_TOKENS, now)
+            if known is None and not self._unknown.take(now):
+                raise SignInRefused(TOO_MANY, 429)
+            asking = self._asking[key] = asyncio.create_task(self._asked(token, now))
+            asking.add_done_callback(lambda task: self._answered(key, task))
+        return await asyncio.shield(asking)
+
+    def _answered(self, key: bytes, asking: "asyncio.Task[Accepted]") -> None:
+        """Remember what was said about a token."""
+        del self._asking[key]
+        if asking.cancelled() or asking.exception() is not None:
+            return
+        self._accepted[key] = asking.result()
         self._accepted.move_to_end(key)
         while len(self._accepted) > SESSIONS:
             self._accepted.popitem(last=False)
-        return accepted
 
     async def _asked(self, token: str, now: float) -> Accepted:
         try:

@@ -193,6 +193,24 @@ async def test_a_proxy_sends_the_token_and_no_session_is_needed(console, schedul
     assert console.cookies == 0
 
 
+async def test_the_requests_of_a_page_with_a_new_token_cause_one_review(console, scheduler):
+    scheduler.switches.delay_seconds = 0.05
+    most = int(token_sign_in.UNKNOWN_TOKENS.burst)
+
+    answers = await asyncio.gather(
+        *(
+            console.ask("GET", "/api/v1/labels", Authorization=f"Bearer {ADA}")
+            for _ in range(most + 5)
+        )
+    )
+
+    assert {answer[0] for answer in answers} == {200}
+    reviews = zip(scheduler.requests, scheduler.authorizations, strict=True)
+    assert [each for each in reviews if each == ("GET /api/v1", f"Bearer {ADA}")] == [
+        ("GET /api/v1", f"Bearer {ADA}")
+    ]
+
+
 async def test_the_token_of_a_proxy_counts_for_more_than_a_cookie(console, scheduler):
     cookie = await signed_in(console, ADA)
 
