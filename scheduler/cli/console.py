@@ -28,6 +28,7 @@ exit codes: 0 stopped by SIGTERM or SIGINT; 2 it cannot start
 _HOST: Final = re.compile(
     r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?"
 )
+_DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -89,7 +90,9 @@ def _public(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r}: browsers keep the cookie for https only, or for http://localhost:PORT"
         )
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    # Browsers leave the default port out of `Host` and `Origin`.
+    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
+    return f"{parts.scheme}://{host}"
 
 
 def _replica(text: str) -> str:

@@ -12,6 +12,7 @@ SCHEDULER = ("--scheduler", "https://a.svc:10259")
     [
         ("https://Console.Example.com/", "https://console.example.com"),
         ("https://console.example.com:8443", "https://console.example.com:8443"),
+        ("https://console.example.com:443", "https://console.example.com"),
         ("https://[fd00::1]", "https://[fd00::1]"),
         ("http://localhost:8080", "http://localhost:8080"),
         ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
