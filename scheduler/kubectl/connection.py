@@ -76,6 +76,8 @@ class Reach:
             PluginError: There is none.
             Unreachable: It does not answer.
         """
+        if self.server and self.context:
+            self.selection()  # a wrong name is an error with an address, too
         try:
             return self._direct() if self.server else await self._forwarded(self.selection())
         except ConnectionSettingsError as error:

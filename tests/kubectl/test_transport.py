@@ -205,6 +205,12 @@ async def test_the_kubeconfig_of_the_demonstration_leads_to_its_scheduler(run, a
     assert api.forwarded == []
 
 
+@pytest.mark.parametrize("flags", [(), ("--server", "https://127.0.0.1:1")])
+async def test_a_context_that_does_not_exist_is_an_error_with_an_address_too(run, demo, flags):
+    with refused("no-such-context", "get-contexts"):
+        await run("version", "--context", "no-such-context", *flags, KUBECONFIG=str(demo))
+
+
 @pytest.mark.parametrize("flag", [False, True])
 async def test_a_kubeconfig_that_is_named_and_missing_is_not_the_demonstration(run, demo, flag):
     named = ("--kubeconfig", "/nonexistent") if flag else ()
