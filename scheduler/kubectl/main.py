@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler.kubectl import connection, parsing, text
+from scheduler.kubectl import connection, parsing
 from scheduler.kubectl.client import SchedulerClient
 from scheduler.kubectl.errors import CommandError
-from scheduler.kubectl.output import Output
+from scheduler.kubectl.output import Output, complain
 from scheduler.kubectl.session import Session
 from scheduler.service.clock import Clock
 
@@ -23,7 +23,7 @@ INTERRUPTED: Final = 130
 NO_READER: Final = 141
 _SHADOW: Final = (
     "note: this scheduler runs in shadow mode: it binds and evicts no pod. Its pods are those of"
-    " another scheduler;\nkubectl preemptive shadow compares the two"
+    " another scheduler; kubectl preemptive shadow compares the two"
 )
 
 
@@ -36,9 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatched(given)
         sys.stdout.flush()
     except CommandError as error:
-        print(f"error: {text.clean(str(error))}", file=sys.stderr)
-        for line in error.advice.splitlines():
-            print(text.clean(line), file=sys.stderr)
+        for line in (f"error: {error}", *error.advice.splitlines()):
+            complain(line)
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -95,7 +94,7 @@ async def _asked(arguments: argparse.Namespace) -> int:
         code: int = await command.run(session)
         out.flush()
         if client.is_shadow and arguments.command != "shadow":
-            print(_SHADOW, file=sys.stderr)
+            complain(_SHADOW)
         return code
 
 

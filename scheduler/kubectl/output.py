@@ -12,9 +12,16 @@ import yaml
 from scheduler.kubectl import text
 from scheduler.observe.logs import escape
 
-__all__ = ["Output"]
+__all__ = ["Output", "complain"]
 
 _STYLES: Final = {"green": "32", "red": "31", "yellow": "33", "bold": "1", "cyan": "36"}
+
+
+def complain(content: str) -> None:
+    """Write a line to standard error; a terminal gets prose wrapped at words, but no command."""
+    prose = sys.stderr.isatty() and not content.startswith(" ")
+    width = shutil.get_terminal_size().columns if prose else None
+    print(text.paragraph(content, width), file=sys.stderr)
 
 
 class Output:

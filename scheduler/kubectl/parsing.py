@@ -13,16 +13,17 @@ from scheduler.web_console.target import COLOURS
 __all__ = ["COMMANDS", "common_flags", "parser"]
 
 DESCRIPTION: Final = """\
-Query the preemptive scheduler of a cluster: why a pod is pending, what a change would do, and what
-preemption did; and stop all preemption.
-The scheduler is reached by port-forward, with the credentials of the kubeconfig.
+Query the preemptive scheduler of a cluster: why a pod is pending, what a change
+would do, and what preemption did; and stop all preemption.
+The scheduler is reached by port-forward, with the credentials of the
+kubeconfig.
 """
 EXAMPLES: Final = """\
 examples:
   kubectl preemptive why web-0 -n prod
       why a pod waits and what would help; who evicted it; where it runs
   kubectl preemptive plan -f deployment.yaml
-      what would happen if this was applied; exit code 3 if a pod would be evicted
+      what would happen if this was applied; exit code 3: a pod would be evicted
   kubectl preemptive top
       live view of queue, nodes and preemptions
   kubectl preemptive console
@@ -30,34 +31,39 @@ examples:
   kubectl preemptive stop --reason "incident 4711"
       evict no pod any more, until kubectl preemptive resume
 
-environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE, PREEMPTIVE_SCHEDULER_SERVER, NO_COLOR
+environment: KUBECONFIG, PREEMPTIVE_SCHEDULER_NAMESPACE,
+  PREEMPTIVE_SCHEDULER_SERVER, NO_COLOR
 exit codes: 0 done; 1 an error; 2 wrong flags; 3 to 6: see plan --help
 """
 WHY: Final = """\
-Show where a pod is, and why. Of one that waits: what the nodes say, and what would help. Of one
-that was evicted: when, from where, for whom, by which rule, and what replaced it.
+Show where a pod is, and why. Of one that waits: what the nodes say, and what
+would help. Of one that was evicted: when, from where, for whom, by which rule,
+and what replaced it.
 """
 PLAN: Final = """\
-Show where the pods of these objects would run if they were applied now, and which pods would be
-evicted for them. Workloads (Deployment, Job, StatefulSet and so on) become pods; policies replace
-those of the same name. Nothing is applied.
+Show where the pods of these objects would run if they were applied now, and
+which pods would be evicted for them. Workloads (Deployment, Job, StatefulSet
+and so on) become pods; policies replace those of the same name. Nothing is
+applied.
 """
 POLICIES: Final = """\
-List preemption policies: whom each limits, what it allows and has spent, and what it has refused.
-`policies history NAME` lists the last five generations that the scheduler accepted, and what
-changed. `policies undo NAME` prints the policy of the generation before; it changes nothing:
+List preemption policies: whom each limits, what it allows and has spent, and
+what it has refused. `policies history NAME` lists the last five generations
+that the scheduler accepted, and what changed. `policies undo NAME` prints the
+policy of the generation before; it changes nothing:
   kubectl preemptive policies undo NAME | kubectl replace -f -
 """
 REPORT: Final = """\
-Show what preemption cost in a span of time: the pods that were evicted, for whom, the work that
-they lost, and how much of it was lost for nothing.
-TIME is a time of day as 20:00 (the last one, in your time zone), a time ago as 12h, or a date or
-time as in RFC 3339.
+Show what preemption cost in a span of time: the pods that were evicted, for
+whom, the work that they lost, and how much of it was lost for nothing.
+TIME is a time of day as 20:00 (the last one, in your time zone), a time ago as
+12h, or a date or time as in RFC 3339.
 """
 STOP: Final = """\
-Stop all preemption: no pod is evicted any more, and pods are scheduled as before where they fit.
-It writes the PreemptionPolicy `emergency-stop`, waits until the scheduler confirms it, and is in
-force until `kubectl preemptive resume`, also for later leaders.
+Stop all preemption: no pod is evicted any more, and pods are scheduled as
+before where they fit. It writes the PreemptionPolicy `emergency-stop`, waits
+until the scheduler confirms it, and is in force until `kubectl preemptive
+resume`, also for later leaders.
 """
 #: The commands in the order of the help.
 COMMANDS: Final = (
@@ -74,8 +80,8 @@ class _Parser(argparse.ArgumentParser):
     """Has the flags of all commands at the end of its help, and errors of one line."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            self.error(_unknown("command", value, action.choices))
+        if not action.option_strings and action.choices and value not in action.choices:
+            self.error(_unknown(action.dest, value, action.choices))
         super()._check_value(action, value)
 
     def parsed(self, words: Sequence[str]) -> argparse.Namespace:

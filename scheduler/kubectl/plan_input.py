@@ -21,9 +21,10 @@ _ENDINGS: Final = (".json", ".yaml", ".yml")
 _KUSTOMIZE_SECONDS: Final = 120.0
 EVICTS, FOREIGN, BUDGET, PENDING = 3, 4, 5, 6
 EXIT_CODES: Final = """\
-exit codes: 0 planned; 1 an error; 2 wrong flags; 3 a pod would be evicted; 4 a pod is of another
-scheduler; 5 a disruption budget would be violated, or stops a drain; 6 a pod would stay pending.
---fail-on selects 3, 5 and 6. If several hold, 4 comes first, then 5, 3, 6.
+exit codes: 0 planned; 1 an error; 2 wrong flags; 3 a pod would be evicted; 4 a
+pod is of another scheduler; 5 a disruption budget would be violated, or stops a
+drain; 6 a pod would stay pending. --fail-on selects 3, 5 and 6. If several
+hold, 4 comes first, then 5, 3, 6.
 """
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from scheduler import __version__
 from scheduler.kubectl import completion, main
+from scheduler.kubectl.output import complain
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +44,19 @@ def test_an_error_is_one_line_and_says_what_to_do(capsys):
     problem, *advice = capsys.readouterr().err.splitlines()
     assert problem.startswith("error: the scheduler cannot be reached")
     assert advice == ["check that it runs, and that it serves https at that address"]
+
+
+def test_a_terminal_gets_problems_wrapped_at_words_but_no_command(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    prose, command = "word " * 9, "  kubectl " + "get " * 9
+    for is_terminal in (True, False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        complain(prose.strip())
+        complain(command.rstrip())
+
+    assert capsys.readouterr().err.splitlines() == [
+        ("word " * 8).strip(), "word", command.rstrip(), prose.strip(), command.rstrip(),
+    ]  # fmt: skip
 
 
 def test_flags_may_stand_before_the_command(server, capsys):
@@ -87,12 +101,16 @@ def test_a_reader_that_closes_the_pipe_is_no_error(server):
     [
         ([], "usage: kubectl preemptive [-h] [-n NAMESPACE] COMMAND ..."),
         (["help"], "usage: kubectl preemptive [-h] [-n NAMESPACE] COMMAND ..."),
-        (["help", "policies"], "usage: kubectl preemptive policies [-h] [-n NAMESPACE]"),
+        *(
+            (["help", name], f"usage: kubectl preemptive {name} [-h]")
+            for name in ("why", "plan", "report", "policies", "stop")
+        ),
         (["help", "replay"], "usage: preemptive-scheduler replay"),
     ],
     ids=" ".join,
 )
-def test_help_is_printed_and_ends_with_the_flags_of_all_commands(argv, first, capsys):
+def test_help_is_printed_and_ends_with_the_flags_of_all_commands(argv, first, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     try:
         code = main.main(argv)
     except SystemExit as ended:
@@ -102,6 +120,7 @@ def test_help_is_printed_and_ends_with_the_flags_of_all_commands(argv, first, ca
     assert code == 0
     assert shown.startswith(first)
     if "replay" not in argv:
+        assert max(map(len, shown.splitlines())) <= 80
         assert shown.rstrip().split("\n\n")[-1].startswith("connection:\n  --kubeconfig FILE")
 
 
@@ -111,6 +130,7 @@ def test_help_is_printed_and_ends_with_the_flags_of_all_commands(argv, first, ca
         (["whi"], 'unknown command "whi", did you mean "why"?'),
         (["help", "polices"], 'unknown command "polices", did you mean "policies"?'),
         (["zzz"], 'unknown command "zzz"'),
+        (["policies", "hist"], 'unknown action "hist", did you mean "history"?'),
         (["why", "x", "--nods"], 'unknown argument "--nods", did you mean "--nodes"?'),
         (["-n", "x"], "the following arguments are required: COMMAND"),
     ],
@@ -123,7 +143,7 @@ def test_wrong_flags_are_one_line_and_where_help_is(argv, problem, capsys):
     assert ended.value.code == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"error: {problem}"
-    assert re.fullmatch(r"see kubectl preemptive( why)? --help", second)
+    assert re.fullmatch(r"see kubectl preemptive( why| policies)? --help", second)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,17 @@ async def test_what_the_api_server_refuses_is_not_planned(plan, api, scheduler, 
     assert not any("plan" in each for each in scheduler.requests)
 
 
+async def test_each_problem_has_a_line(plan, api):  # noqa: F811
+    api.dry_run = (422, "Invalid", "odd\nforged")
+
+    with pytest.raises(CommandError) as error:
+        await plan(POD, {**POD, "metadata": {"name": "q"}})
+
+    assert 'Pod "p"' in str(error.value)
+    (second,) = error.value.advice.splitlines()
+    assert second.endswith(r'cannot apply Pod "q": odd\nforged')
+
+
 async def test_a_wrong_field_is_said_with_the_one_that_was_meant(plan, api, tmp_path):  # noqa: F811
     with pytest.raises(CommandError) as error:
         await plan({**POD, "spec": {**POD["spec"], "nodeNmae": "n"}})

@@ -1,13 +1,13 @@
 """`plan -f FILE`: what would happen if objects were applied now."""
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import Final
 
 from scheduler.kubectl import plan_input, priority_classes, server_check, text
 from scheduler.kubectl.commands import plan_report
 from scheduler.kubectl.errors import CommandError
+from scheduler.kubectl.output import complain
 from scheduler.kubectl.session import Session
 from scheduler.model.rest.what_if import WhatIfAnswer
 from scheduler.sim.manifests import ManifestError, flattened
@@ -33,7 +33,7 @@ async def run(session: Session) -> int:
     places, given = [place for place, _ in found], [document for _, document in found]
     problems, warnings = await server_check.checked(session, found)
     if problems:
-        raise CommandError("\n".join(problems))
+        raise CommandError(problems[0], "\n".join(map(text.clean, problems[1:])))
     objects, unread = await priority_classes.added(session, given)
     request = plan_input.request(arguments, session.namespace(), objects)
     try:
@@ -44,7 +44,7 @@ async def run(session: Session) -> int:
     is_printed = session.printed(answer)
     warnings += [unread] if unread else []
     for warning in (*warnings, *(() if is_printed else answer.document.warnings)):
-        print(f"warning: {text.clean(_placed(warning, places))}", file=sys.stderr)
+        complain(f"warning: {_placed(warning, places)}")
     if not is_printed:
         plan_report.show(
             session.out, answer.document, wide=session.wide, explain=arguments.explain,
