@@ -11,7 +11,7 @@ from scheduler.kube.errors import KubeError
 from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.session import Session
 
-__all__ = ["added", "needed"]
+__all__ = ["added", "check", "needed"]
 
 _KIND: Final = "PriorityClass"
 _LIST: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -50,6 +50,25 @@ async def added(
     classes, problem = await _read(session)
     given = _given(objects)
     return [*objects, *(each for each in classes if _name(each) not in given)], problem
+
+
+def check(objects: Sequence[dict[str, Any]]) -> None:
+    """Check that the PriorityClasses that pods name are among the objects.
+
+    Raises:
+        CommandError: One is not.
+    """
+    known = _given(objects)
+    for each in objects:
+        for spec in _pod_specs(each):
+            name = spec.get("priorityClassName")
+            if name and spec.get("priority") is None and name not in known:
+                raise CommandError(
+                    f'{each.get("kind")} "{_name(each)}": there is no PriorityClass "{name}", so'
+                    " the API server would refuse its pods",
+                    "kubectl get priorityclasses lists those of the cluster; a new one can be"
+                    " among the files",
+                )
 
 
 def _given(objects: Sequence[dict[str, Any]]) -> list[object]:

@@ -35,6 +35,8 @@ async def run(session: Session) -> int:
     if problems:
         raise CommandError(problems[0], "\n".join(map(text.clean, problems[1:])))
     objects, unread = await priority_classes.added(session, given)
+    if not unread and not arguments.server:
+        priority_classes.check(objects)
     request = plan_input.request(arguments, session.namespace(), objects)
     try:
         answer = await session.client.plan(request, WhatIfAnswer)
