@@ -106,7 +106,7 @@ STORIES: Final = (
                     "{ns}/urgent Preempting {node} 1 1 Insufficient cpu…",
                     "{ns}/urgent would evict 1 pod on node {node}:",
                     "{ns}/cache-… 100 … cpu 1 violates {ns}/cache",
-                    "{ns}/cache-… {node} {ns}/cache-…, pending",
+                    "{ns}/cache-… {node} pending, as {ns}/cache-…",
                 ],
                 5,
             ),
@@ -155,7 +155,7 @@ STORIES: Final = (
                     "Draining 2 nodes would evict 2 pods (1 owner); 1 evicted pod would find no"
                     " other node.",
                     "Drained pods, and what becomes of them:",
-                    "{ns}/web-… {ns}/web-… on {elsewhere}",
+                    "{ns}/web-… on {elsewhere}, as {ns}/web-…",
                 ],
                 3,
             ),

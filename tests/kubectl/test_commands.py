@@ -14,13 +14,14 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler.kubectl.commands import why
+from scheduler.kubectl.commands import candidates, plan_report, why
 from scheduler.kubectl.errors import CommandError
 from scheduler.kubectl.output import Output
 from scheduler.model.rest.cluster import PendingPodView
-from scheduler.model.rest.common import PodView
-from scheduler.model.rest.explanations import AttemptView, PodExplanation
-from scheduler.model.rest.preemptions import PolicyVeto, PolicyView
+from scheduler.model.rest.common import SHIFTED_SUM, CriterionView, PodView
+from scheduler.model.rest.explanations import AttemptView, PodExplanation, PossiblePreemption
+from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, PolicyView, Replacement
+from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer
 
 GOLDEN = Path(__file__).parent / "golden"
 DEPLOYMENT = """\
@@ -91,6 +92,39 @@ async def test_a_plan_that_evicts_ends_with_3(run, url, manifest):
     assert printed.code == 3
     assert max(map(len, printed.text.splitlines())) <= 80
     check("plan", printed.text)
+
+
+def test_a_narrow_plan_says_what_becomes_of_each_pod_and_how_to_plan_those_of_others():
+    shown = io.StringIO()
+    old, new = (PodView("preemption-example", f"batch-5b8b7f945b-{end}") for end in ("gv4wf", "x"))
+    answer = WhatIfAnswer(
+        at="2026-01-01T00:00:00Z",
+        reference="1.37",
+        items=(SimulatedPod(PodView("prod", "web"), "NotPlanned"),),
+        displaced=tuple(DisplacedPod(old, "node-0", replacement=Replacement(new, node))
+                        for node in ("node-1", "")),
+    )  # fmt: skip
+
+    plan_report.show(Output(shown, 80, color=False), answer)
+
+    lines = shown.getvalue().splitlines()
+    assert [re.split("  +", line)[2][:12] for line in lines[-2:]] == [
+        "on node-1, a",
+        "pending, as ",
+    ]
+    assert "--scheduler-name NAME plans them as if they named that scheduler." in lines
+
+
+@pytest.mark.parametrize("lost_by", ["sum", "budgets"])
+def test_how_sums_compare_is_said_where_one_has_decided(lost_by):
+    shown = io.StringIO()
+    criteria = (CriterionView("sum", "", "t", "s", SHIFTED_SUM), CriterionView("victims", ""))
+    nodes = tuple(CandidateView(f"n{i}", {"victims": i}, lost_by if i else "") for i in (0, 1))
+    found = PossiblePreemption("n0", criteria=criteria, candidates=nodes, candidates_total=2)
+
+    candidates.compared(Output(shown, 80, color=False), found, wide=False)
+
+    assert ("Of two sums" in shown.getvalue()) is (lost_by == "sum")
 
 
 async def test_the_difference_of_a_plan_is_printed_by_node(run, url, manifest):

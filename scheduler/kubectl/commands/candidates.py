@@ -95,7 +95,8 @@ def compared(out: Output, found: Compared, *, wide: bool) -> None:
     if more > 0:
         out.line(f"  and {text.count(more, 'node')} more")
     counts = {each.values.get(_VICTIMS) for each in found.candidates}
-    if len(counts) > 1 and any(each.measure == SHIFTED_SUM for each in found.criteria):
+    sums = {each.name for each in found.criteria if each.measure == SHIFTED_SUM}
+    if len(counts) > 1 and any(each.lost_by in sums for each in found.candidates):
         out.paragraph("Of two sums, the one of fewer victims counts as lower.", "  ")
 
 

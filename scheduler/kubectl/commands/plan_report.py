@@ -8,13 +8,14 @@ from scheduler.kubectl.commands import candidates, plan_diff
 from scheduler.kubectl.output import Output
 from scheduler.model.messages import without_preamble
 from scheduler.model.rest.what_if import DisplacedPod, EvaluatedNode, SimulatedPod, WhatIfAnswer
+from scheduler.sim.what_if_verdict import NOT_PLANNED
 
 __all__ = ["nodes", "rows", "show"]
 
 #: The colour of a verdict, by impact.
 _COLORS: Final = {"none": "green", "evictions": "yellow", "budgets": "red"}
 _HEAD: Final = ["POD", "DECISION", "NODE", "VICTIMS", "WHY"]
-_WORDS: Final = {"NotPlanned": "not planned"}
+_WORDS: Final = {NOT_PLANNED: "not planned"}
 
 
 def show(
@@ -29,6 +30,8 @@ def show(
     if answer.items:
         out.line()
         rows(out, answer.items, wide=wide)
+    if any(each.decision == NOT_PLANNED for each in answer.items):
+        out.paragraph("--scheduler-name NAME plans them as if they named that scheduler.")
     for each in answer.items:
         _details(out, each, wide=wide, explain=explain)
     drained = [each for each in answer.displaced if each.cause == "drain"]
@@ -122,7 +125,10 @@ def _displaced(out: Output, title: str, found: Sequence[DisplacedPod], *, wide: 
 
 def _then(each: DisplacedPod) -> str:
     if each.replacement is not None:
-        return candidates.fate(each.replacement)
+        # The end of a text is cut first, and what becomes of a pod matters more than its new name.
+        node = each.replacement.node
+        where = f"on {text.clean(node)}" if node else "pending"
+        return f"{where}, as {text.pod_name(each.replacement.pod)}"
     if each.recreated:
         return "re-created by its owner"
     return "not re-created: it has no controller"

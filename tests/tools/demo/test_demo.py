@@ -113,7 +113,7 @@ def test_a_deadline_that_passes_is_a_failure_with_a_reason(demo: Demo):
         (
             "budget",
             [
-                r"cache-\S+ .*violated",
+                r"cache-\S+ .*violates preemption-example/cache$",
                 r"^preemptionpolicy/strict-budgets applied$",
                 r"report-\S+ +Unschedulable",
                 r"preempts +report-\S+ on node-\d, evicting batch-\S+, batch-\S+$",
@@ -122,7 +122,7 @@ def test_a_deadline_that_passes_is_a_failure_with_a_reason(demo: Demo):
         (
             "drain",
             [
-                r"urgent-\S+ on node-\d$",
+                r"urgent-\S+ +node-\d +on node-\d, as preemption-example/urgent-",
                 r"^node/node-\d cordoned$",
                 r"^error: pod preemption-example/cache-\S+: a disruption budget forbids",
                 r"^node/node-\d drained$",
