@@ -166,11 +166,10 @@ class Reports:
 
     def _made(self, report: _Report, now: Seconds) -> ReportDocument:
         history, sums = self._history, report.all
-        began = max(report.since, history.known_since)
         impact: Impact = "none" if not sums.cost.victims else "evictions"
         refusals = history.refusals
         return ReportDocument(
-            verdict=_verdict(report, min(began, report.until)),
+            verdict=_verdict(report, history.known_since),
             impact="budgets" if report.violations else impact,
             now=times.stamp(now),
             since=times.stamp(report.since),
@@ -217,11 +216,15 @@ def _moment(query: Mapping[str, str], name: str, usual: Seconds) -> Seconds:
     return moment
 
 
-def _verdict(report: _Report, began: Seconds) -> str:
+def _verdict(report: _Report, known_since: Seconds) -> str:
     """Return the answer in one sentence."""
-    span = f"Between {_when(began)} and {_when(report.until)} UTC"
     sums = report.all
     victims, preemptors = sums.cost.victims, len(sums.preemptors)
+    end = f"{_when(report.until)} UTC"
+    if not victims and report.until < known_since:
+        return f"It is not known what was evicted between {_when(report.since)} and {end}."
+    began = min(max(report.since, known_since), report.until)
+    span = f"Between {_when(began)} and {end}"
     if not victims:
         return f"{span}, no pod was evicted."
     spaces = sum(1 for name in report.lost_for if name)

@@ -33,6 +33,11 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.PREEMPTION_ADDED: "no pod is evicted, but this scheduler would evict some",
     Outcome.NOT_COMPARED: "not compared",
 }
+#: The other scheduler has evicted pods.
+_THEIR_PREEMPTIONS: Final = (
+    Outcome.SAME_PREEMPTION, Outcome.EQUAL_PREEMPTION, Outcome.OTHER_PREEMPTION,
+    Outcome.PREEMPTION_AVOIDED,
+)  # fmt: skip
 
 
 async def page(
@@ -89,7 +94,8 @@ def verdict(shadow: Shadow) -> str:
     placements = sum(found[each] for each in PLACEMENTS)
     agreeing = sum(found[each] for each in AGREEING)
     names = " and ".join(shadow.schedulers)
-    parts = [f"No pod of {names} was placed yet, so no placement is compared"]
+    how = " without a preemption" if any(found[each] for each in _THEIR_PREEMPTIONS) else ""
+    parts = [f"No pod of {names} was placed{how} yet, so no placement is compared"]
     if placements:
         share = 100 * agreeing / placements
         verb = "was" if agreeing == 1 else "were"

@@ -107,6 +107,17 @@ async def test_a_malformed_span_is_refused(since, until):
         await Documents().get("report", since=since, until=until)
 
 
+async def test_a_span_before_the_history_is_not_known():
+    found = await Documents().get(
+        "report", since="2025-01-01T20:00:00Z", until="2025-01-02T08:00:00Z"
+    )
+
+    assert found["verdict"] == (
+        "It is not known what was evicted between 2025-01-01 20:00 and 2025-01-02 08:00 UTC."
+    )
+    assert found["notes"][0].startswith("The history begins at ")
+
+
 async def test_nothing_evicted_is_said_as_well():
     found = await Documents().get("report")
 

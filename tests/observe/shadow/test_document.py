@@ -80,6 +80,10 @@ async def test_a_scheduler_that_schedules_has_no_such_document():
     [
         ({}, "No pod of preemptive-scheduler was placed yet, so no placement is compared."),
         (
+            {Outcome.BOTH_UNSCHEDULABLE: 1},
+            "No pod of preemptive-scheduler was placed yet, so no placement is compared.",
+        ),
+        (
             {Outcome.SAME_NODE: 1},
             "Of 1 pod of preemptive-scheduler, 1 (100.0 %) was placed on the same or an equally"
             " good node.",
@@ -91,8 +95,9 @@ async def test_a_scheduler_that_schedules_has_no_such_document():
         ),
         (
             {Outcome.OTHER_PREEMPTION: 2, Outcome.WOULD_PLACE: 3},
-            "No pod of preemptive-scheduler was placed yet, so no placement is compared;"
-            " 2 preemptions would have had other victims; 3 pending pods would have been placed.",
+            "No pod of preemptive-scheduler was placed without a preemption yet, so no placement"
+            " is compared; 2 preemptions would have had other victims; 3 pending pods would have"
+            " been placed.",
         ),
     ],
 )
