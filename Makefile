@@ -36,6 +36,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(READY): requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo 'installing the locked packages into $(VENV): a minute or two, without output'
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

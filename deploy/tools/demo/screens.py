@@ -106,9 +106,10 @@ class Lines:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _print(self, at: Seconds, text: str) -> None:
-        # Not wrapped: the output may be a log file.
+        # A terminal gets it wrapped at words, a log file in one line.
         line = f"{at:7.2f} s  {text}"
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        one = not self._console.is_terminal
+        self._console.print(line, markup=False, highlight=False, soft_wrap=one)
 
 
 def console() -> Console:

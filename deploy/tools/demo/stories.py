@@ -122,7 +122,7 @@ STORIES: Final = {
                 "kubectl delete preemptionpolicy no-evictions",
                 (_HIGH,),
             ),
-            Scene("What did that cost?", "preemptive preemptions"),
+            Scene("What did that cost?", "preemptive report"),
         ),
         "`why` named the policy that blocked the pods, and they ran as soon as it was deleted.",
     ),

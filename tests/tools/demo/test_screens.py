@@ -70,3 +70,18 @@ def test_the_summary_has_each_preemption_with_its_victims():
     assert stream.getvalue().endswith(
         "1 of 2 pods placed in 12.3 s, 1 waiting; 1 preemptions evicted 2 pods.\n"
     )
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_are_wrapped_at_words_in_a_terminal_only(is_terminal: bool):
+    stream = io.StringIO()
+    console = Console(file=stream, width=40, force_terminal=is_terminal)
+    lines = screens.Lines(console, NOW)
+
+    lines.show(
+        "step 1", NOTHING, [LogLine(NOW, "preempts", "urgent-1 evicting batch-12345 batch-2")]
+    )
+
+    shown = stream.getvalue()
+    assert ("evicting batch-12345" in shown) is not is_terminal
+    assert "batch-12345" in shown
