@@ -22,6 +22,7 @@ from scheduler.model.rest.common import SHIFTED_SUM, CriterionView, PodView
 from scheduler.model.rest.explanations import AttemptView, PodExplanation, PossiblePreemption
 from scheduler.model.rest.preemptions import CandidateView, PolicyVeto, PolicyView, Replacement
 from scheduler.model.rest.what_if import DisplacedPod, SimulatedPod, WhatIfAnswer
+from tests.support.stand_in_documents import REPLACES
 
 GOLDEN = Path(__file__).parent / "golden"
 DEPLOYMENT = """\
@@ -311,6 +312,12 @@ def test_a_pod_that_has_left_the_queue_shows_for_how_long_it_waited():
         "AGE   ATTEMPT         NODE   MESSAGE",
         "10m   Unschedulable   -      too large",
     ]
+
+
+async def test_why_a_pod_waits_comes_before_what_was_evicted_before(run, url):
+    text = (await run("why", REPLACES, "--server", url)).text
+
+    assert 0 < text.index("EVICTION HELPS") < text.index("\nEvicted before:\nAGE")
 
 
 async def test_text_of_the_server_cannot_control_the_terminal(run, url, scheduler):

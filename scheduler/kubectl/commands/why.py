@@ -129,7 +129,9 @@ def show(out: Output, found: PodExplanation, *, wide: bool, one_of_many: bool = 
         candidates.verdict(out, found.verdict, found.impact)
         out.line()
     _head(out, found)
-    _evictions(out, found)
+    waits = found.state == "waiting"
+    if not waits:
+        _evictions(out, found)
     if found.node:
         out.line()
         out.line(f"It fits on node {text.clean(found.node)} now.", "green")
@@ -141,6 +143,14 @@ def show(out: Output, found: PodExplanation, *, wide: bool, one_of_many: bool = 
         out.line()
         candidates.verdicts(out, found.verdicts, wide=wide)
     _preemption(out, found, wide=wide)
+    _advice(out, found)
+    if waits:  # what led to it comes after why it waits
+        _evictions(out, found, "Evicted before:")
+    _history(out, found)
+    _nodes(out, found, wide=wide)
+
+
+def _advice(out: Output, found: PodExplanation) -> None:
     if found.policies:
         out.line()
         out.line("Policies forbid:", "bold")
@@ -150,8 +160,6 @@ def show(out: Output, found: PodExplanation, *, wide: bool, one_of_many: bool = 
         out.line("What would help:", "bold")
         for each in found.suggestions:
             out.paragraph(each, "  - ")
-    _history(out, found)
-    _nodes(out, found, wide=wide)
 
 
 def _head(out: Output, found: PodExplanation) -> None:
@@ -207,7 +215,7 @@ _HEADS: Final = {
 }
 
 
-def _evictions(out: Output, found: PodExplanation) -> None:
+def _evictions(out: Output, found: PodExplanation, title: str = "") -> None:
     """Print the evictions of pods of this name, and of the pod that this one replaces."""
     replaced = [] if found.replaces is None else [found.replaces]
     all_of = [*found.evictions, *replaced]
@@ -228,6 +236,8 @@ def _evictions(out: Output, found: PodExplanation) -> None:
     ]
     head = ["AGE", "EVICTED", "STATE", "NODE", "FOR", "PRIORITY", "REPLACED BY"]
     out.line()
+    if title:
+        out.line(title, "bold")
     out.table(head, rows)
     preemption = all_of[0].preemption
     if len(preemption.candidates) > 1:
