@@ -4,13 +4,12 @@ Names and messages are from objects that any user of the cluster may have writte
 passes through `clean`.
 """
 
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from scheduler.model import times
-from scheduler.model.messages import age, amount, count, spent
+from scheduler.model.messages import age, amount, count, short_name, spent
 from scheduler.model.rest.common import PodView
 from scheduler.observe.logs import escape
 
@@ -36,11 +35,6 @@ _SMALL_GAP: Final = "  "
 _LEAST: Final = 8
 #: A column that is not wider is cut only if nothing else is left to cut.
 _SHORT: Final = 20
-#: What the ReplicaSet of a Deployment, and then the pod, add to a name. The first says the least.
-#: Source: apimachinery v0.36.3 util/rand, which uses no other characters.
-_HASH: Final = re.compile(
-    r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)"
-)
 
 
 def clean(text: str) -> str:
@@ -147,15 +141,7 @@ def _give(widths: list[int], columns: Sequence[int], least: int, excess: int) ->
 
 
 def _cut(text: str, size: int) -> str:
-    """Return a text that fits: a name keeps its end, where names of generated pods differ."""
+    """Return a text that fits."""
     if len(text) <= size:
         return text
-    if " " in text:
-        return text[: size - 1] + "…"
-    space, slash, name = text.rpartition("/")
-    name = _HASH.sub("-…-", name)
-    if len(space + slash + name) <= size:
-        return space + slash + name
-    if slash and len(name) + 6 <= size:
-        return f"{space[: size - len(name) - 2]}…/{name}"
-    return f"{text[: size - 1 - size // 3]}…{text[len(text) - size // 3 :]}"
+    return text[: size - 1] + "…" if " " in text else short_name(text, size)

@@ -5,9 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["age", "amount", "count", "joined", "spent", "without_preamble"]
+__all__ = ["age", "amount", "count", "joined", "short_name", "spent", "without_preamble"]
 
 _PREAMBLE: Final = re.compile(r"^0/[0-9]+ nodes are available: ")
+#: What the ReplicaSet of a Deployment, and then the pod, add to a name. The first says the least.
+#: Source: apimachinery v0.36.3 util/rand, which uses no other characters.
+_HASH: Final = re.compile(
+    r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)"
+)
 #: Of what work was lost, how much of it is one hour, and the unit.
 _LOST: Final = (
     ("cpu", 3_600_000, "core-h"),
@@ -48,6 +53,22 @@ _AGES: Final = (
 def count(number: int, word: str) -> str:
     """Return a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def short_name(name: str, size: int) -> str:
+    """Return `NAMESPACE/NAME` or a name in at most `size` characters.
+
+    It keeps its end, where names of generated pods differ.
+    """
+    if len(name) <= size:
+        return name
+    space, slash, own = name.rpartition("/")
+    own = _HASH.sub("-…-", own)
+    if len(space + slash + own) <= size:
+        return space + slash + own
+    if slash and len(own) + 6 <= size:
+        return f"{space[: size - len(own) - 2]}…/{own}"
+    return f"{name[: size - 1 - size // 3]}…{name[len(name) - size // 3 :]}"
 
 
 def without_preamble(message: str) -> str:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from scheduler.model import times
-from scheduler.model.messages import without_preamble
+from scheduler.model.messages import short_name, without_preamble
 from scheduler.model.rest.cluster import NodeUsage, PendingPodView, ResourceUse, Summary
 from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PreemptionView
@@ -328,7 +328,8 @@ def _fitted_name(pod: PodView, snapshot: TopSnapshot, width: int) -> Text:
     shown = _pods(snapshot)
     shared = bool(_shared_namespace(snapshot))
     longest = max(len(_name(each, shared=shared)) for each in shown)
-    return fitted(Text(_name(pod, shared=shared)), min(longest, max(12, width * 2 // 5)))
+    size = min(longest, max(12, width * 2 // 5))
+    return fitted(Text(short_name(_name(pod, shared=shared), size)), size)
 
 
 def _pods(snapshot: TopSnapshot) -> list[PodView]:

@@ -156,6 +156,16 @@ def test_a_node_without_capacity_is_empty():
     assert "cpu ░░░░░░   0 %" in text
 
 
+def test_names_of_several_namespaces_keep_their_ends():
+    names = [f"batch-5b8b7f945b-{end}" for end in ("2rjdx", "9pn5m")]
+    pods = [pending("preemption-example", name, "") for name in names] + SNAPSHOT.pending
+
+    text = "\n".join(shown(TopPicture(replace(SNAPSHOT, pending=pods))))
+
+    assert "/batch-…-2rjdx" in text
+    assert "/batch-…-9pn5m" in text
+
+
 def test_a_message_cannot_drive_the_terminal():
     text = "\n".join(shown(TopPicture(SNAPSHOT)))
 

@@ -32,7 +32,7 @@ __all__ = ["run"]
 ROWS: Final = 100
 SEARCHED: Final = 1_000
 #: The size of the frame that a pipe gets.
-PIPE_WIDTH, PIPE_HEIGHT = 80, 40
+PIPE_WIDTH, PIPE_HEIGHT = 120, 40
 ASKING: Final = "Asking the scheduler …"
 #: The most that is read of keys at once; a text that is pasted may be long.
 KEYS_BYTES: Final = 1024
