@@ -25,7 +25,7 @@ from scheduler.model.rest.explanations import (
 from scheduler.model.rest.preemptions import PolicyVeto, VictimView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, verdicts
-from scheduler.observe.api.higher_priority import SpaceHeld, space_held
+from scheduler.observe.api.higher_priority import SpaceHeld, held_on, space_held
 from scheduler.observe.api.history import History
 from scheduler.observe.api.left_pods import (
     attempt_views,
@@ -222,6 +222,7 @@ class Explanations:
         if evaluated is None or evaluated[0].candidate is None:
             return None
         node, victims = _node_of(evaluated[0], self._machine), evaluated[0].candidate.victims
+        held = held_on(node, held, queued.pod, result, self._machine.cluster)
         return _Higher(held, victims, node)
 
     async def _unqueued(self, namespace: str, name: str, uid: str, now: Seconds) -> PodExplanation:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scheduler.core.attempt.node_results import NodeResult
+from scheduler.core.attempt.node_results import NodeResult, NodeResults
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.preemption.dry_run_result import EvictionOutcome
 from scheduler.model.api import resources
@@ -22,7 +22,7 @@ from scheduler.observe.api.lists import slices
 from scheduler.observe.api.suggestions import PODS, shortfalls
 from scheduler.state.cluster import Cluster
 
-__all__ = ["SpaceHeld", "space_held"]
+__all__ = ["SpaceHeld", "held_on", "space_held"]
 
 #: The highest priority that a user can give to a pod.
 #: Source: kubernetes v1.36.3 pkg/apis/scheduling.HighestUserDefinablePriority.
@@ -91,6 +91,24 @@ async def space_held(pod: Pod, result: AttemptResult, cluster: Cluster) -> Space
                 best = held
         await asyncio.sleep(0)
     return best
+
+
+def held_on(
+    node: str, held: SpaceHeld, pod: Pod, result: AttemptResult, cluster: Cluster
+) -> SpaceHeld:
+    """Return who holds the space of the node that a preemption with that priority would choose.
+
+    Args:
+        node: The node.
+        held: What was found on a node that needs no higher priority.
+        pod: The pod.
+        result: The result of the attempt with its own priority.
+        cluster: The cluster.
+    """
+    found = result.results.of(node) if isinstance(result.results, NodeResults) else None
+    requests = resources.pod_requests(pod, reference=cluster.reference)
+    own = None if found is None else _held_on(found, pod, requests, cluster)
+    return held if own is None else own._replace(priority=held.priority)
 
 
 def _held_on(

@@ -138,6 +138,18 @@ async def test_victims_of_a_higher_priority_are_named_where_the_caller_may_see_t
     assert found["suggestions"][0].endswith(f" would preempt, and evict {evicted} on n1.")
 
 
+async def test_who_holds_the_space_is_told_of_the_node_where_pods_would_be_evicted():
+    docs = Documents(
+        N1, node("n2").cpu("4"), on("a", "n1", "2"), on("b", "n1", "2"), on("c", "n2", "4")
+    )
+    docs.cluster.schedule(pod("p").cpu("4"))
+
+    found = await docs.get("pods/{namespace}/{name}", namespace="default", name="p")
+
+    assert found["suggestions"][0].startswith("All 4 cpu of n2 are held by pods of priority 9")
+    assert found["suggestions"][0].endswith(" evict default/c on n2.")
+
+
 async def test_nothing_is_said_about_a_pod_that_fits():
     docs = Documents(node("n1").cpu("1"))
     docs.cluster.schedule(pod("p").cpu("2"))
