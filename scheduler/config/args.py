@@ -72,7 +72,7 @@ class DefaultPreemptionArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicResourcesArgs:
-    """Time limits of device allocation."""
+    """Time limits of device allocation, and whether preemption frees devices."""
 
     plugin: ClassVar[str] = "DynamicResources"
 
@@ -83,6 +83,9 @@ class DynamicResourcesArgs:
     #: Longest wait for the conditions of allocated devices before binding, in seconds, 1 or more.
     #: Ten minutes are enough for devices that have to be attached.
     binding_timeout_seconds: float = wire("bindingTimeout", DURATION, 600.0)
+    #: Whether pods of lower priority are evicted for their devices. Off: as in kube-scheduler,
+    #: preemption does not help a pod that lacks devices.
+    preempt_for_devices: bool = wire("preemptForDevices", BOOLEAN, False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,14 @@ nodes, the message, the preemption candidates and the explanation all come from 
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
 
 from scheduler.state.columns.arrays import Bool, Codes, grown
 
-__all__ = ["FITS", "NO_NODE", "Verdict", "Verdicts"]
+__all__ = ["FITS", "NO_NODE", "EvictionOutcome", "Verdict", "Verdicts"]
 
 #: The code of a node where the pod fits.
 FITS: Final = 0
@@ -48,6 +49,26 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.plugin or self.shown_as}: {', '.join(self.reasons)}"
+
+
+class EvictionOutcome(Enum):
+    """What evicting all pods of lower priority from a node would mean for a preemptor."""
+
+    HELPS = "helps"
+    #: No pod there has a lower priority.
+    NO_VICTIMS = "noVictims"
+    #: The preemptor would still not fit.
+    NOT_ENOUGH = "notEnough"
+    #: It would fit if policies spared no pod.
+    VETOED = "vetoed"
+    #: The same of devices, where that can be said: they are held by pods of its priority or higher;
+    #: by pods on other nodes, or on none; by a claim that no pod has reserved; by what is no pod.
+    DEVICES_HELD_BY_HIGHER = "devicesHeldByHigher"
+    DEVICES_HELD_ELSEWHERE = "devicesHeldElsewhere"
+    DEVICES_UNRESERVED = "devicesUnreserved"
+    DEVICES_HELD_BY_OTHERS = "devicesHeldByOthers"
+    #: Not even all devices of the node would be enough.
+    TOO_FEW_DEVICES = "tooFewDevices"
 
 
 class Verdicts:

@@ -90,6 +90,7 @@ def _devices(settings: ProfileSettings, reference: Reference) -> DynamicResource
         args.binding_timeout_seconds,
         reference,
         may_allocate=settings.arguments(PreemptiveSchedulerArgs).allocate_devices,
+        preempts=args.preempt_for_devices,
     )
 
 

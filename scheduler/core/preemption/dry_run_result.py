@@ -8,12 +8,11 @@ Axes: V potential victims of a row, most important first; C candidate rows.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 import numpy as np
 
-from scheduler.framework.verdicts import NO_NODE
+from scheduler.framework.verdicts import NO_NODE, EvictionOutcome
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows
@@ -48,18 +47,6 @@ class DryRunResult:
     def pdb_violations(self) -> Bool:
         """(V, C) True for the victims whose eviction violates a disruption budget."""
         return self.protected & self.chosen
-
-
-class EvictionOutcome(Enum):
-    """What evicting all pods of lower priority from a node would mean for a preemptor."""
-
-    HELPS = "helps"
-    #: No pod there has a lower priority.
-    NO_VICTIMS = "noVictims"
-    #: The preemptor would still not fit.
-    NOT_ENOUGH = "notEnough"
-    #: It would fit if policies spared no pod.
-    VETOED = "vetoed"
 
 
 class EvictionOutcomes:

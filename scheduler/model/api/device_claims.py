@@ -185,9 +185,14 @@ class Allocation(Value, frozen=True):
 
 
 class Consumer(Value, frozen=True):
-    """A pod that uses a claim."""
+    """What uses a claim: a pod, as a rule."""
 
     api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether it is a pod."""
+        return not self.api_group and self.resource == "pods"

@@ -6,10 +6,11 @@ once for each state of devices that some node is in; see `state/devices/signatur
 Axes: n rows of a view, S signatures.
 """
 
+import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -33,10 +34,12 @@ from scheduler.plugins.dynamic_resources.structured.selectors import (
     EvaluationLimitError,
 )
 from scheduler.state.columns.arrays import Int, Rows
+from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import GatherPoolsError
+from scheduler.state.views.node_view import NodeView
 
-__all__ = ["AllocationCache", "AllocationStatus", "ClaimToAllocate", "timed_out"]
+__all__ = ["AllocationCache", "AllocationStatus", "ClaimToAllocate", "NodeDevices", "timed_out"]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -86,6 +89,40 @@ class ClaimToAllocate(NamedTuple):
         return cls(key, uid, spec, _encode(spec))
 
 
+class NodeDevices:
+    """The devices of some nodes, as they are; (n,) nodes."""
+
+    def __init__(self, devices: Devices, nodes: NodeView) -> None:
+        self._devices = devices
+        self._nodes = nodes.columns.nodes
+        #: (n,) the rows.
+        self.rows: Rows = nodes.rows
+        self._signatures: Int | None = None
+
+    def take(self, positions: Int | slice) -> Self:
+        """Return those of some of the nodes."""
+        taken = copy.copy(self)
+        taken.rows = self.rows[positions]
+        if self._signatures is not None:
+            taken._signatures = self._signatures[positions]
+        return taken
+
+    @property
+    def signatures(self) -> Int:
+        """(n,) the signatures of the nodes."""
+        if self._signatures is None:
+            self._signatures = self._devices.signatures()[self.rows]
+        return self._signatures
+
+    def node(self, position: int) -> Node | None:
+        """Return a node."""
+        return self._nodes[int(self.rows[position])]
+
+    def allocated_state(self, _position: int) -> AllocatedState:
+        """Return what is allocated where a node is."""
+        return self._devices.allocated_state
+
+
 class _Results:
     """The results for one set of claims, by signature; (S,) each."""
 
@@ -129,20 +166,17 @@ class AllocationCache:
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
         self._cel_cache.begin_attempt()
 
-    def statuses(
-        self, claims: Sequence[ClaimToAllocate], rows: Rows, nodes: Sequence[Node | None]
-    ) -> Int:
-        """Return, (n,), an `AllocationStatus` per row, never an error or an unknown one.
+    def statuses(self, claims: Sequence[ClaimToAllocate], nodes: NodeDevices) -> Int:
+        """Return, (n,), an `AllocationStatus` per node, never an error or an unknown one.
 
         Args:
             claims: The claims, in their order.
-            rows: (n,) the rows.
-            nodes: The node of each row of the cluster.
+            nodes: The nodes with their devices.
 
         Raises:
-            PluginError: The allocator met an error on one of the rows.
+            PluginError: The allocator met an error on one of the nodes.
         """
-        signatures = self._devices.signatures()[rows]
+        signatures = nodes.signatures
         results = self._results_of(claims)
         results.grow(self._devices.signature_space[1])
         statuses: Int = results.statuses[signatures]
@@ -150,38 +184,41 @@ class AllocationCache:
         if unknown.shape[0]:
             missing = signatures[unknown]
             different, first = np.unique(missing, return_index=True)
-            first_nodes = [nodes[row] for row in rows[unknown[first]].tolist()]
-            self._allocate_all(results, claims, zip(different.tolist(), first_nodes, strict=True))
+            self._allocate_all(
+                results,
+                claims,
+                nodes,
+                [*zip(different.tolist(), unknown[first].tolist(), strict=True)],
+            )
             known = results.statuses[missing]
             statuses[unknown] = np.where(
                 known == AllocationStatus.UNKNOWN, AllocationStatus.TIMED_OUT, known
             )
         failed = (statuses == AllocationStatus.ERROR).nonzero()[0]
         if failed.shape[0]:
-            node = nodes[int(rows[int(failed[0])])]
+            position = int(failed[0])
+            node = nodes.node(position)
             if node is not None:
-                raise PluginError(self._error(claims, results, node))
+                state = nodes.allocated_state(position)
+                raise PluginError(self._error(claims, results, node, state))
         return statuses
 
-    def scores(
-        self, claims: Sequence[ClaimToAllocate], rows: Rows, nodes: Sequence[Node | None]
-    ) -> Int:
+    def scores(self, claims: Sequence[ClaimToAllocate], nodes: NodeDevices) -> Int:
         """Return, (n,), the sums over the selected subrequests: the earlier one is, the more.
 
         Args:
             claims: The claims, in their order.
-            rows: (n,) the rows.
-            nodes: The node of each row of the cluster.
+            nodes: The nodes with their devices.
 
         Raises:
-            PluginError: The allocator met an error on one of the rows.
+            PluginError: The allocator met an error on one of the nodes.
         """
-        self.statuses(claims, rows, nodes)  # makes all of them known
-        scores: Int = self._results_of(claims).scores[self._devices.signatures()[rows]]
+        self.statuses(claims, nodes)  # makes all of them known
+        scores: Int = self._results_of(claims).scores[nodes.signatures]
         return scores
 
     def allocate(
-        self, claims: Sequence[ClaimToAllocate], node: Node
+        self, claims: Sequence[ClaimToAllocate], node: Node, allocated_state: AllocatedState
     ) -> tuple[tuple[CompiledClaim, ...], InternalAllocationResult]:
         """Return the devices for the claims on one node, with the compiled claims.
 
@@ -193,7 +230,8 @@ class AllocationCache:
         self._cel_cache.begin_attempt()
         results = self._results_of(claims)
         try:
-            result = self._allocator(results, claims, node).allocate(self._max_steps)
+            allocator = self._allocator(results, claims, node, allocated_state)
+            result = allocator.allocate(self._max_steps)
         except EvaluationLimitError as error:
             raise PluginError(f"claim allocation failed on {_timed_out(node)}") from error
         except (AllocationError, AllocationTimeoutError, GatherPoolsError) as error:
@@ -230,7 +268,11 @@ class AllocationCache:
             self._spec_bytes -= sum(map(len, oldest))
 
     def _allocator(
-        self, results: _Results, claims: Sequence[ClaimToAllocate], node: Node
+        self,
+        results: _Results,
+        claims: Sequence[ClaimToAllocate],
+        node: Node,
+        allocated_state: AllocatedState,
     ) -> Allocator:
         """Return an allocator for a node.
 
@@ -238,25 +280,34 @@ class AllocationCache:
             GatherPoolsError: The pools of the node cannot be determined.
         """
         devices, names = self._devices, [claim.key for claim in claims]
-        state, reference = devices.allocated_state, devices.reference
-        return Allocator(results.claims, names, devices.pools(node), state, reference)
+        pools, reference = devices.pools(node), devices.reference
+        return Allocator(results.claims, names, pools, allocated_state, reference)
 
     def _allocate_all(
         self,
         results: _Results,
         claims: Sequence[ClaimToAllocate],
-        missing: Iterable[tuple[int, Node | None]],
+        nodes: NodeDevices,
+        missing: Iterable[tuple[int, int]],
     ) -> None:
         """Store the results for signatures, those that take few steps first.
 
         Those for which the attempt has no steps left stay unknown.
+
+        Args:
+            results: Where the results go.
+            claims: The claims.
+            nodes: The nodes with their devices.
+            missing: The signatures, each with the position of a node that has it.
         """
         for max_steps in (min(_FEW_STEPS, self._max_steps), self._max_steps):
             missing = [
-                (signature, node)
-                for signature, node in missing
-                if node is not None
-                and not self._allocate_signature(results, claims, signature, node, max_steps)
+                (signature, position)
+                for signature, position in missing
+                if (node := nodes.node(position)) is not None
+                and not self._allocate_signature(
+                    results, claims, signature, node, nodes.allocated_state(position), max_steps
+                )
             ]
 
     def _allocate_signature(
@@ -265,13 +316,14 @@ class AllocationCache:
         claims: Sequence[ClaimToAllocate],
         signature: int,
         node: Node,
+        allocated_state: AllocatedState,
         max_steps: int,
     ) -> bool:
         """Store the result for one signature; return whether it is known."""
         if self._steps_left <= 0:
             return False
         try:
-            allocator = self._allocator(results, claims, node)
+            allocator = self._allocator(results, claims, node, allocated_state)
         except GatherPoolsError:
             results.statuses[signature] = AllocationStatus.ERROR
             return True
@@ -300,10 +352,16 @@ class AllocationCache:
             results.scores[signature] = sum(MAX_SUB_REQUESTS - index for index in selected)
         return True
 
-    def _error(self, claims: Sequence[ClaimToAllocate], results: _Results, node: Node) -> str:
+    def _error(
+        self,
+        claims: Sequence[ClaimToAllocate],
+        results: _Results,
+        node: Node,
+        allocated_state: AllocatedState,
+    ) -> str:
         """Return the text of the error that the allocator meets on a node; it contains names."""
         try:
-            self._allocator(results, claims, node).allocate(self._max_steps)
+            self._allocator(results, claims, node, allocated_state).allocate(self._max_steps)
         except (AllocationError, GatherPoolsError) as error:
             return _filter_error(str(error))
         except (AllocationTimeoutError, EvaluationLimitError):

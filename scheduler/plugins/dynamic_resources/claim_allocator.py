@@ -9,16 +9,21 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.model.api.device_claims import DeviceRequest
+from scheduler.framework.plugin import PluginError
+from scheduler.model.api.device_claims import Allocation, DeviceRequest
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
+from scheduler.plugins.dynamic_resources.held_devices import HeldDevices
+from scheduler.plugins.dynamic_resources.hypothetical_devices import FreedStates
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, pod_resource_claims
 from scheduler.plugins.dynamic_resources.state_data import StateData
+from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int
+from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.views.node_view import NodeView
 
@@ -37,8 +42,11 @@ class ClaimAllocator:
         binding_timeout_seconds: Seconds,
         *,
         may_allocate: bool = True,
+        preempts: bool = False,
     ) -> None:
         self.cluster: Final = cluster
+        #: What evictions free; `None` where they do not.
+        self.freed: Final = FreedStates(HeldDevices(cluster)) if preempts else None
         self._may_allocate = may_allocate
         self.cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
         self.binding_timeout_seconds: Final = binding_timeout_seconds
@@ -50,6 +58,8 @@ class ClaimAllocator:
             UnusableClaimError: A claim rejects the pod on all nodes, or no devices are allocated.
         """
         self.cache.begin_attempt()
+        if self.freed is not None:
+            self.freed.begin_attempt()
         devices = self.cluster.devices
         claims = pod_resource_claims(pod, devices.claims) if pod.spec.resource_claims else []
         requested = extended_resources.requested_resources(pod)
@@ -89,6 +99,39 @@ class ClaimAllocator:
             if claims:
                 by_node.append((np.flatnonzero(pattern == bits), claims))
         return by_node
+
+    def allocate(
+        self, data: StateData, node: Node, allocated_state: AllocatedState
+    ) -> tuple[dict[str, Allocation], extended_resources.RequestsAndMappings | None]:
+        """Allocate devices on one node.
+
+        Args:
+            data: The claims of the pod.
+            node: The node.
+            allocated_state: What is allocated already.
+
+        Returns:
+            The allocations by uid of the claim; and for the last one, if the pod gets extended
+            resources by devices, the requests.
+
+        Raises:
+            PluginError: The claims cannot be allocated on the node.
+        """
+        resources: tuple[str, ...] = ()
+        if data.class_names:
+            row = self.cluster.columns.row(node.metadata.name)
+            if row is None:
+                raise PluginError("the node is gone")
+            nodes = NodeView(self.cluster.columns).take(np.array([row]))
+            resources = tuple(name for name in data.class_names if self.lacks(nodes, name)[0])
+        claims = data.claims_to_allocate(resources)
+        requests = data.requests_and_mappings(resources) if resources else None
+        if not claims:
+            return {}, requests
+        compiled, result = self.cache.allocate(claims, node, allocated_state)
+        uids, reference = [claim.uid for claim in claims], self.cluster.devices.reference
+        in_order = allocation_results(compiled, result, uids, node.metadata.name, reference)
+        return dict(zip(uids, in_order, strict=True)), requests
 
     def lacks(self, nodes: NodeView, resource: str) -> Bool:
         """Return, (n,), which nodes have none of an extended resource."""

@@ -55,6 +55,7 @@ class DynamicResources:
         reference: Reference = OLDEST,
         *,
         may_allocate: bool = True,
+        preempts: bool = False,
     ) -> None:
         """Create the rule.
 
@@ -63,8 +64,10 @@ class DynamicResources:
             binding_timeout_seconds: How long devices may take to become ready.
             reference: The release whose messages a pod without claims gets.
             may_allocate: Whether devices are allocated, and claims reserved.
+            preempts: Whether evictions free devices.
         """
         self._may_allocate = may_allocate
+        self._preempts = preempts
         self._reference: Final = reference
         self._filter_timeout_seconds = filter_timeout_seconds
         self._binding_timeout_seconds = binding_timeout_seconds
@@ -166,5 +169,6 @@ class DynamicResources:
                 self._filter_timeout_seconds,
                 self._binding_timeout_seconds,
                 may_allocate=self._may_allocate,
+                preempts=self._preempts,
             )
         return self._allocator

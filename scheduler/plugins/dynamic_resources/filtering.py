@@ -22,16 +22,21 @@ from scheduler.framework.plugin import (
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources.allocation_cache import AllocationStatus, timed_out
+from scheduler.plugins.dynamic_resources.allocation_cache import (
+    AllocationStatus,
+    NodeDevices,
+    timed_out,
+)
 from scheduler.plugins.dynamic_resources.binding_conditions import (
     is_ready_for_binding,
     is_timed_out,
 )
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
+from scheduler.plugins.dynamic_resources.hypothetical_devices import HypotheticalDevices
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.dynamic_resources.state_data import NAME, StateData
 from scheduler.plugins.node_affinity.node_terms import NodeTerms
-from scheduler.state.columns.arrays import Bool, Codes, Int
+from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["DeviceFilter"]
@@ -43,6 +48,9 @@ EXTENDED_RESOURCE_CLAIM: Final = "cannot schedule extended resource claim"
 NO_RESOURCE: Final = "cannot fit resource"
 #: The feature of nodes that can skip operations for a device.
 OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
+
+
+MAY_BE_FREED: Final = Verdict(NAME, (NOT_ALLOCATABLE,), resolvable=True)
 
 
 class DeviceFilter(PreFilter):
@@ -81,6 +89,9 @@ class _ClaimFilter(CompiledFilter):
         self._allocator = allocator
         self._verdicts = verdicts
         self._data = data
+        self._hypothetical: HypotheticalDevices | None = None
+        if allocator.freed is not None:
+            self._hypothetical = HypotheticalDevices(allocator.cluster, allocator.freed, data.kept)
         #: The nodes on which allocated claims are available, by index of the claim.
         self._available_on_nodes = {
             index: self._selected_nodes(claim, now - allocator.cluster.clock_ahead)
@@ -125,28 +136,38 @@ class _ClaimFilter(CompiledFilter):
         remaining = np.flatnonzero(passing & (codes == 0))
         is_dry_run = isinstance(nodes, HypotheticalView)
         claim_codes = self._claim_codes_by_node if is_dry_run else self._claim_codes
+        devices = self._devices(nodes)
         if remaining.shape[0] == len(nodes):
-            return claim_codes(nodes)
+            return claim_codes(nodes, devices)
         if remaining.shape[0]:
-            codes[remaining] = claim_codes(nodes.take(remaining))
+            codes[remaining] = claim_codes(nodes.take(remaining), devices.take(remaining))
         return codes
 
-    def _claim_codes_by_node(self, nodes: NodeView) -> Codes:
+    def _devices(self, nodes: NodeView) -> NodeDevices:
+        """Return the devices of nodes, without what evictions free."""
+        if isinstance(nodes, HypotheticalView) and self._hypothetical is not None:
+            return self._hypothetical.of(nodes)
+        return NodeDevices(self._allocator.cluster.devices, nodes)
+
+    def _claim_codes_by_node(self, nodes: NodeView, devices: NodeDevices) -> Codes:
         """Return, (n,), verdict codes; an error rejects its node alone."""
         try:
-            return self._claim_codes(nodes)
+            return self._claim_codes(nodes, devices)
         except PluginError as error:
             if len(nodes) == 1:
                 verdict = Verdict(NAME, (str(error),), resolvable=False, failed=True)
                 return np.array([self._verdicts.code(verdict)], dtype=np.uint16)
-        single = (nodes.take(np.array([position])) for position in range(len(nodes)))
-        return np.concatenate([self._claim_codes_by_node(node) for node in single])
+        at = [np.array([position]) for position in range(len(nodes))]
+        single = [(nodes.take(position), devices.take(position)) for position in at]
+        return np.concatenate([self._claim_codes_by_node(*each) for each in single])
 
-    def _claim_codes(self, nodes: NodeView) -> Codes:
+    def _claim_codes(self, nodes: NodeView, devices: NodeDevices) -> Codes:
         """Return, (n,), verdict codes for the claims, and record those that are unavailable."""
-        statuses = self._statuses(nodes)
+        statuses = self._statuses(nodes, devices)
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        codes[statuses == AllocationStatus.NOT_ALLOCATABLE] = self._code(NOT_ALLOCATABLE)
+        held = (statuses == AllocationStatus.NOT_ALLOCATABLE).nonzero()[0]
+        if held.shape[0]:
+            codes[held] = self._not_allocatable(nodes.rows[held])
         codes[statuses == AllocationStatus.INVALID_POOLS] = self._code(INVALID_POOLS)
         for position in (statuses == AllocationStatus.TIMED_OUT).nonzero()[0].tolist():
             node = nodes.columns.nodes[int(nodes.rows[position])]
@@ -164,16 +185,23 @@ class _ClaimFilter(CompiledFilter):
                 self._data.unavailable_claims.add(index)
         return codes
 
-    def _statuses(self, nodes: NodeView) -> Int:
+    def _not_allocatable(self, rows: Rows) -> Codes | int:
+        """Return, (n,), verdict codes of rows that lack devices: whether evictions may help."""
+        lost = self._code(NOT_ALLOCATABLE)
+        if self._hypothetical is None:
+            return lost
+        may_help = self._hypothetical.may_help(rows, self._data.pod.priority)
+        return np.where(may_help, self._verdicts.code(MAY_BE_FREED), lost).astype(np.uint16)
+
+    def _statuses(self, nodes: NodeView, devices: NodeDevices) -> Int:
         """Return, (n,), an `AllocationStatus` per node.
 
         Raises:
             PluginError: The allocator met an error.
         """
-        cache, data, known = self._allocator.cache, self._data, nodes.columns.nodes
         statuses: Int = np.full(len(nodes), AllocationStatus.ALLOCATABLE, dtype=np.int64)
-        for positions, claims in self._allocator.claims_by_node(data, nodes):
-            statuses[positions] = cache.statuses(claims, nodes.rows[positions], known)
+        for positions, claims in self._allocator.claims_by_node(self._data, nodes):
+            statuses[positions] = self._allocator.cache.statuses(claims, devices.take(positions))
         return statuses
 
     def _is_available(

@@ -6,9 +6,7 @@ are reserved for the pod already are written, too.
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from scheduler.framework.plugin import PluginError, Reservation, ReservationFailed
+from scheduler.framework.plugin import Reservation, ReservationFailed
 from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.devices import DELETE_PROTECTION, ResourceClaim
 from scheduler.model.api.objects import Node, Pod
@@ -23,8 +21,6 @@ from scheduler.model.effects import (
 from scheduler.plugins.dynamic_resources import binding_conditions
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.state_data import StateData
-from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
-from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ClaimReservation", "claim_ref", "reserve"]
 
@@ -51,23 +47,11 @@ def _writes(data: StateData, node: Node, allocator: ClaimAllocator) -> list[Clai
     A claim that is reserved for the pod is reserved again: an earlier attempt has failed, here or
     in another process, and its release of the claim may not have been seen yet.
     """
-    resources: tuple[str, ...] = ()
-    if data.class_names:
-        row = allocator.cluster.columns.row(node.metadata.name)
-        if row is None:
-            raise PluginError("the node is gone")
-        nodes = NodeView(allocator.cluster.columns).take(np.array([row]))
-        resources = tuple(name for name in data.class_names if allocator.lacks(nodes, name)[0])
-    claims = data.claims_to_allocate(resources)
-    allocations: dict[str, Allocation] = {}
-    if claims:
-        compiled, result = allocator.cache.allocate(claims, node)
-        uids, reference = [claim.uid for claim in claims], allocator.cluster.devices.reference
-        in_order = allocation_results(compiled, result, uids, node.metadata.name, reference)
-        allocations = dict(zip(uids, in_order, strict=True))
+    state = allocator.cluster.devices.allocated_state
+    allocations, requests = allocator.allocate(data, node, state)
     writes = [_claim_write(claim, allocations.get(claim.uid)) for claim in data.user_claims]
-    if resources:
-        uid, requests = claims[-1].uid, data.requests_and_mappings(resources)
+    if requests is not None:
+        *_, uid = allocations
         ref = ClaimRef(data.pod.metadata.namespace, "", uid)
         writes.append(ClaimWrite(ref, allocations[uid], requests.spec, requests.mappings))
     return writes

@@ -17,6 +17,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.model.api.device_claims import MAX_SUB_REQUESTS
 from scheduler.model.api.devices import ResourceClaim
+from scheduler.plugins.dynamic_resources.allocation_cache import NodeDevices
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.state_data import StateData, get_state_data
 from scheduler.state.columns.arrays import Scores
@@ -52,10 +53,10 @@ class SubRequestScore(CompiledScore):
         if self._data is None:
             return scores
         allocated = sum(map(_score_of_allocation, self._data.user_claims))
+        devices = NodeDevices(self._allocator.cluster.devices, nodes)
         for positions, claims in self._allocator.claims_by_node(self._data, nodes):
-            scores[positions] = allocated + self._allocator.cache.scores(
-                claims, nodes.rows[positions], nodes.columns.nodes
-            )
+            of_claims = self._allocator.cache.scores(claims, devices.take(positions))
+            scores[positions] = allocated + of_claims
         return scores
 
     def normalise(self, raw: Scores) -> Scores:

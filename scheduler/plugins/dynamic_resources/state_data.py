@@ -49,6 +49,10 @@ class StateData:
             for claim in claims
             if claim.status.allocation is None
         ]
+        #: The keys of the claims that the pod has devices of already.
+        self.kept: Final = frozenset(
+            claim.key for claim in claims if claim.status.allocation is not None
+        )
         #: Indices of allocated claims that were not available on a node that passes otherwise.
         #: Filter adds them, PostFilter deallocates one of them.
         self.unavailable_claims: Final[set[int]] = set()

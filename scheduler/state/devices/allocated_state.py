@@ -5,7 +5,7 @@ dynamic-resource-allocation v0.36.3 structured.AllocatedState.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,9 +43,21 @@ class AllocatedState:
         """Return whether a claim has the device, alone or a share of it."""
         return device in self._devices or device in self._shares
 
-    def consumed_capacity(self, device: DeviceId) -> dict[str, int]:
+    def counts(self, device: DeviceId) -> tuple[int, int]:
+        """Return how many claims have the device alone, and how many shares of it there are."""
+        return self._devices[device], self._shares[device]
+
+    def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
         """Return the consumed capacity of a shared device by name, in billionths."""
         return self._consumed.get(device, _NOTHING)
+
+    def without(self, allocations: Iterable[Allocation]) -> "AllocatedState":
+        """Return the state as if some of the allocations were gone; valid until the next change."""
+        less = AllocatedState()
+        for allocation in allocations:
+            for _ in less.change(None, allocation):
+                pass
+        return _Without(self, less)
 
     def change(
         self, before: Allocation | None, now: Allocation | None
@@ -72,3 +84,33 @@ class AllocatedState:
                 del consumed[name]
         if not consumed:
             del self._consumed[result.id]
+
+
+class _Without(AllocatedState):
+    """A state without some of its allocations; only these are copied."""
+
+    __slots__ = ("_all", "_less")
+
+    def __init__(self, whole: AllocatedState, less: AllocatedState) -> None:
+        self._all = whole
+        self._less = less
+
+    def is_allocated(self, device: DeviceId) -> bool:
+        return self.counts(device)[0] > 0
+
+    def is_shared(self, device: DeviceId) -> bool:
+        return self.counts(device)[1] > 0
+
+    def is_allocated_or_shared(self, device: DeviceId) -> bool:
+        return any(count > 0 for count in self.counts(device))
+
+    def counts(self, device: DeviceId) -> tuple[int, int]:
+        (alone, shares), (less, fewer) = self._all.counts(device), self._less.counts(device)
+        return alone - less, shares - fewer
+
+    def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
+        consumed, less = self._all.consumed_capacity(device), self._less.consumed_capacity(device)
+        if not less:
+            return consumed
+        left = {name: amount - less.get(name, 0) for name, amount in consumed.items()}
+        return {name: amount for name, amount in left.items() if amount}

@@ -7,7 +7,7 @@ single rows; every other pool changes all of them.
 Source: kube-scheduler v1.36.3 dynamicresources.DefaultDRAManager.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from scheduler.model.api import quantity
@@ -25,12 +25,12 @@ from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Int
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
-from scheduler.state.devices.allocated_state import AllocatedState
+from scheduler.state.devices.allocated_state import AllocatedState, DeviceId
 from scheduler.state.devices.claim_users import ClaimUsers
 from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.pools import GatherPoolsError, Pool, PoolGatherer
 from scheduler.state.devices.resource_claims import ClaimTracker
-from scheduler.state.devices.signatures import Signatures
+from scheduler.state.devices.signatures import UNDETERMINED, Signatures
 from scheduler.state.devices.slices import DeviceWithId, PoolId, ResourceSliceTracker
 
 __all__ = ["Devices"]
@@ -92,6 +92,22 @@ class Devices:
     def signatures(self) -> Int:
         """Return, (N,), the signature of each row: equal ones give the same result."""
         return self._signatures.refreshed(self.version, self.pools)
+
+    def signature_without(self, node: Node, allocations: Sequence[Allocation]) -> int:
+        """Return the signature of a node as if some allocations were gone."""
+        try:
+            seen = self.pools(node)
+        except GatherPoolsError:
+            return UNDETERMINED
+        freed: dict[PoolId, list[tuple[DeviceId, str]]] = {}
+        for allocation in allocations:
+            for result in allocation.devices.results:
+                if not result.admin_access:
+                    key = (result.id, result.share_id or "")
+                    freed.setdefault((result.driver, result.pool), []).append(key)
+        keys = {pool: tuple(sorted(of_pool)) for pool, of_pool in freed.items()}
+        state = self.allocated_state.without(allocations)
+        return self._signatures.hypothetical(seen, state, keys)
 
     def prepare(self) -> bool:
         """Do a part of the work that the next decision needs; return whether more is left.

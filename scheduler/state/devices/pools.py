@@ -51,6 +51,9 @@ class Pool:
     is_invalid: bool = False
     #: The code of its devices and of their allocation, with the revision at which it was computed.
     signature: tuple[tuple[int, int], int] = ((-1, -1), -1)
+    #: The positions of the devices, and below zero those of the other consumers of counters; found
+    #: when they are needed.
+    _positions: dict[DeviceId, int] | None = None
     #: Its place in the order of the search: last where some device has to be made ready first.
     rank: tuple[bool, bytes, bytes] = field(init=False)
 
@@ -63,6 +66,14 @@ class Pool:
     def name(self) -> str:
         """Driver and name, joined by a slash."""
         return "/".join(self.id)
+
+    def position(self, device: DeviceId) -> int | None:
+        """Return the position of a device, below zero if only its counters matter here."""
+        if self._positions is None:
+            others = enumerate(self.counter_consumers, 1)
+            self._positions = {consumer.id: -number for number, consumer in others}
+            self._positions |= {each.id: number for number, each in enumerate(self.devices)}
+        return self._positions.get(device)
 
     def available_counters(self, allocated_state: AllocatedState) -> dict[tuple[str, str], int]:
         """Return what allocations leave of the counters, in billionths; it may be negative.

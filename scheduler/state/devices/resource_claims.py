@@ -20,6 +20,7 @@ from scheduler.model.api.devices import (
     Allocation,
     ResourceClaim,
 )
+from scheduler.state.devices.claim_consumers import ClaimConsumers
 
 __all__ = ["ClaimTracker"]
 
@@ -52,6 +53,7 @@ class ClaimTracker:
         self._specs: dict[str, tuple[ResourceClaim, bytes]] = {}
         #: Keys of the claims for the extended resources of pods, by uid of the pod.
         self._of_extended: dict[str, dict[str, None]] = {}
+        self.consumers: Final = ClaimConsumers()
         #: The uids of claims that are gone: an answer that comes late does not bring one back.
         self._gone: dict[str, None] = {}
 
@@ -216,7 +218,13 @@ class ClaimTracker:
             self._allocation_changed(before, now)
 
     def _index(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
-        """Index the pod that a claim was made for."""
+        """Index the pod that a claim was made for, and those that it is reserved for."""
+        known = before or now
+        if known is not None:
+            consumers = [
+                () if state is None else state.status.reserved_for for state in (before, now)
+            ]
+            self.consumers.replace(known.key, *consumers)
         if before is not None and (owner := _extended_resource_owner(before)):
             keys = self._of_extended.get(owner, {})
             keys.pop(before.key, None)

@@ -8,7 +8,7 @@ signature, and not once for each node.
 Axes: N rows.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -120,33 +120,64 @@ class Signatures:
         key = tuple([self._of_pool(pool) for pool in seen])
         return self._codes.setdefault(key, len(self._codes) + 1)
 
+    def hypothetical(
+        self,
+        seen: Iterable[Pool],
+        allocated_state: AllocatedState,
+        freed: Mapping[PoolId, Hashable],
+    ) -> int:
+        """Return the signature of a node as if some of its devices were freed.
+
+        Args:
+            seen: The pools of the node.
+            allocated_state: Without what is freed.
+            freed: By pool, what is freed of it.
+        """
+        key = tuple(
+            [
+                self._of_pool(pool)
+                if pool.id not in freed
+                else self._code(
+                    (self._of_pool(pool), freed[pool.id])
+                    if len(pool.devices) > _LARGE
+                    else _pool_state(pool, allocated_state)
+                )
+                for pool in seen
+            ]
+        )
+        return self._codes.setdefault(key, len(self._codes) + 1)
+
     def _of_pool(self, pool: Pool) -> int:
         revision = (self.generation, self._revisions.get(pool.id, 0))
         known, code = pool.signature
         if known == revision:
             return code
-        code = self._pool_codes.setdefault(self._pool_state(pool, revision), len(self._pool_codes))
+        is_large = len(pool.devices) > _LARGE
+        state = (pool, revision) if is_large else _pool_state(pool, self._allocated_state)
+        code = self._code(state)
         pool.signature = (revision, code)
         return code
 
-    def _pool_state(self, pool: Pool, revision: tuple[int, int]) -> Hashable:
-        """Return the state of a pool without names: pools with equal states are allocated alike."""
-        if len(pool.devices) > _LARGE:
-            return (pool, revision)
-        allocated_state, devices = self._allocated_state, []
-        for device in pool.devices:
-            allocated = used = allocated_state.is_allocated(device.id)
-            consumed: dict[str, int] | None = None
-            if device.allow_multiple_allocations:
-                used = allocated_state.is_allocated_or_shared(device.id)
-                consumed = allocated_state.consumed_capacity(device.id)
-            capacity = tuple(sorted(consumed.items())) if consumed else None
-            excluded = device.id in pool.not_targeting_node
-            devices.append((device.equivalence_key, allocated, used, capacity, excluded))
-        return (
-            pool.is_incomplete,
-            pool.is_invalid,
-            tuple(devices),
-            tuple(sorted(pool.counter_sets.items())),
-            tuple(sorted(pool.available_counters(allocated_state).items())),
-        )
+    def _code(self, pool_state: Hashable) -> int:
+        return self._pool_codes.setdefault(pool_state, len(self._pool_codes))
+
+
+def _pool_state(pool: Pool, allocated_state: AllocatedState) -> Hashable:
+    """Return the state of a pool without names: pools with equal states are allocated alike."""
+    devices = []
+    for device in pool.devices:
+        allocated = used = allocated_state.is_allocated(device.id)
+        consumed: dict[str, int] | None = None
+        if device.allow_multiple_allocations:
+            used = allocated_state.is_allocated_or_shared(device.id)
+            consumed = allocated_state.consumed_capacity(device.id)
+        capacity = tuple(sorted(consumed.items())) if consumed else None
+        excluded = device.id in pool.not_targeting_node
+        devices.append((device.equivalence_key, allocated, used, capacity, excluded))
+    return (
+        pool.is_incomplete,
+        pool.is_invalid,
+        tuple(devices),
+        tuple(sorted(pool.counter_sets.items())),
+        tuple(sorted(pool.available_counters(allocated_state).items())),
+    )

@@ -1,0 +1,265 @@
+"""What pods hold of the devices of their node, and what evictions there free of it.
+
+The allocation of a claim falls if every consumer in its `status.reservedFor` is a pod that is
+evicted from one node. So a claim of one pod is freed with the pod, a shared one with the last of
+its pods, and one that nobody reserves is not freed by evictions at all.
+
+What a pod holds is a pattern, by position: pool and device in the pools of the node. Nodes of equal
+signatures are in equal states once equal patterns are freed; see `state/devices/signatures`.
+
+Axes: S slots, n rows.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scheduler.model.api import quantity
+from scheduler.model.api.devices import Allocation, ResourceClaim
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Int, Rows
+from scheduler.state.columns.row_cursor import RowCursor
+from scheduler.state.devices.pools import GatherPoolsError, Pool
+from scheduler.state.pods.pod_table import NOWHERE
+
+__all__ = ["HeldDevices", "Holders", "Pattern", "Share"]
+
+#: If there are more patterns than this, all are found again.
+_MOST: Final = 65_536
+_NOTHING: Final = 0
+
+
+class _Result(NamedTuple):
+    """One device of an allocation, by position."""
+
+    #: The index of the pool, and the position of the device in it.
+    pool: int
+    device: int
+    is_share: bool
+    #: How many claims have the device alone, how many shares there are, and what this one consumes.
+    counts: tuple[int, int]
+    consumed: tuple[tuple[str, int], ...]
+    #: What it consumes of shared counters, where the node sees nothing else of the device.
+    counters: tuple[tuple[tuple[str, str], int], ...]
+
+
+class Share(NamedTuple):
+    """The part of a pod in a claim."""
+
+    #: How many pods must be evicted to free the claim.
+    pods: int
+    #: Tells claims of several pods on the node apart.
+    number: int
+    #: What is freed then.
+    results: tuple[_Result, ...]
+
+
+#: Of one pod: its part in each of its claims that evictions on its node may free.
+Pattern = tuple[Share, ...]
+
+
+class Holders(NamedTuple):
+    """For whom a claim is reserved, as seen from one row."""
+
+    #: The slots of the pods that are on the row.
+    slots: frozenset[int]
+    #: Whether others are pods: those on other nodes, or on none.
+    elsewhere: bool
+    #: Whether others are no pods.
+    others: bool
+
+    @classmethod
+    def of(cls, claim: ResourceClaim, row: int, cluster: Cluster) -> "Holders":
+        """Return the holders of a claim."""
+        pods, slots = cluster.pods, set()
+        elsewhere = others = False
+        for consumer in claim.status.reserved_for:
+            slot = pods.slot(consumer.uid) if consumer.is_pod else None
+            if slot is not None and pods.row(slot) == row:
+                slots.add(slot)
+            elif consumer.is_pod:
+                elsewhere = True
+            else:
+                others = True
+        return cls(frozenset(slots), elsewhere, others)
+
+    @property
+    def are_evictable(self) -> bool:
+        """Whether evictions on the row free the claim, if all of them may be evicted."""
+        return bool(self.slots) and not self.elsewhere and not self.others
+
+
+class HeldDevices:
+    """The pattern of each pod, kept up to date."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Final = cluster
+        #: (S + 1,) by slot; the last one is that of no pod.
+        self._patterns: Int = np.zeros(1, dtype=np.int64)
+        #: The patterns by code.
+        self.known: list[Pattern] = [()]
+        self._codes: dict[Pattern, int] = {(): _NOTHING}
+        #: Grows whenever codes lose their meaning.
+        self.generation = 0
+        #: The slots of each row that have patterns.
+        self._on_row: dict[int, list[int]] = {}
+        columns = cluster.columns
+        logs = (columns.node_changes, columns.pod_changes, cluster.devices.changes)
+        self._seen = [RowCursor(log) for log in logs]
+        self._version = -1
+        self._consumers_seen = -1
+
+    def patterns(self, kept: Collection[str]) -> Int:
+        """Return, (S + 1,), the code of the pattern of each pod; the last one is that of no pod.
+
+        Args:
+            kept: The keys of claims that nothing frees.
+        """
+        self._refresh()
+        if not kept:
+            return self._patterns
+        patterns = self._patterns.copy()
+        for row in self._rows_with(kept):
+            for slot, pattern in self._find(row, kept):
+                patterns[slot] = self._code(pattern)
+        return patterns
+
+    def may_be_freed(self, rows: Rows, priority: int, kept: Collection[str]) -> Bool:
+        """Return, (n,), on which rows a pod of lower priority has a device that may be freed."""
+        freed = np.zeros(rows.shape[0], dtype=np.bool_)
+        patterns, pods = self.patterns(kept), self._cluster.pods
+        if self._on_row:
+            for positions, ranked in pods.ranked(rows):
+                lower = pods.priorities(ranked) < priority
+                freed[positions] = (lower & (patterns[ranked] != _NOTHING)).any(axis=0)
+        return freed
+
+    def fallen(self, row: int, gone: Collection[int], kept: Collection[str]) -> list[Allocation]:
+        """Return the allocations that fall once some pods of a row are evicted.
+
+        Args:
+            row: The row.
+            gone: The slots of the pods.
+            kept: The keys of claims that nothing frees.
+        """
+        claims = self._claims_on(row, gone, kept)
+        return [allocation for allocation, slots in claims if slots.issubset(gone)]
+
+    def _claims_on(
+        self, row: int, slots: Iterable[int], kept: Collection[str]
+    ) -> Iterator[tuple[Allocation, frozenset[int]]]:
+        """Yield the allocations of pods of a row that evictions there may free, in a fixed order.
+
+        Each comes with the slots of the pods that have to be evicted.
+        """
+        claims, pods = self._cluster.devices.claims, self._cluster.pods
+        keys = {key for slot in slots for key in claims.consumers.of(pods.pod(slot).uid)}
+        for key in sorted(keys.difference(kept)):
+            claim = claims.get(key)
+            allocation = None if claim is None else claim.status.allocation
+            if claim is not None and allocation is not None:
+                holders = Holders.of(claim, row, self._cluster)
+                if holders.are_evictable:
+                    yield allocation, holders.slots
+
+    def _refresh(self) -> None:
+        """Find the patterns of the pods on rows that changed."""
+        pods, size = self._cluster.pods, self._cluster.columns.size
+        if pods.size >= self._patterns.shape[0]:
+            self._patterns = np.pad(self._patterns, (0, pods.size + 1))
+        changed = self._changed_rows(size)
+        if changed is None:
+            self._patterns[:] = _NOTHING
+            self._on_row.clear()
+            changed = range(size)
+        for row in changed:
+            for slot in self._on_row.pop(row, ()):
+                self._patterns[slot] = _NOTHING
+        for row in changed:
+            found = self._find(row, ())
+            if found:
+                self._on_row[row] = [slot for slot, _ in found]
+            for slot, pattern in found:
+                self._patterns[slot] = self._code(pattern)
+
+    def _changed_rows(self, size: int) -> Iterable[int] | None:
+        """Return the rows whose patterns may have changed; `None` for all."""
+        devices, pods = self._cluster.devices, self._cluster.pods
+        consumers = devices.claims.consumers
+        uids = consumers.since(self._consumers_seen)
+        is_known = devices.version == self._version
+        self._version, self._consumers_seen = devices.version, consumers.position
+        changed: set[int] = set()
+        for cursor in self._seen:
+            rows = cursor.take_changed(size)
+            if rows is None:
+                is_known = False
+            else:
+                changed.update(rows.tolist())
+        if len(self.known) > _MOST:
+            self.known, self._codes = [()], {(): _NOTHING}
+            self.generation += 1
+            is_known = False
+        if uids is None or not is_known:
+            return None
+        slots = (pods.slot(uid) for uid in uids)
+        changed.update(pods.row(slot) for slot in slots if slot is not None)
+        return changed - {NOWHERE}
+
+    def _rows_with(self, keys: Iterable[str]) -> set[int]:
+        """Return the rows of the pods that claims are reserved for."""
+        claims, pods = self._cluster.devices.claims, self._cluster.pods
+        known = filter(None, map(claims.get, keys))
+        uids = (each.uid for claim in known for each in claim.status.reserved_for)
+        rows = {pods.row(slot) for slot in map(pods.slot, uids) if slot is not None}
+        return rows - {NOWHERE}
+
+    def _code(self, pattern: Pattern) -> int:
+        code = self._codes.get(pattern)
+        if code is None:
+            code = self._codes[pattern] = len(self.known)
+            self.known.append(pattern)
+        return code
+
+    def _find(self, row: int, kept: Collection[str]) -> list[tuple[int, Pattern]]:
+        """Return the pods of a row that hold devices of their node, by slot; claims may be kept."""
+        node = self._cluster.columns.nodes[row]
+        if node is None:
+            return []
+        shares: dict[int, list[Share]] = {}
+        pools: tuple[Pool, ...] | None = None
+        number = 0
+        for allocation, slots in self._claims_on(row, self._cluster.pods.on_row(row), kept):
+            try:
+                pools = self._cluster.devices.pools(node) if pools is None else pools
+            except GatherPoolsError:
+                return []
+            results = tuple(self._results(allocation, pools))
+            if results:
+                number += 1
+                share = Share(len(slots), number if len(slots) > 1 else 0, results)
+                for slot in slots:
+                    shares.setdefault(slot, []).append(share)
+        return [(slot, tuple(sorted(of_slot))) for slot, of_slot in shares.items()]
+
+    def _results(self, allocation: Allocation, pools: Sequence[Pool]) -> Iterator[_Result]:
+        """Yield the devices of an allocation that matter on a node."""
+        allocated_state = self._cluster.devices.allocated_state
+        for result in allocation.devices.results:
+            for index, pool in enumerate(() if result.admin_access else pools):
+                if pool.id != (result.driver, result.pool):
+                    continue
+                at = pool.position(result.id)
+                if at is not None:
+                    yield _Result(
+                        index,
+                        at,
+                        result.share_id is not None,
+                        allocated_state.counts(result.id),
+                        tuple(
+                            (name, quantity.exact(amount))
+                            for name, amount in sorted(result.consumed_capacity.items())
+                        ),
+                        () if at >= 0 else pool.counter_consumers[-at - 1].consumes_counters,
+                    )

@@ -1,0 +1,210 @@
+"""The devices of nodes as they would be once some of their pods are evicted.
+
+A preemption is tried on all candidate rows at once, and pods are added back rank by rank. So what
+is freed on a row is a small integer, its *state*: the parts of the evicted pods in their claims, by
+position. Rows that had equal signatures, and are in equal states, have equal signatures again, and
+share the results of the allocator with all nodes that are like that already.
+
+Axes: n rows of a view.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.model.api.devices import Allocation
+from scheduler.plugins.dynamic_resources.allocation_cache import NodeDevices
+from scheduler.plugins.dynamic_resources.held_devices import HeldDevices, Pattern
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Int, Rows
+from scheduler.state.devices.allocated_state import AllocatedState
+from scheduler.state.views.node_view import HypotheticalView
+
+__all__ = ["FreedStates", "HypotheticalDevices"]
+
+#: If there are more states, or more of them with a signature, all are forgotten.
+_MOST: Final = 65_536
+#: The state of rows where nothing is freed.
+_NOTHING: Final = 0
+
+
+class FreedStates:
+    """What is freed on rows, as small integers; of all attempts."""
+
+    def __init__(self, held: HeldDevices) -> None:
+        self.held: Final = held
+        #: By state: the parts of the evicted pods, in order.
+        self._states: list[Pattern] = [()]
+        self._codes: dict[Pattern, int] = {(): _NOTHING}
+        #: The state after a pod with a pattern is evicted, or with a negative one added back.
+        self._moves: dict[tuple[int, int], int] = {}
+        self._generations: tuple[int, int] | None = None
+        #: The signature of nodes by the one that they have, and the state.
+        self.signatures: dict[tuple[int, int], int] = {}
+
+    def begin_attempt(self) -> None:
+        """Forget states if there are too many of them."""
+        if max(len(self._states), len(self._moves)) > _MOST:
+            self._states, self._codes = [()], {(): _NOTHING}
+            self._moves.clear()
+            self.signatures.clear()
+
+    def keep_up(self, generations: tuple[int, int]) -> None:
+        """Forget what other generations of patterns and signatures meant."""
+        if generations != self._generations or len(self.signatures) > _MOST:
+            self._generations = generations
+            self._moves.clear()
+            self.signatures.clear()
+
+    def moved(self, states: Int, patterns: Int) -> Int:
+        """Return, (n,), the states of rows after one pod of each was evicted or added back.
+
+        Args:
+            states: (n,) the states before.
+            patterns: (n,) the patterns of the pods, negative if they are added back.
+        """
+        width = len(self.held.known)
+        _, first, inverse = np.unique(
+            states * (2 * width) + patterns + width, return_index=True, return_inverse=True
+        )
+        pairs = zip(states[first].tolist(), patterns[first].tolist(), strict=True)
+        after = np.array([self._moved(*pair) for pair in pairs], dtype=np.int64)
+        moved: Int = after[inverse]
+        return moved
+
+    def _moved(self, state: int, pattern: int) -> int:
+        known = self._moves.get((state, pattern))
+        if known is None:
+            parts = Counter(self._states[state])
+            if pattern > 0:
+                parts.update(self.held.known[pattern])
+            else:
+                parts.subtract(self.held.known[-pattern])
+            after = tuple(sorted((+parts).elements()))
+            known = self._codes.setdefault(after, len(self._states))
+            if known == len(self._states):
+                self._states.append(after)
+            self._moves[state, pattern] = known
+        return known
+
+
+@dataclass(slots=True)
+class _Folded:
+    """The changes of one hypothetical view that were read so far."""
+
+    #: Keeps the view alive, so that no other view gets the same id.
+    nodes: HypotheticalView
+    #: (n,) the state of each row.
+    states: Int
+    #: (n,) the rows on which some answer could not be found out.
+    undecided: Bool
+    seen: int = 0
+
+
+class HypotheticalDevices:
+    """The devices of hypothetical views, in one attempt."""
+
+    def __init__(self, cluster: Cluster, states: FreedStates, kept: Collection[str]) -> None:
+        """Begin an attempt.
+
+        Args:
+            cluster: The cluster.
+            states: What is freed, of all attempts.
+            kept: The keys of claims that nothing frees: those that the preemptor has already.
+        """
+        self._cluster = cluster
+        self._states = states
+        self._kept = kept
+        self._folded: dict[int, _Folded] = {}
+
+    def of(self, nodes: HypotheticalView) -> "NodesWithout":
+        """Return the devices of a view."""
+        found = NodesWithout(self._cluster, nodes, self._states.held, self._kept)
+        folded, known = self._fold(nodes), self._states.signatures
+        base, changed = found.signatures, folded.states.nonzero()[0]
+        if not changed.shape[0]:
+            return found
+        of_changed, states = base[changed], folded.states[changed]
+        _, first, inverse = np.unique(
+            of_changed * (int(states.max()) + 1) + states, return_index=True, return_inverse=True
+        )
+        after = []
+        for at in first.tolist():
+            key = (int(of_changed[at]), int(states[at]))
+            signature = known.get(key)
+            if signature is None:
+                signature = known[key] = found.signature(int(changed[at]))
+            after.append(signature)
+        found.free(changed, np.array(after, dtype=np.int64)[inverse])
+        return found
+
+    def may_help(self, rows: Rows, priority: int) -> Bool:
+        """Return, (n,), on which rows pods of lower priority have devices that may be freed."""
+        return self._states.held.may_be_freed(rows, priority, self._kept)
+
+    def undecided(self, nodes: HypotheticalView) -> Bool:
+        """Return, (n,), the rows on which some answer could not be found out; may be written to."""
+        return self._fold(nodes).undecided
+
+    def _fold(self, nodes: HypotheticalView) -> _Folded:
+        """Read the changes of a view that were not read before."""
+        folded = self._folded.get(id(nodes))
+        if folded is None:
+            states = np.full(len(nodes), _NOTHING, dtype=np.int64)
+            undecided = np.zeros(len(nodes), dtype=np.bool_)
+            folded = self._folded[id(nodes)] = _Folded(nodes, states, undecided)
+        if folded.seen < len(nodes.log):
+            held = self._states.held
+            patterns = held.patterns(self._kept)
+            self._states.keep_up((held.generation, self._cluster.devices.signature_space[0]))
+            for slots, sign in nodes.log[folded.seen :]:
+                of_pods = patterns[slots]
+                at = of_pods.nonzero()[0]
+                if at.shape[0]:
+                    folded.states[at] = self._states.moved(folded.states[at], -sign * of_pods[at])
+            folded.seen = len(nodes.log)
+        return folded
+
+
+class NodesWithout(NodeDevices):
+    """The devices of the rows of a view, without what the evictions in it free."""
+
+    def __init__(
+        self, cluster: Cluster, nodes: HypotheticalView, held: HeldDevices, kept: Collection[str]
+    ) -> None:
+        super().__init__(cluster.devices, nodes)
+        self._held = held
+        self._kept = kept
+        self._log = nodes.log
+        #: (n,) the positions in the view.
+        self._positions: Int = np.arange(len(nodes))
+
+    def take(self, positions: Int | slice) -> "NodesWithout":
+        taken = super().take(positions)
+        taken._positions = self._positions[positions]
+        return taken
+
+    def free(self, positions: Int, signatures: Int) -> None:
+        """Replace the signatures of some nodes by those without what is freed."""
+        self._signatures = self.signatures.copy()
+        self._signatures[positions] = signatures
+
+    def allocated_state(self, position: int) -> AllocatedState:
+        return self._devices.allocated_state.without(self._fallen(position))
+
+    def signature(self, position: int) -> int:
+        """Return the signature of a node once what falls is free."""
+        node = self.node(position)
+        assert node is not None
+        return self._devices.signature_without(node, self._fallen(position))
+
+    def _fallen(self, position: int) -> list[Allocation]:
+        """Return the allocations that fall on a row."""
+        at, gone = int(self._positions[position]), Counter()
+        for slots, sign in self._log:
+            gone[int(slots[at])] -= sign
+        evicted = {slot for slot, times in gone.items() if times > 0 and slot >= 0}
+        return self._held.fallen(int(self.rows[position]), evicted, self._kept)

@@ -1,0 +1,49 @@
+"""Indexes claims by the pods that they are reserved for: what an eviction may free."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from scheduler.model.api.device_claims import Consumer
+
+__all__ = ["ClaimConsumers"]
+
+_KEEP: Final = 65_536
+
+
+class ClaimConsumers:
+    """The keys of claims by the uid of each pod in their `status.reservedFor`, and what changed."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, dict[str, None]] = {}
+        self._changed: list[str] = []
+        self._start = 0
+
+    def replace(self, key: str, before: Sequence[Consumer], now: Sequence[Consumer]) -> None:
+        """Replace the consumers of a claim."""
+        if before == now:
+            return
+        for consumer in before:
+            keys = self._keys.get(consumer.uid, {})
+            keys.pop(key, None)
+            if not keys:
+                self._keys.pop(consumer.uid, None)
+        for consumer in now:
+            if consumer.is_pod:
+                self._keys.setdefault(consumer.uid, {})[key] = None
+        if len(self._changed) >= 2 * _KEEP:
+            self._start += _KEEP
+            del self._changed[:_KEEP]
+        self._changed += (consumer.uid for consumer in (*before, *now))
+
+    def of(self, uid: str) -> Collection[str]:
+        """Return the keys of the claims that are reserved for a pod."""
+        return self._keys.get(uid, ())
+
+    @property
+    def position(self) -> int:
+        """The position after the last change."""
+        return self._start + len(self._changed)
+
+    def since(self, position: int) -> Sequence[str] | None:
+        """Return the uids whose claims changed since a position; `None` if that is too old."""
+        return None if position < self._start else self._changed[position - self._start :]

@@ -1,0 +1,452 @@
+"""Which pods are evicted for their devices, and why evictions do not help: small clusters."""
+
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.core.preemption.dry_run_result import EvictionOutcome
+from scheduler.model.api.device_claims import Consumer
+from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim
+from scheduler.model.decisions import Preempting, Unschedulable
+from scheduler.model.policies import PreemptionPolicy
+from tests.support.builders import PodBuilder, node, pdb, pod
+from tests.support.cluster import Cluster
+from tests.support.devices import (
+    DRIVER,
+    allocated,
+    choice,
+    claim,
+    claiming,
+    consuming,
+    counters,
+    device,
+    device_class,
+    gpus,
+    one_of,
+    same,
+    tainted,
+    value,
+    wants,
+)
+from tests.support.policies import HOUR, app
+
+ON = """
+profiles:
+- schedulerName: preemptive-scheduler
+  pluginConfig:
+  - {name: DynamicResources, args: {preemptForDevices: true}}
+"""
+OFF = ON.replace("true", "false")
+GPU = "example.com/gpu"
+NUMA = f"{DRIVER}/numa"
+HELD_BY_HIGHER = EvictionOutcome.DEVICES_HELD_BY_HIGHER
+HELD_ELSEWHERE = EvictionOutcome.DEVICES_HELD_ELSEWHERE
+UNRESERVED = EvictionOutcome.DEVICES_UNRESERVED
+HELD_BY_OTHERS = EvictionOutcome.DEVICES_HELD_BY_OTHERS
+TOO_FEW = EvictionOutcome.TOO_FEW_DEVICES
+
+
+def low(name: str, *devices: str, priority: int = 1, on: str = "n1", **fields: Any) -> list[Any]:
+    """Return a pod on a node, with a claim of its own for some devices."""
+    runs = claiming(name, f"{name}-claim").on(on).priority(priority)
+    return [runs, allocated(f"{name}-claim", *devices, on=on, by=(name,), **fields)]
+
+
+def sharing(claim_name: str, *names: str, priority: int = 1, on: str = "n1") -> list[PodBuilder]:
+    """Return pods on a node that name a claim."""
+    return [claiming(name, claim_name).on(on).priority(priority) for name in names]
+
+
+def reserved(known: ResourceClaim, *more: Consumer) -> ResourceClaim:
+    """Return a claim with further consumers."""
+    consumers = [*known.status.reserved_for, *more]
+    return replace(known, status=replace(known.status, reserved_for=consumers))
+
+
+def of_extended_resource(known: ResourceClaim, name: str) -> ResourceClaim:
+    """Return a claim as the scheduler makes it for the extended resources of a pod."""
+    marked = {EXTENDED_RESOURCE_CLAIM: "true"}
+    owner = pod("x").owner("Pod", name).object.metadata.owner_references[0]
+    owners = [replace(owner, uid=f"uid:default/{name}")]
+    return replace(
+        known, metadata=replace(known.metadata, annotations=marked, owner_references=owners)
+    )
+
+
+class Case(NamedTuple):
+    """A cluster, and what preemption does in it for a pod `p` of priority 10 with a claim `c`."""
+
+    name: str
+    objects: list[Any]
+    #: The victims; `None` if there is no preemption.
+    victims: tuple[str, ...] | None
+    #: Why evictions do not help on n1.
+    reason: EvictionOutcome | None = None
+    asked: tuple[ResourceClaim, ...] = (claim("c", wants()),)
+    pod: PodBuilder = claiming("p", "c").priority(10)
+    on: str = "n1"
+
+
+def count(number: int, **more: Any) -> tuple[ResourceClaim, ...]:
+    """Return the claim `c` for so many devices."""
+    return (claim("c", wants(count=number), **more),)
+
+
+SHARED = allocated("s", "n1/a", on="n1", by=("s1", "s2", "s3"))
+NETWORK = gpus("", "a", name="net", pool="net", all_nodes=True)
+SHARES = gpus("n1", device("a", capacity={"bw": "4"}, allow_multiple_allocations=True))
+PARTS = [
+    counters("n1", memory="4"),
+    gpus("n1", *(consuming(f"p{at}", memory="2") for at in range(3)), count=2),
+]
+WHOLE = [
+    counters("n1", memory="4"),
+    gpus(
+        "n1",
+        *(consuming(f"p{at}", memory="2") for at in range(2)),
+        replace(consuming("all", memory="4"), attributes={"whole": value(True)}),
+        count=2,
+    ),
+]
+FOUR = [gpus("n1", "a", "b", "c", "d")]
+
+
+def share(name: str, amount: str, priority: int = 1) -> list[Any]:
+    """Return a pod with a share of the device a."""
+    consumed = {"share_id": f"share-{name}", "consumed_capacity": {"bw": amount}}
+    return low(name, "n1/a", priority=priority, **consumed)
+
+
+CASES = [
+    Case("one device", [gpus("n1", "a"), *low("x", "n1/a")], ("x",)),
+    Case(
+        "the least important pods that are enough",
+        [*FOUR, *low("x", "n1/a", "n1/b"), *low("y", "n1/c", priority=2)],
+        ("x",),
+        asked=count(3),
+    ),
+    Case(
+        "a pod whose device is not needed",
+        [gpus("n1", "a", "b"), *low("x", "n1/a"), *low("y", "n1/b", priority=2)],
+        ("x",),
+    ),
+    Case(
+        "a shared claim of three pods",
+        [gpus("n1", "a"), SHARED, *sharing("s", "s1", "s2", "s3")],
+        ("s1", "s2", "s3"),
+    ),
+    Case(
+        "a shared claim of three pods, another pod has the other device",
+        [
+            *[gpus("n1", "a", "b"), SHARED, *sharing("s", "s1", "s2", "s3")],
+            *low("x", "n1/b", priority=2),
+        ],
+        ("s1", "s2", "s3"),
+    ),
+    Case(
+        "a shared claim, one pod is too important",
+        [
+            *[gpus("n1", "a"), SHARED, *sharing("s", "s1", "s2")],
+            *sharing("s", "s3", priority=10),
+        ],
+        None,
+        HELD_BY_HIGHER,
+    ),
+    Case(
+        "a shared claim, one pod runs on another node",
+        [
+            *[NETWORK, *sharing("s", "s1", "s2"), *sharing("s", "s3", on="n2")],
+            allocated("s", "net/a", on="n1", by=("s1", "s2", "s3")),
+        ],
+        None,
+        HELD_ELSEWHERE,
+    ),
+    Case(
+        "a shared claim, one pod is nowhere",
+        [
+            gpus("n1", "a"),
+            *sharing("s", "s1"),
+            allocated("s", "n1/a", on="n1", by=("s1", "gone")),
+        ],
+        None,
+        HELD_ELSEWHERE,
+    ),
+    Case(
+        "equal priority",
+        [gpus("n1", "a"), *low("x", "n1/a", priority=10)],
+        None,
+        HELD_BY_HIGHER,
+    ),
+    Case(
+        "higher priority, and a lower one without devices",
+        [gpus("n1", "a"), *low("x", "n1/a", priority=11), pod("y").on("n1")],
+        None,
+        HELD_BY_HIGHER,
+    ),
+    Case(
+        "enough devices, but most are of important pods",
+        [gpus("n1", "a", "b"), *low("x", "n1/a", priority=11), *low("y", "n1/b")],
+        None,
+        HELD_BY_HIGHER,
+        asked=count(2),
+    ),
+    Case(
+        "a consumer that is no pod",
+        [
+            gpus("n1", "a"),
+            *sharing("x-claim", "x"),
+            reserved(
+                allocated("x-claim", "n1/a", on="n1", by=("x",)),
+                Consumer("example.com", "jobs", "j", "uid:j"),
+            ),
+        ],
+        None,
+        HELD_BY_OTHERS,
+    ),
+    Case(
+        "nobody reserves it",
+        [gpus("n1", "a"), allocated("left", "n1/a", on="n1"), pod("x").on("n1")],
+        None,
+        UNRESERVED,
+    ),
+    Case(
+        "admin access takes nothing",
+        [
+            *[gpus("n1", "a"), *low("x", "n1/a", priority=11)],
+            *low("admin", "n1/a", admin_access=True),
+        ],
+        None,
+        HELD_BY_HIGHER,
+    ),
+    Case(
+        "a pod with admin access stays",
+        [gpus("n1", "a"), *low("x", "n1/a"), *low("admin", "n1/a", admin_access=True)],
+        ("x",),
+    ),
+    Case(
+        "shared counters",
+        [*PARTS, *low("x", "n1/p0"), *low("y", "n1/p1", priority=2)],
+        ("x",),
+    ),
+    Case("shared counters, all of them", [*PARTS, *low("x", "n1/p0", "n1/p1")], ("x",)),
+    Case(
+        "shared counters of two pods",
+        [*WHOLE, *low("x", "n1/p0"), *low("y", "n1/p1", priority=2)],
+        ("y", "x"),
+        asked=(
+            claim("c", wants("r", "gpu", f'device.attributes["{DRIVER}"].?whole.orValue(false)')),
+        ),
+    ),
+    Case(
+        "consumable capacity: one share is enough",
+        [SHARES, *share("x", "2"), *share("y", "2", priority=2)],
+        ("x",),
+        asked=(claim("c", wants(capacity={"bw": "2"})),),
+    ),
+    Case(
+        "consumable capacity: both shares are needed",
+        [SHARES, *share("x", "2"), *share("y", "2", priority=2)],
+        ("y", "x"),
+        asked=(claim("c", wants(capacity={"bw": "3"})),),
+    ),
+    Case(
+        "consumable capacity: an important pod has too much",
+        [SHARES, *share("x", "2"), *share("y", "2", priority=11)],
+        None,
+        HELD_BY_HIGHER,
+        asked=(claim("c", wants(capacity={"bw": "3"})),),
+    ),
+    Case(
+        "devices that agree in an attribute",
+        [
+            gpus("n1", device("a", numa=0), device("b", numa=1), device("c", numa=0)),
+            *[*low("x", "n1/a"), *low("y", "n1/b"), *low("z", "n1/c", priority=2)],
+        ],
+        ("z", "x"),
+        asked=count(2, constraints=[same(NUMA)]),
+    ),
+    Case(
+        "no devices agree in an attribute",
+        [
+            gpus("n1", device("a", numa=0), device("b", numa=1)),
+            *[*low("x", "n1/a"), *low("y", "n1/b")],
+        ],
+        None,
+        TOO_FEW,
+        asked=count(2, constraints=[same(NUMA)]),
+    ),
+    Case(
+        "a later alternative is enough",
+        [gpus("n1", "a", "b"), *low("x", "n1/a"), *low("y", "n1/b", priority=2)],
+        ("x",),
+        asked=(claim("c", one_of("r", choice("two", count=2), choice("one"))),),
+    ),
+    Case(
+        "an extended resource of a class",
+        [
+            gpus("n1", "a"),
+            pod("x").on("n1").requests({GPU: "1"}).priority(1),
+            of_extended_resource(allocated("x-1", "n1/a", on="n1", by=("x",)), "x"),
+        ],
+        ("x",),
+        asked=(),
+        pod=pod("p").requests({GPU: "1"}).priority(10),
+    ),
+    Case(
+        "a pod with a device and cpu",
+        [
+            gpus("n1", "a"),
+            *[low("x", "n1/a")[0].cpu("2"), low("x", "n1/a")[1]],
+            pod("y").on("n1").cpu("2").priority(1).started(-100),
+        ],
+        ("x",),
+        pod=claiming("p", "c").cpu("2").priority(10),
+    ),
+    Case(
+        "a device of one pod and the cpu of another",
+        [gpus("n1", "a"), *low("x", "n1/a"), pod("y").on("n1").cpu("4").priority(1)],
+        ("x", "y"),
+        pod=claiming("p", "c").cpu("2").priority(10),
+    ),
+    Case(
+        "disruption budgets come first",
+        [
+            *[gpus("n1", "a", "b"), *low("x", "n1/a"), *low("y", "n1/b", priority=2)],
+            pdb("b").selects(app="x"),
+        ],
+        ("y",),
+    ),
+    Case(
+        "a policy spares one of the pods",
+        [
+            *[gpus("n1", "a", "b"), *low("x", "n1/a"), *low("y", "n1/b", priority=2)],
+            PreemptionPolicy("p", victims=app("x"), victim_min_runtime=HOUR),
+        ],
+        ("y",),
+    ),
+    Case(
+        "a policy spares the only pod with a device",
+        [
+            *[gpus("n1", "a"), *low("x", "n1/a"), pod("y").on("n1")],
+            PreemptionPolicy("p", victims=app("x"), victim_min_runtime=HOUR),
+        ],
+        None,
+        EvictionOutcome.VETOED,
+    ),
+    Case(
+        "the own claim of the pod is not freed for its other claim",
+        [
+            *[gpus("n1", "a"), *sharing("own", "x")],
+            allocated("own", "n1/a", on="n1", by=("x",)),
+        ],
+        None,
+        TOO_FEW,
+        pod=claiming("p", "own", "c").priority(10),
+    ),
+    Case(
+        "two claims of the pod",
+        [gpus("n1", "a", "b", "c"), *low("x", "n1/a"), *low("y", "n1/b", "n1/c", priority=2)],
+        ("y", "x"),
+        asked=(claim("c", wants()), claim("c2", wants(count=2))),
+        pod=claiming("p", "c", "c2").priority(10),
+    ),
+    Case(
+        "devices that are tainted",
+        [gpus("n1", tainted("a")), *low("x", "n1/a")],
+        None,
+        TOO_FEW,
+    ),
+    Case(
+        "devices that no selector matches",
+        [gpus("n1", device("a", model="old")), *low("x", "n1/a")],
+        None,
+        TOO_FEW,
+        asked=(claim("c", wants("r", "gpu", f'device.attributes["{DRIVER}"].model == "new"')),),
+    ),
+    Case(
+        "an incomplete pool",
+        [gpus("n1", "a", count=2), *low("x", "n1/a")],
+        None,
+        TOO_FEW,
+    ),
+    Case("no devices at all", [pod("x").on("n1")], None, TOO_FEW),
+    Case(
+        "a device that two claims have",
+        [gpus("n1", "a"), *low("x", "n1/a"), *low("y", "n1/a", priority=2)],
+        ("y", "x"),
+    ),
+    Case(
+        "a device that two claims have, one of an important pod",
+        [gpus("n1", "a"), *low("x", "n1/a"), *low("y", "n1/a", priority=11)],
+        None,
+        HELD_BY_HIGHER,
+    ),
+    Case(
+        "a device of all nodes, on the node of its pod",
+        [NETWORK, *low("x", "net/a", on="n2")],
+        ("x",),
+        on="n2",
+    ),
+    Case(
+        "a pod without devices is not evicted",
+        [gpus("n1", "a"), *low("x", "n1/a"), pod("y").on("n1").priority(0)],
+        ("x",),
+    ),
+]
+
+
+def decided(case: Case, config: str) -> tuple[Cluster, Any]:
+    """Return the cluster of a case after the decision, and the decision."""
+    labelled = [
+        each.label("app", each.object.metadata.name) if isinstance(each, PodBuilder) else each
+        for each in case.objects
+    ]
+    cluster = Cluster(
+        *[node("n1").cpu("4"), node("n2").cpu("4"), device_class(resource=GPU)],
+        *[*labelled, *case.asked],
+        config=config,
+    )
+    return cluster, cluster.schedule(case.pod)
+
+
+def outcome(cluster: Cluster, where: str = "n1") -> EvictionOutcome | None:
+    """Return what evictions on a node mean for the pod, as explained."""
+    queued = cluster.machine.queue.get("uid:default/p")
+    assert queued is not None
+    result, problem = cluster.machine.explain(queued, cluster.now)
+    assert not problem
+    return next(each.outcome for each in result.results if each.name == where)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_pods_are_evicted_for_their_devices(case: Case):
+    cluster, decision = decided(case, ON)
+
+    if case.victims is None:
+        assert isinstance(decision, Unschedulable), decision
+        assert outcome(cluster) is case.reason
+    else:
+        assert isinstance(decision, Preempting), decision
+        assert [victim.name for victim in decision.victims] == list(case.victims)
+        assert decision.node == case.on
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_without_the_option_only_other_resources_are_freed(case: Case):
+    known, decision = decided(case, OFF)
+    _, default = decided(case, "")
+
+    assert decision == default
+    if case.pod.object.spec.containers[0].resources.requests.get("cpu") is None:
+        assert isinstance(decision, Unschedulable)
+        assert "Preemption is not helpful for scheduling" in decision.message
+        assert outcome(known) is None
+
+
+def test_devices_of_a_pod_on_another_node_are_not_freed():
+    case = Case("", [NETWORK, *low("x", "net/a", on="n2", priority=10)], None)
+    cluster, _ = decided(case, ON)
+
+    assert outcome(cluster, "n1") is HELD_ELSEWHERE
+    assert outcome(cluster, "n2") is HELD_BY_HIGHER
