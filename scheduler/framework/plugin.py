@@ -24,7 +24,7 @@ Axes: n rows of a view.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, Protocol, TypeAlias, runtime_checkable
@@ -33,7 +33,7 @@ import numpy as np
 
 from scheduler.framework.cluster_events import ClusterEvent, ClusterEventWithHint
 from scheduler.framework.cycle_state import AttemptState
-from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.framework.verdicts import EvictionOutcome, Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import Effect
 from scheduler.model.times import Seconds
@@ -172,6 +172,16 @@ class CompiledFilter(ABC):
         """Return, (n,), whether the pod fits each node, for callers that need no reasons."""
         fits: Bool = self.codes(nodes) == 0
         return fits
+
+    def outcomes(self, _codes: Codes, /) -> Mapping[int, EvictionOutcome]:
+        """Return what evictions would mean, by row, where more is known than that they do not help.
+
+        For explanations only.
+
+        Args:
+            codes: (N,) the verdicts that remain without the pods of lower priority.
+        """
+        return {}
 
 
 #: A compiled filter takes the place of the one that was prepared, in this attempt. Both read

@@ -246,7 +246,7 @@ def _group(found: Rejection, attempt: Attempt, pod: Pod) -> RejectionGroup:
         nodes=found.nodes,
         resolvable=found.resolvable,
         examples=found.examples,
-        eviction=eviction_text(words if found.resolvable else Counter()),
+        eviction=eviction_text(words),
     )
 
 

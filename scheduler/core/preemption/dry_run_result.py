@@ -56,6 +56,8 @@ class EvictionOutcomes:
         self._rows: Rows = np.empty(0, dtype=np.int64)
         self._codes: Codes = np.empty(0, dtype=np.uint16)
         self._meanings = {0: EvictionOutcome.HELPS, VETOED: EvictionOutcome.VETOED}
+        #: Of rows about which filters know more, whether evictions were tried there or not.
+        self._explained: dict[int, EvictionOutcome] = {}
 
     def record(self, rows: Rows, codes: Codes, no_victims: int) -> None:
         """Take what a dry run has found.
@@ -68,8 +70,14 @@ class EvictionOutcomes:
         self._rows, self._codes = rows, codes
         self._meanings[no_victims] = EvictionOutcome.NO_VICTIMS
 
+    def explain(self, outcomes: Mapping[int, EvictionOutcome]) -> None:
+        """Take outcomes by row about which more is known than that evictions do not help."""
+        self._explained.update(outcomes)
+
     def on_row(self, row: int) -> EvictionOutcome | None:
         """Return the outcome on a row; `None` where evictions were not tried."""
+        if row in self._explained:
+            return self._explained[row]
         position = int(np.searchsorted(self._rows, row))
         if position == self._rows.shape[0] or self._rows[position] != row:
             return None
@@ -77,8 +85,11 @@ class EvictionOutcomes:
 
     def on_rows(self, rows: Rows) -> Mapping[str, int]:
         """Return on how many of some rows, given as (R,), evictions would mean what, by value."""
-        codes = self._codes[np.isin(self._rows, rows)]
-        found: Counter[str] = Counter()
+        explained = np.array([*self._explained], dtype=np.int64)
+        tried = np.isin(self._rows, rows) & ~np.isin(self._rows, explained)
+        codes = self._codes[tried]
+        known = explained[np.isin(explained, rows)].tolist()
+        found = Counter(self._explained[row].value for row in known)
         for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
             found[self._meaning(int(code)).value] += int(count)
         return found

@@ -37,6 +37,14 @@ __all__ = [
 #: What a node says about evictions there.
 YES: Final = "yes"
 NEVER: Final = "the pod never preempts"
+#: Why evictions free too few devices.
+_DEVICES: Final = {
+    EvictionOutcome.DEVICES_HELD_BY_HIGHER: "pods of its priority or higher have the devices",
+    EvictionOutcome.DEVICES_HELD_ELSEWHERE: "pods that are not on the node have the devices",
+    EvictionOutcome.DEVICES_UNRESERVED: "a claim that no pod has reserved has the devices",
+    EvictionOutcome.DEVICES_HELD_BY_OTHERS: "consumers that are no pods have the devices",
+    EvictionOutcome.TOO_FEW_DEVICES: "the node has too few devices for its claims",
+}
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200
 #: How many nodes are named as examples of a verdict.
@@ -166,7 +174,7 @@ def _collect(each: NodeResult, refusal: str, found: Rejections) -> None:
     if verdict is not None:
         found.names.setdefault(verdict, []).append(each.name)
         evictions = found.evictions.setdefault(verdict, Counter())
-        if verdict.resolvable:
+        if verdict.resolvable or each.outcome in _DEVICES:
             evictions[helps(each.outcome, each.vetoes, refusal)] += 1
     for veto in each.vetoes:
         found.veto_counts.add(veto)
@@ -200,6 +208,8 @@ def helps(outcome: EvictionOutcome | None, vetoes: Sequence[object], refusal: st
         return NOTHING_LOWER
     if outcome is EvictionOutcome.NOT_ENOUGH:
         return STILL_NOT
+    if outcome in _DEVICES:
+        return _DEVICES[outcome]
     if outcome is not None and vetoes:
         return joined(sorted({_source(veto) for veto in vetoes}))
     if outcome is EvictionOutcome.HELPS and not refusal:

@@ -5,6 +5,7 @@ Source: kube-scheduler v1.36.3 dynamicresources.PreFilter, Filter.
 Axes: n rows of a view.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from scheduler.framework.plugin import (
     Reads,
     Rejected,
 )
-from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.framework.verdicts import EvictionOutcome, Verdict, Verdicts
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources.allocation_cache import (
@@ -35,6 +36,7 @@ from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.hypothetical_devices import HypotheticalDevices
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.dynamic_resources.state_data import NAME, StateData
+from scheduler.plugins.dynamic_resources.why_held import why_held
 from scheduler.plugins.node_affinity.node_terms import NodeTerms
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
 from scheduler.state.views.node_view import HypotheticalView, NodeView
@@ -192,6 +194,16 @@ class _ClaimFilter(CompiledFilter):
             return lost
         may_help = self._hypothetical.may_help(rows, self._data.pod.priority)
         return np.where(may_help, self._verdicts.code(MAY_BE_FREED), lost).astype(np.uint16)
+
+    def outcomes(self, codes: Codes) -> Mapping[int, EvictionOutcome]:
+        if self._hypothetical is None:
+            return {}
+        lacking = (self._code(NOT_ALLOCATABLE), self._verdicts.code(MAY_BE_FREED))
+        rows, allocator, data = np.isin(codes, lacking).nonzero()[0], self._allocator, self._data
+        try:
+            return why_held(rows, data.pod.priority, data.kept, allocator.cluster, self._statuses)
+        except PluginError:
+            return {}
 
     def _statuses(self, nodes: NodeView, devices: NodeDevices) -> Int:
         """Return, (n,), an `AllocationStatus` per node.

@@ -9,8 +9,9 @@ Axes: n rows of a view.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,9 +22,10 @@ from scheduler.plugins.dynamic_resources.held_devices import HeldDevices, Patter
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.devices.allocated_state import AllocatedState
-from scheduler.state.views.node_view import HypotheticalView
+from scheduler.state.devices.devices import Devices
+from scheduler.state.views.node_view import HypotheticalView, NodeView
 
-__all__ = ["FreedStates", "HypotheticalDevices"]
+__all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout"]
 
 #: If there are more states, or more of them with a signature, all are forgotten.
 _MOST: Final = 65_536
@@ -122,7 +124,7 @@ class HypotheticalDevices:
 
     def of(self, nodes: HypotheticalView) -> "NodesWithout":
         """Return the devices of a view."""
-        found = NodesWithout(self._cluster, nodes, self._states.held, self._kept)
+        found = NodesWithout(self._cluster.devices, nodes, partial(self._fallen, nodes))
         folded, known = self._fold(nodes), self._states.signatures
         base, changed = found.signatures, folded.states.nonzero()[0]
         if not changed.shape[0]:
@@ -149,6 +151,14 @@ class HypotheticalDevices:
         """Return, (n,), the rows on which some answer could not be found out; may be written to."""
         return self._fold(nodes).undecided
 
+    def _fallen(self, nodes: HypotheticalView, position: int) -> Sequence[Allocation]:
+        """Return the allocations that fall on a row of a view."""
+        times: Counter[int] = Counter()
+        for slots, sign in nodes.log:
+            times[int(slots[position])] -= sign
+        evicted = {slot for slot, number in times.items() if number > 0 and slot >= 0}
+        return self._states.held.fallen(int(nodes.rows[position]), evicted, self._kept)
+
     def _fold(self, nodes: HypotheticalView) -> _Folded:
         """Read the changes of a view that were not read before."""
         folded = self._folded.get(id(nodes))
@@ -170,15 +180,20 @@ class HypotheticalDevices:
 
 
 class NodesWithout(NodeDevices):
-    """The devices of the rows of a view, without what the evictions in it free."""
+    """The devices of some nodes without some of their allocations."""
 
     def __init__(
-        self, cluster: Cluster, nodes: HypotheticalView, held: HeldDevices, kept: Collection[str]
+        self, devices: Devices, nodes: NodeView, fallen: Callable[[int], Sequence[Allocation]]
     ) -> None:
-        super().__init__(cluster.devices, nodes)
-        self._held = held
-        self._kept = kept
-        self._log = nodes.log
+        """Begin with signatures as if nothing was free; see `free`.
+
+        Args:
+            devices: All devices.
+            nodes: The nodes.
+            fallen: Returns the allocations that are gone, by position.
+        """
+        super().__init__(devices, nodes)
+        self._fallen = fallen
         #: (n,) the positions in the view.
         self._positions: Int = np.arange(len(nodes))
 
@@ -187,24 +202,16 @@ class NodesWithout(NodeDevices):
         taken._positions = self._positions[positions]
         return taken
 
-    def free(self, positions: Int, signatures: Int) -> None:
-        """Replace the signatures of some nodes by those without what is freed."""
-        self._signatures = self.signatures.copy()
-        self._signatures[positions] = signatures
-
     def allocated_state(self, position: int) -> AllocatedState:
-        return self._devices.allocated_state.without(self._fallen(position))
+        return self._devices.allocated_state.without(self._fallen(int(self._positions[position])))
 
     def signature(self, position: int) -> int:
-        """Return the signature of a node once what falls is free."""
+        """Return the signature of a node without the allocations."""
         node = self.node(position)
         assert node is not None
-        return self._devices.signature_without(node, self._fallen(position))
+        return self._devices.signature_without(node, self._fallen(int(self._positions[position])))
 
-    def _fallen(self, position: int) -> list[Allocation]:
-        """Return the allocations that fall on a row."""
-        at, gone = int(self._positions[position]), Counter()
-        for slots, sign in self._log:
-            gone[int(slots[at])] -= sign
-        evicted = {slot for slot, times in gone.items() if times > 0 and slot >= 0}
-        return self._held.fallen(int(self.rows[position]), evicted, self._kept)
+    def free(self, positions: Int, signatures: Int) -> None:
+        """Replace the signatures of some nodes by those without the allocations."""
+        self._signatures = self.signatures.copy()
+        self._signatures[positions] = signatures

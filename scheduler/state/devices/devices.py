@@ -241,6 +241,6 @@ class Devices:
         """Assert the invariants: the allocated state is the sum over the allocations that count."""
         self.claims.check()
         expected = AllocatedState()
-        for allocation in self.claims.counting():
+        for _, allocation in self.claims.counting():
             list(expected.change(None, allocation))
         assert expected == self.allocated_state

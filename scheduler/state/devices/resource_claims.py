@@ -195,9 +195,10 @@ class ClaimTracker:
         freed, self._freed = self._freed, None
         return freed
 
-    def counting(self) -> Iterator[Allocation]:
-        """Yield the allocation of each claim that has one, known or in flight."""
-        yield from self._counting.values()
+    def counting(self) -> Iterator[tuple[ResourceClaim | None, Allocation]]:
+        """Yield the claims with an allocation, known or in flight; `None` for an unknown claim."""
+        for uid, allocation in self._counting.items():
+            yield self._claims.get(self._keys.get(uid, "")), allocation
 
     def is_in_flight(self, uid: str) -> bool:
         """Return whether an allocation of a claim is being written."""

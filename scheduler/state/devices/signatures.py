@@ -167,7 +167,7 @@ def _pool_state(pool: Pool, allocated_state: AllocatedState) -> Hashable:
     devices = []
     for device in pool.devices:
         allocated = used = allocated_state.is_allocated(device.id)
-        consumed: dict[str, int] | None = None
+        consumed: Mapping[str, int] | None = None
         if device.allow_multiple_allocations:
             used = allocated_state.is_allocated_or_shared(device.id)
             consumed = allocated_state.consumed_capacity(device.id)

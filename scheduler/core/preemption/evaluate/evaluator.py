@@ -309,6 +309,10 @@ def _evaluate(
         found = np.where(found == 0, inputs.refused[rows], found)
     if inputs.outcomes is not None:
         inputs.outcomes.record(rows, found, no_victims)
+        remaining = codes.copy()
+        remaining[rows] = found
+        for _, predicate in predicates:
+            inputs.outcomes.explain(predicate.outcomes(remaining))
     if vetoes is not None and vetoes.tally:
         # A veto against the preemptor is no reason where it could evict no pod anyway.
         if ((found == 0) | (found == VETOED)).any():
