@@ -241,7 +241,7 @@ class Machine:
 
         It changes no decision: `step` does what is left. Each part takes about a millisecond.
         """
-        return self.cluster.devices.prepare()
+        return self.cluster.prepare()
 
     def step(self, now: Seconds, *, explain: bool = False) -> Attempt | None:
         """Decide for the next pod, or go on with an attempt; `None` when no pod waits for its turn.

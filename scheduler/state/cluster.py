@@ -32,6 +32,7 @@ from scheduler.state.pods.pod_table import NOWHERE, PodTable
 from scheduler.state.pods.workloads import Workloads
 from scheduler.state.preemption.policies import PoliciesInForce
 from scheduler.state.storage.volumes import Volumes
+from scheduler.state.views.held_devices import HeldDevices
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["Cluster", "ClusterState"]
@@ -72,6 +73,7 @@ class Cluster(ClusterState):
         self.volumes: Final = Volumes(self.columns)
         self.devices: Final = Devices(self.columns, reference)
         self.device_classes: Final[DeviceClasses] = self.devices.classes
+        self.held_devices: Final = HeldDevices(self.columns, self.pods, self.devices)
 
     @property
     def assumed(self) -> int:
@@ -86,6 +88,10 @@ class Cluster(ClusterState):
     def is_assumed(self, uid: str) -> bool:
         """Return whether a pod is assumed on its node and not observed there yet."""
         return uid in self._assumed
+
+    def prepare(self) -> bool:
+        """Do a part of the work that the next decision needs; return whether more is left."""
+        return self.devices.prepare() or (self.held_devices.is_used and self.held_devices.advance())
 
     def nodes(self) -> NodeView:
         """Return the view of all rows."""

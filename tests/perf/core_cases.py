@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.config import load
+from scheduler.config.settings import Settings
 from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
@@ -123,9 +124,9 @@ def pod(name: str, cpu: str, *, priority: int = 0, on: str = "", **spec: object)
     return msgspec.convert(body, Pod)
 
 
-def machine(nodes: int) -> Machine:
-    """Return a machine that knows so many nodes."""
-    made = Machine(registry.profiles(load.defaults()), PodBackoff())
+def machine(nodes: int, settings: Settings | None = None) -> Machine:
+    """Return a machine that knows so many nodes, by default with the default configuration."""
+    made = Machine(registry.profiles(settings or load.defaults()), PodBackoff())
     for index in range(nodes):
         made.observe(NodeObserved(node(index)), 0.0)
     return made

@@ -6,12 +6,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from scheduler.config import load
+from scheduler.config.settings import Settings
 from scheduler.core.machine import Machine
 from scheduler.model.api.device_claims import DeviceRequest
-from scheduler.model.api.devices import ResourceSlice
+from scheduler.model.api.devices import ResourceClaim, ResourceSlice
 from scheduler.model.events import DeviceClassObserved, DevicesObserved, EffectDone, PodObserved
 from tests.perf.core_cases import Case, machine, pod
-from tests.support.devices import DRIVER, claim, device, device_class, gpus, wants
+from tests.support.devices import DRIVER, allocated, claim, device, device_class, gpus, wants
 
 __all__ = ["CASES"]
 
@@ -21,12 +23,22 @@ EACH: Final = 10
 #: Slices of the large pool, with as many devices as the API server takes: 100,096 in all.
 SLICES: Final = 782
 DEVICES: Final = 128
-#: Devices of a node that have serial numbers.
+#: Devices of a node that have serial numbers, or that pods have.
 GPUS: Final = 8
+#: Pods of a node that have devices or none.
+PODS: Final = 6
+PREEMPTING: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: preemptive-scheduler
+  pluginConfig:
+  - {name: DynamicResources, args: {preemptForDevices: true}}
+"""
 
 
-def _with_classes(nodes: int) -> Machine:
-    made = machine(nodes)
+def _with_classes(nodes: int, settings: Settings | None = None) -> Machine:
+    made = machine(nodes, settings)
     made.observe(DeviceClassObserved(device_class()), 0.0)
     return made
 
@@ -87,8 +99,46 @@ def _different_devices(request: Callable[[int], DeviceRequest]) -> Callable[[int
     return _claiming(made, request)
 
 
-def _claiming(made: Machine, request: Callable[[int], DeviceRequest]) -> Callable[[int], None]:
-    """Return what decides for pods with a claim each, by its number."""
+def _preempting(claims: bool) -> Callable[[int], None]:
+    """Return what preempts on nodes whose pods have a device each, or none.
+
+    Args:
+        claims: Whether preemptors need devices of pods, or else their CPU.
+    """
+    made = _with_classes(NODES, load.parse(PREEMPTING, source="perf"))
+    for index in range(NODES):
+        where = f"node-{index}"
+        made.observe(DevicesObserved(gpus(where, *(f"d{each}" for each in range(GPUS)))), 0.0)
+        for each in range(PODS):
+            name = f"low-{index}-{each}"
+            has_device = (index + each) % 4
+            uses = [{"name": "x", "resourceClaimName": name}] if has_device else []
+            low = pod(name, "5", priority=each % 3, on=where, resourceClaims=uses)
+            made.observe(PodObserved(low), 0.0)
+            if has_device:
+                # Other devices on each node, so that nodes are in many states.
+                taken = f"d{(each * (1 + 2 * (index % 4)) + index // 7) % GPUS}"
+                known = allocated(name, f"{where}/{taken}", on=where, by=(name,))
+                made.observe(DevicesObserved(_held_by(known, name)), 0.0)
+    if claims:
+        return _claiming(made, lambda _: wants("r", count=GPUS - 2), "10m", priority=10)
+    return _claiming(made, None, "20", priority=10)
+
+
+def _held_by(known: ResourceClaim, name: str) -> ResourceClaim:
+    """Return a claim that is reserved for a pod with this name and uid."""
+    (consumer,) = known.status.reserved_for
+    status = replace(known.status, reserved_for=[replace(consumer, uid=name)])
+    return replace(known, metadata=replace(known.metadata, uid=name), status=status)
+
+
+def _claiming(
+    made: Machine,
+    request: Callable[[int], DeviceRequest] | None,
+    cpu: str = "10m",
+    **spec: object,
+) -> Callable[[int], None]:
+    """Return what decides for pods with a claim each, by its number; or without claims."""
     while made.prepare():
         pass
     serial = itertools.count()
@@ -97,11 +147,14 @@ def _claiming(made: Machine, request: Callable[[int], DeviceRequest]) -> Callabl
         for _ in range(count):
             number = next(serial)
             name = f"c{number}"
-            asked = claim(name, request(number))
-            metadata = replace(asked.metadata, uid=name)
-            made.observe(DevicesObserved(replace(asked, metadata=metadata)), 0.0)
-            uses = [{"name": "x", "resourceClaimName": name}]
-            made.observe(PodObserved(pod(f"pod-{name}", "10m", resourceClaims=uses)), 0.0)
+            uses = []
+            if request is not None:
+                asked = claim(name, request(number))
+                metadata = replace(asked.metadata, uid=name)
+                made.observe(DevicesObserved(replace(asked, metadata=metadata)), 0.0)
+                uses = [{"name": "x", "resourceClaimName": name}]
+            created = pod(f"pod-{name}", cpu, resourceClaims=uses, **spec)
+            made.observe(PodObserved(created), 0.0)
             attempt = made.step(0.0)
             assert attempt is not None
             for effect in attempt.effects:
@@ -170,6 +223,12 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "selectors of maximum cost, 5000 nodes with 8 devices, all different": Case(
         lambda: _different_devices(_most_expensive), 1
+    ),
+    "preemption for devices, 5000 nodes with 8 devices and 6 pods": Case(
+        lambda: _preempting(claims=True), 8
+    ),
+    "preemption for CPU, 5000 nodes with 8 devices and 6 pods": Case(
+        lambda: _preempting(claims=False), 8
     ),
     "all of 100000 devices in a pool": Case(
         lambda: _large_pool(lambda _: wants("r", mode="All")), 1

@@ -16,7 +16,6 @@ from scheduler.model.api.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
-from scheduler.plugins.dynamic_resources.held_devices import HeldDevices
 from scheduler.plugins.dynamic_resources.hypothetical_devices import FreedStates
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, pod_resource_claims
 from scheduler.plugins.dynamic_resources.state_data import StateData
@@ -46,7 +45,8 @@ class ClaimAllocator:
     ) -> None:
         self.cluster: Final = cluster
         #: What evictions free; `None` where they do not.
-        self.freed: Final = FreedStates(HeldDevices(cluster)) if preempts else None
+        self.freed: Final = FreedStates(cluster.held_devices) if preempts else None
+        cluster.held_devices.is_used |= preempts
         self._may_allocate = may_allocate
         self.cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
         self.binding_timeout_seconds: Final = binding_timeout_seconds

@@ -18,11 +18,11 @@ import numpy as np
 
 from scheduler.model.api.devices import Allocation
 from scheduler.plugins.dynamic_resources.allocation_cache import NodeDevices
-from scheduler.plugins.dynamic_resources.held_devices import HeldDevices, Pattern
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.devices import Devices
+from scheduler.state.views.held_devices import HeldDevices, Pattern
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout"]

@@ -1,12 +1,14 @@
 """Indexes claims by the pods that they are reserved for: what an eviction may free."""
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
-from scheduler.model.api.device_claims import Consumer
+from scheduler.model.api.device_claims import Allocation, Consumer
 
-__all__ = ["ClaimConsumers"]
+__all__ = ["ClaimConsumers", "ClaimUses"]
 
+#: Who uses a claim, and its allocation.
+ClaimUses: TypeAlias = tuple[Sequence[Consumer], Allocation | None]
 _KEEP: Final = 65_536
 
 
@@ -18,22 +20,22 @@ class ClaimConsumers:
         self._changed: list[str] = []
         self._start = 0
 
-    def replace(self, key: str, before: Sequence[Consumer], now: Sequence[Consumer]) -> None:
+    def replace(self, key: str, before: ClaimUses, now: ClaimUses) -> None:
         """Replace the consumers of a claim."""
         if before == now:
             return
-        for consumer in before:
+        for consumer in before[0]:
             keys = self._keys.get(consumer.uid, {})
             keys.pop(key, None)
             if not keys:
                 self._keys.pop(consumer.uid, None)
-        for consumer in now:
+        for consumer in now[0]:
             if consumer.is_pod:
                 self._keys.setdefault(consumer.uid, {})[key] = None
         if len(self._changed) >= 2 * _KEEP:
             self._start += _KEEP
             del self._changed[:_KEEP]
-        self._changed += (consumer.uid for consumer in (*before, *now))
+        self._changed += (consumer.uid for consumer in (*before[0], *now[0]))
 
     def of(self, uid: str) -> Collection[str]:
         """Return the keys of the claims that are reserved for a pod."""

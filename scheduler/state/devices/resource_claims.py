@@ -20,7 +20,7 @@ from scheduler.model.api.devices import (
     Allocation,
     ResourceClaim,
 )
-from scheduler.state.devices.claim_consumers import ClaimConsumers
+from scheduler.state.devices.claim_consumers import ClaimConsumers, ClaimUses
 
 __all__ = ["ClaimTracker"]
 
@@ -222,10 +222,7 @@ class ClaimTracker:
         """Index the pod that a claim was made for, and those that it is reserved for."""
         known = before or now
         if known is not None:
-            consumers = [
-                () if state is None else state.status.reserved_for for state in (before, now)
-            ]
-            self.consumers.replace(known.key, *consumers)
+            self.consumers.replace(known.key, _uses(before), _uses(now))
         if before is not None and (owner := _extended_resource_owner(before)):
             keys = self._of_extended.get(owner, {})
             keys.pop(before.key, None)
@@ -241,6 +238,10 @@ class ClaimTracker:
             assert self._counting.get(uid) == (known.get(uid) or self._in_flight.get(uid))
         assert self._in_doubt <= known.keys() & self._in_flight.keys()
         assert self._unreported <= known.keys()
+
+
+def _uses(claim: ResourceClaim | None) -> ClaimUses:
+    return ((), None) if claim is None else (claim.status.reserved_for, claim.status.allocation)
 
 
 def _extended_resource_owner(claim: ResourceClaim) -> str:

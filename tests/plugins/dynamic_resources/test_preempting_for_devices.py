@@ -112,10 +112,14 @@ WHOLE = [
 FOUR = [gpus("n1", "a", "b", "c", "d")]
 
 
+def share_of(name: str, amount: str) -> dict[str, Any]:
+    """Return the fields of a result that is a share."""
+    return {"share_id": f"share-{name}", "consumed_capacity": {"bw": amount}}
+
+
 def share(name: str, amount: str, priority: int = 1) -> list[Any]:
     """Return a pod with a share of the device a."""
-    consumed = {"share_id": f"share-{name}", "consumed_capacity": {"bw": amount}}
-    return low(name, "n1/a", priority=priority, **consumed)
+    return low(name, "n1/a", priority=priority, **share_of(name, amount))
 
 
 CASES = [
@@ -381,6 +385,30 @@ CASES = [
         [gpus("n1", "a"), *low("x", "n1/a"), *low("y", "n1/a", priority=11)],
         None,
         HELD_BY_HIGHER,
+    ),
+    Case(
+        "equal nodes, on the first one two claims have the device",
+        [
+            *[gpus("n1", "a"), *low("x", "n1/a"), *low("y", "n1/a", priority=11)],
+            *[gpus("n2", "a"), *low("z", "n2/a", on="n2", priority=2)],
+        ],
+        ("z",),
+        on="n2",
+    ),
+    Case(
+        "two shared claims, whose pods are reprieved in turn",
+        [
+            SHARES,
+            allocated("s", "n1/a", on="n1", by=("s1", "s2"), **share_of("s", "2")),
+            allocated("t", "n1/a", on="n1", by=("t1", "t2"), **share_of("t", "2")),
+            *(
+                claiming(f"{of}{number}", of).on("n1").priority(1).started(number)
+                for number in (1, 2)
+                for of in "st"
+            ),
+        ],
+        ("t1", "t2"),
+        asked=(claim("c", wants(capacity={"bw": "2"})),),
     ),
     Case(
         "a device of all nodes, on the node of its pod",

@@ -17,17 +17,20 @@ import numpy as np
 
 from scheduler.model.api import quantity
 from scheduler.model.api.devices import Allocation, ResourceClaim
-from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
+from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.row_cursor import RowCursor
+from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import GatherPoolsError, Pool
-from scheduler.state.pods.pod_table import NOWHERE
+from scheduler.state.pods.pod_table import NOWHERE, PodTable
 
 __all__ = ["HeldDevices", "Holders", "Pattern", "Share"]
 
-#: If there are more patterns than this, all are found again.
+#: If there are more patterns, or changes, than this, all patterns are found again.
 _MOST: Final = 65_536
 _NOTHING: Final = 0
+#: How many rows are looked at at once: that takes about a millisecond.
+_ROWS_AT_ONCE: Final = 32
 
 
 class _Result(NamedTuple):
@@ -70,9 +73,9 @@ class Holders(NamedTuple):
     others: bool
 
     @classmethod
-    def of(cls, claim: ResourceClaim, row: int, cluster: Cluster) -> "Holders":
+    def of(cls, claim: ResourceClaim, row: int, pods: PodTable) -> "Holders":
         """Return the holders of a claim."""
-        pods, slots = cluster.pods, set()
+        slots = set()
         elsewhere = others = False
         for consumer in claim.status.reserved_for:
             slot = pods.slot(consumer.uid) if consumer.is_pod else None
@@ -93,8 +96,12 @@ class Holders(NamedTuple):
 class HeldDevices:
     """The pattern of each pod, kept up to date."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster: Final = cluster
+    def __init__(self, columns: NodeColumns, pods: PodTable, devices: Devices) -> None:
+        self._columns: Final = columns
+        self._pods: Final = pods
+        self._devices: Final = devices
+        #: Whether preemption frees devices in some profile, so that patterns are prepared.
+        self.is_used = False
         #: (S + 1,) by slot; the last one is that of no pod.
         self._patterns: Int = np.zeros(1, dtype=np.int64)
         #: The patterns by code.
@@ -104,11 +111,16 @@ class HeldDevices:
         self.generation = 0
         #: The slots of each row that have patterns.
         self._on_row: dict[int, list[int]] = {}
-        columns = cluster.columns
-        logs = (columns.node_changes, columns.pod_changes, cluster.devices.changes)
+        logs = (columns.node_changes, columns.pod_changes, devices.changes)
         self._seen = [RowCursor(log) for log in logs]
         self._version = -1
         self._consumers_seen = -1
+        #: The rows to look at, and whether they have changed, or only what other nodes see, too.
+        self._pending: dict[int, bool] = {}
+        #: The pools of each row when it was looked at last.
+        self._seen_pools: dict[int, tuple[Pool, ...]] = {}
+        #: The rows whose pods have devices of pools that other nodes see, too.
+        self._on_shared: set[int] = set()
 
     def patterns(self, kept: Collection[str]) -> Int:
         """Return, (S + 1,), the code of the pattern of each pod; the last one is that of no pod.
@@ -116,19 +128,21 @@ class HeldDevices:
         Args:
             kept: The keys of claims that nothing frees.
         """
-        self._refresh()
+        while self.advance():
+            pass
         if not kept:
             return self._patterns
         patterns = self._patterns.copy()
         for row in self._rows_with(kept):
-            for slot, pattern in self._find(row, kept):
+            patterns[self._on_row.get(row, [])] = _NOTHING
+            for slot, pattern in self._find(row, self._pools_of(row), kept):
                 patterns[slot] = self._code(pattern)
         return patterns
 
     def may_be_freed(self, rows: Rows, priority: int, kept: Collection[str]) -> Bool:
         """Return, (n,), on which rows a pod of lower priority has a device that may be freed."""
         freed = np.zeros(rows.shape[0], dtype=np.bool_)
-        patterns, pods = self.patterns(kept), self._cluster.pods
+        patterns, pods = self.patterns(kept), self._pods
         if self._on_row:
             for positions, ranked in pods.ranked(rows):
                 lower = pods.priorities(ranked) < priority
@@ -153,63 +167,79 @@ class HeldDevices:
 
         Each comes with the slots of the pods that have to be evicted.
         """
-        claims, pods = self._cluster.devices.claims, self._cluster.pods
+        claims, pods = self._devices.claims, self._pods
         keys = {key for slot in slots for key in claims.consumers.of(pods.pod(slot).uid)}
         for key in sorted(keys.difference(kept)):
             claim = claims.get(key)
             allocation = None if claim is None else claim.status.allocation
             if claim is not None and allocation is not None:
-                holders = Holders.of(claim, row, self._cluster)
+                holders = Holders.of(claim, row, self._pods)
                 if holders.are_evictable:
                     yield allocation, holders.slots
 
-    def _refresh(self) -> None:
-        """Find the patterns of the pods on rows that changed."""
-        pods, size = self._cluster.pods, self._cluster.columns.size
+    def advance(self) -> bool:
+        """Find the patterns on some of the rows that changed; return whether more are left."""
+        self._collect()
+        shared = self._devices.slices.shared
+        for _ in range(min(_ROWS_AT_ONCE, len(self._pending))):
+            row, has_changed = self._pending.popitem()
+            pools = self._pools_of(row)
+            if has_changed or row in self._on_shared or pools != self._seen_pools.get(row):
+                self._forget(row)
+                self._seen_pools[row] = pools
+                found = self._find(row, pools, ())
+                if found:
+                    self._on_row[row] = [slot for slot, _ in found]
+                for slot, pattern in found:
+                    self._patterns[slot] = self._code(pattern)
+                    if any(
+                        pools[each.pool].id in shared for part in pattern for each in part.results
+                    ):
+                        self._on_shared.add(row)
+        return bool(self._pending)
+
+    def _collect(self) -> None:
+        """Find out on which rows patterns may have changed.
+
+        What such rows had is forgotten at once: their slots may be those of pods on other rows now.
+        """
+        devices, pods, size = self._devices, self._pods, self._columns.size
         if pods.size >= self._patterns.shape[0]:
             self._patterns = np.pad(self._patterns, (0, pods.size + 1))
-        changed = self._changed_rows(size)
-        if changed is None:
-            self._patterns[:] = _NOTHING
-            self._on_row.clear()
-            changed = range(size)
-        for row in changed:
-            for slot in self._on_row.pop(row, ()):
-                self._patterns[slot] = _NOTHING
-        for row in changed:
-            found = self._find(row, ())
-            if found:
-                self._on_row[row] = [slot for slot, _ in found]
-            for slot, pattern in found:
-                self._patterns[slot] = self._code(pattern)
-
-    def _changed_rows(self, size: int) -> Iterable[int] | None:
-        """Return the rows whose patterns may have changed; `None` for all."""
-        devices, pods = self._cluster.devices, self._cluster.pods
-        consumers = devices.claims.consumers
-        uids = consumers.since(self._consumers_seen)
-        is_known = devices.version == self._version
-        self._version, self._consumers_seen = devices.version, consumers.position
-        changed: set[int] = set()
-        for cursor in self._seen:
-            rows = cursor.take_changed(size)
-            if rows is None:
-                is_known = False
-            else:
-                changed.update(rows.tolist())
+        uids = devices.claims.consumers.since(self._consumers_seen)
+        self._consumers_seen = devices.claims.consumers.position
+        news = [cursor.take_changed(_MOST) for cursor in self._seen]
+        if devices.version != self._version:
+            self._version = devices.version
+            self._pending = dict.fromkeys(range(size), False) | self._pending
+        changed: Iterable[int] = range(size)
         if len(self.known) > _MOST:
             self.known, self._codes = [()], {(): _NOTHING}
             self.generation += 1
-            is_known = False
-        if uids is None or not is_known:
-            return None
-        slots = (pods.slot(uid) for uid in uids)
-        changed.update(pods.row(slot) for slot in slots if slot is not None)
-        return changed - {NOWHERE}
+        elif uids is not None and all(rows is not None for rows in news):
+            of_pods = [pods.row(slot) for slot in map(pods.slot, uids) if slot is not None]
+            of_logs = [row for rows in news if rows is not None for row in rows.tolist()]
+            changed = {*of_pods, *of_logs} - {NOWHERE}
+        for row in changed:
+            self._forget(row)
+            self._pending[row] = True
+
+    def _forget(self, row: int) -> None:
+        self._on_shared.discard(row)
+        for slot in self._on_row.pop(row, ()):
+            self._patterns[slot] = _NOTHING
+
+    def _pools_of(self, row: int) -> tuple[Pool, ...]:
+        """Return the pools of a row; none if they cannot be determined."""
+        node = self._columns.nodes[row]
+        try:
+            return () if node is None else self._devices.pools(node)
+        except GatherPoolsError:
+            return ()
 
     def _rows_with(self, keys: Iterable[str]) -> set[int]:
         """Return the rows of the pods that claims are reserved for."""
-        claims, pods = self._cluster.devices.claims, self._cluster.pods
+        claims, pods = self._devices.claims, self._pods
         known = filter(None, map(claims.get, keys))
         uids = (each.uid for claim in known for each in claim.status.reserved_for)
         rows = {pods.row(slot) for slot in map(pods.slot, uids) if slot is not None}
@@ -222,19 +252,13 @@ class HeldDevices:
             self.known.append(pattern)
         return code
 
-    def _find(self, row: int, kept: Collection[str]) -> list[tuple[int, Pattern]]:
-        """Return the pods of a row that hold devices of their node, by slot; claims may be kept."""
-        node = self._cluster.columns.nodes[row]
-        if node is None:
-            return []
+    def _find(
+        self, row: int, pools: Sequence[Pool], kept: Collection[str]
+    ) -> list[tuple[int, Pattern]]:
+        """Return the pods of a row that hold devices of its pools, by slot; claims may be kept."""
         shares: dict[int, list[Share]] = {}
-        pools: tuple[Pool, ...] | None = None
         number = 0
-        for allocation, slots in self._claims_on(row, self._cluster.pods.on_row(row), kept):
-            try:
-                pools = self._cluster.devices.pools(node) if pools is None else pools
-            except GatherPoolsError:
-                return []
+        for allocation, slots in self._claims_on(row, self._pods.on_row(row), kept):
             results = tuple(self._results(allocation, pools))
             if results:
                 number += 1
@@ -245,7 +269,7 @@ class HeldDevices:
 
     def _results(self, allocation: Allocation, pools: Sequence[Pool]) -> Iterator[_Result]:
         """Yield the devices of an allocation that matter on a node."""
-        allocated_state = self._cluster.devices.allocated_state
+        allocated_state = self._devices.allocated_state
         for result in allocation.devices.results:
             for index, pool in enumerate(() if result.admin_access else pools):
                 if pool.id != (result.driver, result.pool):
