@@ -34,13 +34,14 @@ import numpy as np
 from scheduler.framework.cluster_events import ClusterEvent, ClusterEventWithHint
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.verdicts import EvictionOutcome, Verdict, Verdicts
+from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import Effect
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Scores
 from scheduler.state.columns.pod_footprints import PodFootprint
-from scheduler.state.views.node_view import NodeView
+from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = [
     "MAX_SCORE",
@@ -172,6 +173,21 @@ class CompiledFilter(ABC):
         """Return, (n,), whether the pod fits each node, for callers that need no reasons."""
         fits: Bool = self.codes(nodes) == 0
         return fits
+
+    def given_up(self, _nodes: NodeView, /) -> Codes | None:
+        """Return, (n,), verdicts for nodes of a view that were too many to evaluate, 0 elsewhere.
+
+        What `fits` said of these may be wrong. `None` if there are none.
+        """
+        return None
+
+    def expected_devices(self, _nodes: HypotheticalView, /) -> Mapping[str, Allocation]:
+        """Return the devices that the pod would get on the one node of a view, by uid of its claim.
+
+        Raises:
+            PluginError: It would not get them.
+        """
+        return {}
 
     def outcomes(self, _codes: Codes, /) -> Mapping[int, EvictionOutcome]:
         """Return what evictions would mean, by row, where more is known than that they do not help.

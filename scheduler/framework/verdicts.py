@@ -69,6 +69,8 @@ class EvictionOutcome(Enum):
     DEVICES_HELD_BY_OTHERS = "devicesHeldByOthers"
     #: Not even all devices of the node would be enough.
     TOO_FEW_DEVICES = "tooFewDevices"
+    #: Not known: too many nodes would have to be searched for devices.
+    NOT_TRIED = "notTried"
 
 
 class Verdicts:

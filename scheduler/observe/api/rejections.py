@@ -37,13 +37,14 @@ __all__ = [
 #: What a node says about evictions there.
 YES: Final = "yes"
 NEVER: Final = "the pod never preempts"
-#: Why evictions free too few devices.
+#: Why evictions free too few devices, or are not tried.
 _DEVICES: Final = {
     EvictionOutcome.DEVICES_HELD_BY_HIGHER: "pods of its priority or higher have the devices",
     EvictionOutcome.DEVICES_HELD_ELSEWHERE: "pods that are not on the node have the devices",
     EvictionOutcome.DEVICES_UNRESERVED: "a claim that no pod has reserved has the devices",
     EvictionOutcome.DEVICES_HELD_BY_OTHERS: "consumers that are no pods have the devices",
     EvictionOutcome.TOO_FEW_DEVICES: "the node has too few devices for its claims",
+    EvictionOutcome.NOT_TRIED: "not tried, too many nodes differ",
 }
 #: Nodes, and verdicts, that are looked at in one slice: less than a millisecond.
 _SLICE: Final = 200

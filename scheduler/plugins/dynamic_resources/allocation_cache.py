@@ -10,7 +10,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -71,6 +71,8 @@ class AllocationStatus(IntEnum):
     ERROR = 3
     #: The allocator took too many steps; the attempt ends if no other node fits.
     TIMED_OUT = 4
+    #: It was not run, because there were too many nodes on which evictions could help.
+    GIVEN_UP = 5
 
 
 class ClaimToAllocate(NamedTuple):
@@ -91,6 +93,9 @@ class ClaimToAllocate(NamedTuple):
 
 class NodeDevices:
     """The devices of some nodes, as they are; (n,) nodes."""
+
+    #: The status of nodes for which the allocator was not run.
+    unknown: ClassVar = AllocationStatus.TIMED_OUT
 
     def __init__(self, devices: Devices, nodes: NodeView) -> None:
         self._devices = devices
@@ -117,6 +122,10 @@ class NodeDevices:
     def node(self, position: int) -> Node | None:
         """Return a node."""
         return self._nodes[int(self.rows[position])]
+
+    def may_search(self, wanted: int) -> int:
+        """Return for how many of some different nodes the allocator may run."""
+        return wanted
 
     def allocated_state(self, _position: int) -> AllocatedState:
         """Return what is allocated where a node is."""
@@ -184,16 +193,11 @@ class AllocationCache:
         if unknown.shape[0]:
             missing = signatures[unknown]
             different, first = np.unique(missing, return_index=True)
-            self._allocate_all(
-                results,
-                claims,
-                nodes,
-                [*zip(different.tolist(), unknown[first].tolist(), strict=True)],
-            )
+            at = zip(different.tolist(), unknown[first].tolist(), strict=True)
+            searched = [*at][: nodes.may_search(different.shape[0])]
+            self._allocate_all(results, claims, nodes, searched)
             known = results.statuses[missing]
-            statuses[unknown] = np.where(
-                known == AllocationStatus.UNKNOWN, AllocationStatus.TIMED_OUT, known
-            )
+            statuses[unknown] = np.where(known == AllocationStatus.UNKNOWN, nodes.unknown, known)
         failed = (statuses == AllocationStatus.ERROR).nonzero()[0]
         if failed.shape[0]:
             position = int(failed[0])

@@ -46,7 +46,6 @@ class ClaimAllocator:
         self.cluster: Final = cluster
         #: What evictions free; `None` where they do not.
         self.freed: Final = FreedStates(cluster.held_devices) if preempts else None
-        cluster.held_devices.is_used |= preempts
         self._may_allocate = may_allocate
         self.cache: Final = AllocationCache(cluster.devices, filter_timeout_seconds)
         self.binding_timeout_seconds: Final = binding_timeout_seconds

@@ -21,6 +21,7 @@ from scheduler.framework.plugin import (
     Rejected,
 )
 from scheduler.framework.verdicts import EvictionOutcome, Verdict, Verdicts
+from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources.allocation_cache import (
@@ -33,7 +34,10 @@ from scheduler.plugins.dynamic_resources.binding_conditions import (
     is_timed_out,
 )
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
-from scheduler.plugins.dynamic_resources.hypothetical_devices import HypotheticalDevices
+from scheduler.plugins.dynamic_resources.hypothetical_devices import (
+    HypotheticalDevices,
+    NodesWithout,
+)
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.dynamic_resources.state_data import NAME, StateData
 from scheduler.plugins.dynamic_resources.why_held import why_held
@@ -52,6 +56,7 @@ NO_RESOURCE: Final = "cannot fit resource"
 OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
 
 
+NOT_TRIED: Final = "too many nodes differ to try evictions on all of them"
 MAY_BE_FREED: Final = Verdict(NAME, (NOT_ALLOCATABLE,), resolvable=True)
 
 
@@ -135,21 +140,31 @@ class _ClaimFilter(CompiledFilter):
         for name in data.unmapped if data.class_names else ():
             lacking = passing & (codes == 0) & self._allocator.lacks(nodes, name)
             codes[lacking & _never_offered(nodes, name)] = self._code(NO_RESOURCE)
+        devices = self._devices(nodes, passing & (codes == 0))
+        given_up = None if self._hypothetical is None else self._hypothetical.given_up(nodes)
+        if given_up is not None:
+            codes[passing & (codes == 0) & given_up] = self._code(NOT_TRIED)
         remaining = np.flatnonzero(passing & (codes == 0))
         is_dry_run = isinstance(nodes, HypotheticalView)
         claim_codes = self._claim_codes_by_node if is_dry_run else self._claim_codes
-        devices = self._devices(nodes)
         if remaining.shape[0] == len(nodes):
             return claim_codes(nodes, devices)
         if remaining.shape[0]:
             codes[remaining] = claim_codes(nodes.take(remaining), devices.take(remaining))
         return codes
 
-    def _devices(self, nodes: NodeView) -> NodeDevices:
+    def _devices(self, nodes: NodeView, passing: Bool) -> NodeDevices:
         """Return the devices of nodes, without what evictions free."""
-        if isinstance(nodes, HypotheticalView) and self._hypothetical is not None:
-            return self._hypothetical.of(nodes)
+        needed = self._data.to_allocate or self._data.class_names
+        if needed and self._hypothetical is not None and isinstance(nodes, HypotheticalView):
+            return self._hypothetical.of(nodes, passing)
         return NodeDevices(self._allocator.cluster.devices, nodes)
+
+    def given_up(self, nodes: NodeView) -> Codes | None:
+        given_up = None if self._hypothetical is None else self._hypothetical.given_up(nodes)
+        if given_up is None or not given_up.any():
+            return None
+        return np.where(given_up, self._code(NOT_TRIED), 0).astype(np.uint16)
 
     def _claim_codes_by_node(self, nodes: NodeView, devices: NodeDevices) -> Codes:
         """Return, (n,), verdict codes; an error rejects its node alone."""
@@ -168,8 +183,11 @@ class _ClaimFilter(CompiledFilter):
         statuses = self._statuses(nodes, devices)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         held = (statuses == AllocationStatus.NOT_ALLOCATABLE).nonzero()[0]
-        if held.shape[0]:
-            codes[held] = self._not_allocatable(nodes.rows[held])
+        codes[held] = self._not_allocatable(nodes.rows[held])
+        given_up = (statuses == AllocationStatus.GIVEN_UP).nonzero()[0]
+        if given_up.shape[0] and isinstance(devices, NodesWithout):
+            devices.give_up(given_up)
+            codes[given_up] = self._code(NOT_TRIED)
         codes[statuses == AllocationStatus.INVALID_POOLS] = self._code(INVALID_POOLS)
         for position in (statuses == AllocationStatus.TIMED_OUT).nonzero()[0].tolist():
             node = nodes.columns.nodes[int(nodes.rows[position])]
@@ -184,8 +202,16 @@ class _ClaimFilter(CompiledFilter):
             unavailable = fits & ~available
             if unavailable.any():
                 codes[unavailable] = self._code(NOT_AVAILABLE)
-                self._data.unavailable_claims.add(index)
+                if self._are_allocatable_now(nodes.take(unavailable.nonzero()[0]), devices):
+                    self._data.unavailable_claims.add(index)
         return codes
+
+    def _are_allocatable_now(self, nodes: NodeView, devices: NodeDevices) -> bool:
+        """Return whether the other claims can be allocated on one of the nodes as they are."""
+        if not isinstance(devices, NodesWithout):
+            return True
+        now = self._statuses(nodes, NodeDevices(self._allocator.cluster.devices, nodes))
+        return bool((now == AllocationStatus.ALLOCATABLE).any())
 
     def _not_allocatable(self, rows: Rows) -> Codes | int:
         """Return, (n,), verdict codes of rows that lack devices: whether evictions may help."""
@@ -195,15 +221,25 @@ class _ClaimFilter(CompiledFilter):
         may_help = self._hypothetical.may_help(rows, self._data.pod.priority)
         return np.where(may_help, self._verdicts.code(MAY_BE_FREED), lost).astype(np.uint16)
 
+    def expected_devices(self, nodes: HypotheticalView) -> Mapping[str, Allocation]:
+        node = nodes.columns.nodes[int(nodes.rows[0])]
+        devices = self._devices(nodes, np.ones(1, dtype=np.bool_))
+        if node is None:
+            return {}
+        return self._allocator.allocate(self._data, node, devices.allocated_state(0))[0]
+
     def outcomes(self, codes: Codes) -> Mapping[int, EvictionOutcome]:
         if self._hypothetical is None:
             return {}
         lacking = (self._code(NOT_ALLOCATABLE), self._verdicts.code(MAY_BE_FREED))
         rows, allocator, data = np.isin(codes, lacking).nonzero()[0], self._allocator, self._data
+        untried = (codes == self._code(NOT_TRIED)).nonzero()[0].tolist()
+        outcomes = dict.fromkeys(untried, EvictionOutcome.NOT_TRIED)
         try:
-            return why_held(rows, data.pod.priority, data.kept, allocator.cluster, self._statuses)
+            held = why_held(rows, data.pod.priority, data.kept, allocator.cluster, self._statuses)
         except PluginError:
-            return {}
+            return outcomes
+        return outcomes | dict(held)
 
     def _statuses(self, nodes: NodeView, devices: NodeDevices) -> Int:
         """Return, (n,), an `AllocationStatus` per node.

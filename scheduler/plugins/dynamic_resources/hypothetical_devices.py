@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.model.api.devices import Allocation
-from scheduler.plugins.dynamic_resources.allocation_cache import NodeDevices
+from scheduler.plugins.dynamic_resources.allocation_cache import AllocationStatus, NodeDevices
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.devices.allocated_state import AllocatedState
@@ -29,6 +29,10 @@ __all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout"]
 
 #: If there are more states, or more of them with a signature, all are forgotten.
 _MOST: Final = 65_536
+#: How many signatures and searches an attempt makes for states that are new: about a tenth of a
+#: second. Where more would be needed, it tries fewer rows; the next attempt continues from there.
+_MOST_EXAMINED: Final = 1_500
+_UNKNOWN: Final = -1
 #: The state of rows where nothing is freed.
 _NOTHING: Final = 0
 
@@ -101,9 +105,11 @@ class _Folded:
     nodes: HypotheticalView
     #: (n,) the state of each row.
     states: Int
-    #: (n,) the rows on which some answer could not be found out.
-    undecided: Bool
+    #: (n,) the rows that are not evaluated any more: another filter rejects them, or there were too
+    #: many of them.
+    given_up: Bool
     seen: int = 0
+    is_new: bool = True
 
 
 class HypotheticalDevices:
@@ -121,35 +127,61 @@ class HypotheticalDevices:
         self._states = states
         self._kept = kept
         self._folded: dict[int, _Folded] = {}
+        self._left = _MOST_EXAMINED
 
-    def of(self, nodes: HypotheticalView) -> "NodesWithout":
-        """Return the devices of a view."""
-        found = NodesWithout(self._cluster.devices, nodes, partial(self._fallen, nodes))
+    def of(self, nodes: HypotheticalView, passing: Bool) -> "NodesWithout":
+        """Return the devices of a view.
+
+        Args:
+            nodes: The view.
+            passing: (n,) the rows that other filters do not reject; those that they reject are
+                given up for good.
+        """
         folded, known = self._fold(nodes), self._states.signatures
-        base, changed = found.signatures, folded.states.nonzero()[0]
+        folded.given_up |= ~passing
+        # Each round of the dry run may need a signature and a search for every row.
+        share = self._left // (2 * len(nodes.log) + 2) if folded.is_new else self._left
+        folded.is_new = False
+        found = NodesWithout(
+            self._cluster.devices,
+            nodes,
+            partial(self._fallen, nodes),
+            folded.given_up,
+            partial(self._take, share),
+        )
+        base, changed = (
+            found.signatures,
+            ((folded.states != _NOTHING) & ~folded.given_up).nonzero()[0],
+        )
         if not changed.shape[0]:
             return found
         of_changed, states = base[changed], folded.states[changed]
         _, first, inverse = np.unique(
             of_changed * (int(states.max()) + 1) + states, return_index=True, return_inverse=True
         )
-        after = []
-        for at in first.tolist():
-            key = (int(of_changed[at]), int(states[at]))
-            signature = known.get(key)
-            if signature is None:
-                signature = known[key] = found.signature(int(changed[at]))
-            after.append(signature)
-        found.free(changed, np.array(after, dtype=np.int64)[inverse])
+        pairs = [*zip(of_changed[first].tolist(), states[first].tolist(), strict=True)]
+        missing = [at for at, pair in enumerate(pairs) if pair not in known]
+        for at in missing[: self._take(share, len(missing))]:
+            known[pairs[at]] = found.signature(int(changed[first[at]]))
+        after = np.array([known.get(pair, _UNKNOWN) for pair in pairs], dtype=np.int64)[inverse]
+        folded.given_up[changed[after == _UNKNOWN]] = True
+        found.free(changed, after)
         return found
+
+    def _take(self, share: int, wanted: int) -> int:
+        """Return how many of some wanted evaluations are made."""
+        taken = min(share, wanted, self._left)
+        self._left -= taken
+        return taken
 
     def may_help(self, rows: Rows, priority: int) -> Bool:
         """Return, (n,), on which rows pods of lower priority have devices that may be freed."""
         return self._states.held.may_be_freed(rows, priority, self._kept)
 
-    def undecided(self, nodes: HypotheticalView) -> Bool:
-        """Return, (n,), the rows on which some answer could not be found out; may be written to."""
-        return self._fold(nodes).undecided
+    def given_up(self, nodes: NodeView) -> Bool | None:
+        """Return, (n,), the rows of a view that were given up; `None` if it is not known."""
+        folded = self._folded.get(id(nodes))
+        return None if folded is None else folded.given_up
 
     def _fallen(self, nodes: HypotheticalView, position: int) -> Sequence[Allocation]:
         """Return the allocations that fall on a row of a view."""
@@ -164,8 +196,8 @@ class HypotheticalDevices:
         folded = self._folded.get(id(nodes))
         if folded is None:
             states = np.full(len(nodes), _NOTHING, dtype=np.int64)
-            undecided = np.zeros(len(nodes), dtype=np.bool_)
-            folded = self._folded[id(nodes)] = _Folded(nodes, states, undecided)
+            given_up = np.zeros(len(nodes), dtype=np.bool_)
+            folded = self._folded[id(nodes)] = _Folded(nodes, states, given_up)
         if folded.seen < len(nodes.log):
             held = self._states.held
             patterns = held.patterns(self._kept)
@@ -182,8 +214,15 @@ class HypotheticalDevices:
 class NodesWithout(NodeDevices):
     """The devices of some nodes without some of their allocations."""
 
+    unknown = AllocationStatus.GIVEN_UP
+
     def __init__(
-        self, devices: Devices, nodes: NodeView, fallen: Callable[[int], Sequence[Allocation]]
+        self,
+        devices: Devices,
+        nodes: NodeView,
+        fallen: Callable[[int], Sequence[Allocation]],
+        given_up: Bool,
+        may_search: Callable[[int], int],
     ) -> None:
         """Begin with signatures as if nothing was free; see `free`.
 
@@ -191,11 +230,22 @@ class NodesWithout(NodeDevices):
             devices: All devices.
             nodes: The nodes.
             fallen: Returns the allocations that are gone, by position.
+            given_up: (n,) the nodes that are not evaluated; `give_up` adds some.
+            may_search: Returns how many of some wanted searches are made.
         """
         super().__init__(devices, nodes)
         self._fallen = fallen
+        self._given_up = given_up
+        self._may_search = may_search
         #: (n,) the positions in the view.
         self._positions: Int = np.arange(len(nodes))
+
+    def may_search(self, wanted: int) -> int:
+        return self._may_search(wanted)
+
+    def give_up(self, positions: Int) -> None:
+        """Evaluate some nodes no more."""
+        self._given_up[self._positions[positions]] = True
 
     def take(self, positions: Int | slice) -> "NodesWithout":
         taken = super().take(positions)

@@ -61,7 +61,8 @@ def why_held(
             freed[row] += held[row][kind]
         nodes = NodeView(cluster.columns).take(np.array(more, dtype=np.int64))
         without = [freed[row] for row in more]
-        devices = NodesWithout(cluster.devices, nodes, without.__getitem__)
+        nothing = np.zeros(len(more), dtype=np.bool_)
+        devices = NodesWithout(cluster.devices, nodes, without.__getitem__, nothing, int)
         signatures = [devices.signature(position) for position in range(len(more))]
         devices.free(np.arange(len(more)), np.array(signatures, dtype=np.int64))
         for row, status in zip(more, statuses(nodes, devices).tolist(), strict=True):

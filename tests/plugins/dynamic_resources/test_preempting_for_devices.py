@@ -6,10 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.core.preemption.dry_run_result import EvictionOutcome
+from scheduler.core.preemption.evaluate.victims import expected_devices
+from scheduler.framework.cycle_state import AttemptState
+from scheduler.framework.plugin import CompiledFilter, PluginError
+from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.device_claims import Consumer
 from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim
 from scheduler.model.decisions import Preempting, Unschedulable
 from scheduler.model.policies import PreemptionPolicy
+from scheduler.plugins.dynamic_resources import hypothetical_devices
+from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 from tests.support.devices import (
@@ -424,27 +430,32 @@ CASES = [
 ]
 
 
-def decided(case: Case, config: str) -> tuple[Cluster, Any]:
-    """Return the cluster of a case after the decision, and the decision."""
+def prepared(case: Case, config: str) -> Cluster:
+    """Return the cluster of a case before the pod is there."""
     labelled = [
         each.label("app", each.object.metadata.name) if isinstance(each, PodBuilder) else each
         for each in case.objects
     ]
-    cluster = Cluster(
+    return Cluster(
         *[node("n1").cpu("4"), node("n2").cpu("4"), device_class(resource=GPU)],
         *[*labelled, *case.asked],
         config=config,
     )
+
+
+def decided(case: Case, config: str) -> tuple[Cluster, Any]:
+    """Return the cluster of a case after the decision, and the decision."""
+    cluster = prepared(case, config)
     return cluster, cluster.schedule(case.pod)
 
 
-def outcome(cluster: Cluster, where: str = "n1") -> EvictionOutcome | None:
-    """Return what evictions on a node mean for the pod, as explained."""
+def outcomes(cluster: Cluster) -> dict[str, EvictionOutcome | None]:
+    """Return what evictions on each node mean for the pod, as explained."""
     queued = cluster.machine.queue.get("uid:default/p")
     assert queued is not None
     result, problem = cluster.machine.explain(queued, cluster.now)
     assert not problem
-    return next(each.outcome for each in result.results if each.name == where)
+    return {each.name: each.outcome for each in result.results}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -453,7 +464,7 @@ def test_pods_are_evicted_for_their_devices(case: Case):
 
     if case.victims is None:
         assert isinstance(decision, Unschedulable), decision
-        assert outcome(cluster) is case.reason
+        assert outcomes(cluster)["n1"] is case.reason
     else:
         assert isinstance(decision, Preempting), decision
         assert [victim.name for victim in decision.victims] == list(case.victims)
@@ -469,12 +480,57 @@ def test_without_the_option_only_other_resources_are_freed(case: Case):
     if case.pod.object.spec.containers[0].resources.requests.get("cpu") is None:
         assert isinstance(decision, Unschedulable)
         assert "Preemption is not helpful for scheduling" in decision.message
-        assert outcome(known) is None
+        assert outcomes(known)["n1"] is None
 
 
 def test_devices_of_a_pod_on_another_node_are_not_freed():
     case = Case("", [NETWORK, *low("x", "net/a", on="n2", priority=10)], None)
     cluster, _ = decided(case, ON)
 
-    assert outcome(cluster, "n1") is HELD_ELSEWHERE
-    assert outcome(cluster, "n2") is HELD_BY_HIGHER
+    assert outcomes(cluster)["n1"] is HELD_ELSEWHERE
+    assert outcomes(cluster)["n2"] is HELD_BY_HIGHER
+
+
+def test_a_dry_run_tells_the_devices_that_the_pod_would_get():
+    case = Case("", [gpus("n1", "a", "b"), *low("x", "n1/b"), *low("y", "n1/a", priority=11)], ())
+    cluster, _ = decided(case, ON)
+    state = cluster.machine.cluster
+    of_class = DynamicResources(preempts=True).compile_filter(case.pod.object, state, Verdicts())
+    assert of_class is not None
+    of_attempt = of_class.prepare(AttemptState(case.pod.object, cluster.now))
+    assert isinstance(of_attempt, CompiledFilter)
+    row, filters = state.columns.row("n1"), [("DynamicResources", of_attempt)]
+    assert row is not None
+
+    expected = expected_devices(state, filters, row, frozenset({"uid:default/x"}))
+
+    assert {uid: [each.device for each in of.devices.results] for uid, of in expected.items()} == {
+        "uid:c": ["b"]
+    }
+    with pytest.raises(PluginError, match="not found"):
+        expected_devices(state, filters, row, frozenset())
+
+
+def test_where_too_many_nodes_differ_only_some_are_candidates(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hypothetical_devices, "_MOST_EXAMINED", 8)
+    names = [f"m{number}" for number in range(9)]
+    of_nodes = [
+        item
+        for at, name in enumerate(names)
+        for item in (
+            gpus(name, device("a", uuid=name), device("b", uuid=name)),
+            *low(f"x-{name}", f"{name}/a", on=name),
+            *low(f"y-{name}", f"{name}/b", on=name, priority=3 + at % 2),
+        )
+    ]
+    unequal = claim("c", wants("r", "gpu", f'device.attributes["{DRIVER}"].uuid != "none"'))
+    case = Case("", [*map(node, names), *of_nodes], None, asked=(unequal,))
+
+    cluster = prepared(case, ON)
+    cluster.add(case.pod)
+    examined = outcomes(cluster)
+    decision = cluster.schedule(case.pod)
+
+    assert {examined[name] for name in names} == {EvictionOutcome.HELPS, EvictionOutcome.NOT_TRIED}
+    assert isinstance(decision, Preempting)
+    assert [victim.name for victim in decision.victims] == [f"x-{decision.node}"]

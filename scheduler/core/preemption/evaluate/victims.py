@@ -10,7 +10,7 @@ Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode.
 Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,11 +21,20 @@ from scheduler.core.preemption.dry_run_result import VETOED, DryRunResult
 from scheduler.core.preemption.evaluate.pdb_violations import pdb_violations
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter, Reads
+from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
+from scheduler.state.views.node_view import HypotheticalView
 
-__all__ = ["Pinned", "Sparing", "dry_run_preemption", "fits_without", "still_needed"]
+__all__ = [
+    "Pinned",
+    "Sparing",
+    "dry_run_preemption",
+    "expected_devices",
+    "fits_without",
+    "still_needed",
+]
 
 #: Returns, (V, C), which potential victims to reprieve before others of the same priority. Given
 #: are their slots, (V, C), and the rows, (C,).
@@ -140,11 +149,40 @@ def fits_without(
         row: The row of the node.
         victims: The uids of the pods that do not count.
     """
+    return bool(run_filters(_view_without(cluster, row, victims), predicates)[0] == 0)
+
+
+def expected_devices(
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, CompiledFilter]],
+    row: int,
+    victims: frozenset[str],
+) -> Mapping[str, Allocation]:
+    """Return the devices that a preemptor would get on a node, by uid of its claim.
+
+    Args:
+        cluster: The cluster as it is.
+        predicates: The filters that apply to the pod in this attempt.
+        row: The row of the node.
+        victims: The uids of the victims.
+
+    Raises:
+        PluginError: It would not get its devices there.
+    """
+    view = _view_without(cluster, row, victims)
+    expected: dict[str, Allocation] = {}
+    for _, predicate in predicates:
+        expected.update(predicate.expected_devices(view))
+    return expected
+
+
+def _view_without(cluster: Cluster, row: int, uids: frozenset[str]) -> HypotheticalView:
+    """Return the view of a row without some of its pods."""
     copy = cluster.hypothetical_view(np.array([row], dtype=np.int64))
     for slot in cluster.pods.on_row(row):
-        if cluster.pods.pod(slot).uid in victims:
+        if cluster.pods.pod(slot).uid in uids:
             copy.change(np.array([slot], dtype=np.int64), -1)
-    return bool(run_filters(copy, predicates)[0] == 0)
+    return copy
 
 
 def _lower(ranked: Int, pod: Pod, cluster: Cluster) -> Int:
@@ -188,6 +226,7 @@ def _select_victims(
         if victims.any():
             copies.change(np.where(victims, given, -1), -1)
             chosen[ranks, np.arange(rows.shape[0])] |= victims
+    codes = copies.without_given_up(codes)
     return DryRunResult(rows, codes, slots, chosen, protected, until)
 
 
@@ -264,3 +303,12 @@ class _HypotheticalRows:
             for predicate in self._changing:
                 fits &= predicate.fits(copy)
         return fits
+
+    def without_given_up(self, codes: Codes) -> Codes:
+        """Return, (C,), verdicts that also reject the rows that a filter could not evaluate."""
+        for copy in self._copies:
+            for predicate in self._changing:
+                given_up = predicate.given_up(copy)
+                if given_up is not None:
+                    codes = np.where(codes == 0, given_up, codes)
+        return codes
