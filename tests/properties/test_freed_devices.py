@@ -4,6 +4,7 @@ from collections.abc import Iterator, Set
 from itertools import zip_longest
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,11 +17,13 @@ from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import Evict, Nominate
+from scheduler.plugins.dynamic_resources import hypothetical_devices
 from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.structured.allocator import AllocationError, Allocator
 from scheduler.plugins.dynamic_resources.structured.claims import compile_claim
 from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
 from scheduler.state.devices.allocated_state import AllocatedState
+from scheduler.state.views import held_devices
 from scheduler.state.views.held_devices import HeldDevices, Pattern
 from tests.properties.test_devices import NODES, claims, slices
 from tests.support.builders import node
@@ -176,9 +179,18 @@ def patterns(held: HeldDevices) -> dict[int, Pattern]:
     return {slot: held.known[code] for slot, code in enumerate(codes) if code}
 
 
+@pytest.mark.parametrize("most", [65_536, 4])
 @given(st.data())
-@settings(max_examples=settings.default.max_examples // 4)
-def test_what_evictions_free_is_found_as_by_the_rule(data: st.DataObject):
+@settings(max_examples=settings.default.max_examples // 8)
+def test_what_evictions_free_is_found_as_by_the_rule(most: int, data: st.DataObject):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_devices, "_MOST", most)
+        patch.setattr(hypothetical_devices, "_MOST", most)
+        compare_with_the_rule(data)
+
+
+def compare_with_the_rule(data: st.DataObject) -> None:
+    """Compare what a filter says of hypothetical views, while things happen between them."""
     drawn, plugin = Drawn(data), DynamicResources(preempts=True)
     cluster = drawn.cluster
     for _ in range(6):

@@ -236,7 +236,7 @@ class _ClaimFilter(CompiledFilter):
         untried = (codes == self._code(NOT_TRIED)).nonzero()[0].tolist()
         outcomes = dict.fromkeys(untried, EvictionOutcome.NOT_TRIED)
         try:
-            held = why_held(rows, data.pod.priority, data.kept, allocator.cluster, self._statuses)
+            held = why_held(rows, data.kept, allocator.cluster, self._hypothetical, self._statuses)
         except PluginError:
             return outcomes
         return outcomes | dict(held)

@@ -1,9 +1,10 @@
 """Indexes claims by the pods that they are reserved for: what an eviction may free."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from scheduler.model.api.device_claims import Allocation, Consumer
+from scheduler.model.api.devices import ResourceClaim
 
 __all__ = ["ClaimConsumers", "ClaimUses"]
 
@@ -49,3 +50,12 @@ class ClaimConsumers:
     def since(self, position: int) -> Sequence[str] | None:
         """Return the uids whose claims changed since a position; `None` if that is too old."""
         return None if position < self._start else self._changed[position - self._start :]
+
+    def check(self, claims: Iterable[ResourceClaim]) -> None:
+        """Assert the invariant: the claims of each pod are those that are reserved for it."""
+        expected: dict[str, set[str]] = {}
+        for claim in claims:
+            for consumer in claim.status.reserved_for:
+                if consumer.is_pod:
+                    expected.setdefault(consumer.uid, set()).add(claim.key)
+        assert {uid: {*keys} for uid, keys in self._keys.items()} == expected

@@ -109,6 +109,14 @@ class Devices:
         state = self.allocated_state.without(allocations)
         return self._signatures.hypothetical(seen, state, keys)
 
+    def free_signature(self, node: Node) -> int:
+        """Return the signature of a node as if all devices were free."""
+        try:
+            seen = self.pools(node)
+        except GatherPoolsError:
+            return UNDETERMINED
+        return self._signatures.hypothetical(seen, AllocatedState(), {pool.id: () for pool in seen})
+
     def prepare(self) -> bool:
         """Do a part of the work that the next decision needs; return whether more is left.
 

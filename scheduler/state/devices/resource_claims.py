@@ -238,6 +238,7 @@ class ClaimTracker:
             assert self._counting.get(uid) == (known.get(uid) or self._in_flight.get(uid))
         assert self._in_doubt <= known.keys() & self._in_flight.keys()
         assert self._unreported <= known.keys()
+        self.consumers.check(self._claims.values())
 
 
 def _uses(claim: ResourceClaim | None) -> ClaimUses:

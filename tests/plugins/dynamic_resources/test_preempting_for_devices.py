@@ -156,10 +156,7 @@ CASES = [
     ),
     Case(
         "a shared claim, one pod is too important",
-        [
-            *[gpus("n1", "a"), SHARED, *sharing("s", "s1", "s2")],
-            *sharing("s", "s3", priority=10),
-        ],
+        [*[gpus("n1", "a"), SHARED, *sharing("s", "s1", "s2")], *sharing("s", "s3", priority=10)],
         None,
         HELD_BY_HIGHER,
     ),
@@ -174,20 +171,11 @@ CASES = [
     ),
     Case(
         "a shared claim, one pod is nowhere",
-        [
-            gpus("n1", "a"),
-            *sharing("s", "s1"),
-            allocated("s", "n1/a", on="n1", by=("s1", "gone")),
-        ],
+        [gpus("n1", "a"), *sharing("s", "s1"), allocated("s", "n1/a", on="n1", by=("s1", "gone"))],
         None,
         HELD_ELSEWHERE,
     ),
-    Case(
-        "equal priority",
-        [gpus("n1", "a"), *low("x", "n1/a", priority=10)],
-        None,
-        HELD_BY_HIGHER,
-    ),
+    Case("equal priority", [gpus("n1", "a"), *low("x", "n1/a", priority=10)], None, HELD_BY_HIGHER),
     Case(
         "higher priority, and a lower one without devices",
         [gpus("n1", "a"), *low("x", "n1/a", priority=11), pod("y").on("n1")],
@@ -234,11 +222,7 @@ CASES = [
         [gpus("n1", "a"), *low("x", "n1/a"), *low("admin", "n1/a", admin_access=True)],
         ("x",),
     ),
-    Case(
-        "shared counters",
-        [*PARTS, *low("x", "n1/p0"), *low("y", "n1/p1", priority=2)],
-        ("x",),
-    ),
+    Case("shared counters", [*PARTS, *low("x", "n1/p0"), *low("y", "n1/p1", priority=2)], ("x",)),
     Case("shared counters, all of them", [*PARTS, *low("x", "n1/p0", "n1/p1")], ("x",)),
     Case(
         "shared counters of two pods",
@@ -346,10 +330,7 @@ CASES = [
     ),
     Case(
         "the own claim of the pod is not freed for its other claim",
-        [
-            *[gpus("n1", "a"), *sharing("own", "x")],
-            allocated("own", "n1/a", on="n1", by=("x",)),
-        ],
+        [*[gpus("n1", "a"), *sharing("own", "x")], allocated("own", "n1/a", on="n1", by=("x",))],
         None,
         TOO_FEW,
         pod=claiming("p", "own", "c").priority(10),
@@ -361,12 +342,7 @@ CASES = [
         asked=(claim("c", wants()), claim("c2", wants(count=2))),
         pod=claiming("p", "c", "c2").priority(10),
     ),
-    Case(
-        "devices that are tainted",
-        [gpus("n1", tainted("a")), *low("x", "n1/a")],
-        None,
-        TOO_FEW,
-    ),
+    Case("devices that are tainted", [gpus("n1", tainted("a")), *low("x", "n1/a")], None, TOO_FEW),
     Case(
         "devices that no selector matches",
         [gpus("n1", device("a", model="old")), *low("x", "n1/a")],
@@ -374,12 +350,7 @@ CASES = [
         TOO_FEW,
         asked=(claim("c", wants("r", "gpu", f'device.attributes["{DRIVER}"].model == "new"')),),
     ),
-    Case(
-        "an incomplete pool",
-        [gpus("n1", "a", count=2), *low("x", "n1/a")],
-        None,
-        TOO_FEW,
-    ),
+    Case("an incomplete pool", [gpus("n1", "a", count=2), *low("x", "n1/a")], None, TOO_FEW),
     Case("no devices at all", [pod("x").on("n1")], None, TOO_FEW),
     Case(
         "a device that two claims have",
