@@ -177,12 +177,6 @@ CASES = [
     ),
     Case("equal priority", [gpus("n1", "a"), *low("x", "n1/a", priority=10)], None, HELD_BY_HIGHER),
     Case(
-        "higher priority, and a lower one without devices",
-        [gpus("n1", "a"), *low("x", "n1/a", priority=11), pod("y").on("n1")],
-        None,
-        HELD_BY_HIGHER,
-    ),
-    Case(
         "enough devices, but most are of important pods",
         [gpus("n1", "a", "b"), *low("x", "n1/a", priority=11), *low("y", "n1/b")],
         None,
@@ -356,12 +350,6 @@ CASES = [
         "a device that two claims have",
         [gpus("n1", "a"), *low("x", "n1/a"), *low("y", "n1/a", priority=2)],
         ("y", "x"),
-    ),
-    Case(
-        "a device that two claims have, one of an important pod",
-        [gpus("n1", "a"), *low("x", "n1/a"), *low("y", "n1/a", priority=11)],
-        None,
-        HELD_BY_HIGHER,
     ),
     Case(
         "equal nodes, on the first one two claims have the device",
