@@ -174,6 +174,7 @@ class AllocationCache:
         """Begin an attempt, which has steps of its own."""
         self._steps_left = _MAX_STEPS_OF_ATTEMPT
         self._cel_cache.begin_attempt()
+        self._devices.begin_attempt()
 
     def statuses(self, claims: Sequence[ClaimToAllocate], nodes: NodeDevices) -> Int:
         """Return, (n,), an `AllocationStatus` per node, never an error or an unknown one.

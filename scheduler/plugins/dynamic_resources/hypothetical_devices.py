@@ -31,7 +31,7 @@ __all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout"]
 _MOST: Final = 65_536
 #: How many signatures and searches an attempt makes for states that are new: about a tenth of a
 #: second. Where more would be needed, it tries fewer rows; the next attempt continues from there.
-_MOST_EXAMINED: Final = 1_500
+_MOST_EXAMINED: Final = 1_000
 _UNKNOWN: Final = -1
 #: The state of rows where nothing is freed.
 _NOTHING: Final = 0
@@ -109,7 +109,8 @@ class _Folded:
     #: many of them.
     given_up: Bool
     seen: int = 0
-    is_new: bool = True
+    #: How many more times it is evaluated, about: once for each pod of a row that is added back.
+    rounds: int | None = None
 
 
 class HypotheticalDevices:
@@ -129,7 +130,7 @@ class HypotheticalDevices:
         self._folded: dict[int, _Folded] = {}
         self._left = _MOST_EXAMINED
 
-    def of(self, nodes: HypotheticalView, passing: Bool) -> "NodesWithout":
+    def of(self, nodes: HypotheticalView, passing: Bool) -> NodeDevices:
         """Return the devices of a view.
 
         Args:
@@ -138,21 +139,14 @@ class HypotheticalDevices:
                 given up for good.
         """
         folded, known = self._fold(nodes), self._states.signatures
+        if not folded.states.any():
+            return NodeDevices(self._cluster.devices, nodes)
         folded.given_up |= ~passing
-        # Each round of the dry run may need a signature and a search for every row.
-        share = self._left // (2 * len(nodes.log) + 2) if folded.is_new else self._left
-        folded.is_new = False
-        found = NodesWithout(
-            self._cluster.devices,
-            nodes,
-            partial(self._fallen, nodes),
-            folded.given_up,
-            partial(self._take, share),
-        )
-        base, changed = (
-            found.signatures,
-            ((folded.states != _NOTHING) & ~folded.given_up).nonzero()[0],
-        )
+        share = self._share(folded)
+        fallen, may_search = partial(self._fallen, nodes), partial(self._take, share)
+        found = NodesWithout(self._cluster.devices, nodes, fallen, folded.given_up, may_search)
+        base = found.signatures
+        changed = ((folded.states != _NOTHING) & ~folded.given_up).nonzero()[0]
         if not changed.shape[0]:
             return found
         of_changed, states = base[changed], folded.states[changed]
@@ -168,10 +162,23 @@ class HypotheticalDevices:
         found.free(changed, after)
         return found
 
+    def _share(self, folded: _Folded) -> int:
+        """Return how many signatures, and how many searches, the next round may take.
+
+        One row may take what it needs, so that what was found for it is found again.
+        """
+        if len(folded.nodes) == 1:
+            return _MOST
+        if folded.rounds is None:
+            folded.rounds = len(folded.nodes.log)
+            return self._left // 4
+        folded.rounds = max(1, folded.rounds - 1)
+        return self._left // (2 * folded.rounds)
+
     def _take(self, share: int, wanted: int) -> int:
         """Return how many of some wanted evaluations are made."""
-        taken = min(share, wanted, self._left)
-        self._left -= taken
+        taken = min(share, wanted)
+        self._left = max(0, self._left - taken)
         return taken
 
     def may_help(self, rows: Rows, priority: int) -> Bool:

@@ -93,6 +93,10 @@ class Devices:
         """Return, (N,), the signature of each row: equal ones give the same result."""
         return self._signatures.refreshed(self.version, self.pools)
 
+    def begin_attempt(self) -> None:
+        """Begin an attempt: signatures keep their meaning until the next one."""
+        self._signatures.begin_attempt()
+
     def signature_without(self, node: Node, allocations: Sequence[Allocation]) -> int:
         """Return the signature of a node as if some allocations were gone."""
         try:

@@ -26,7 +26,8 @@ __all__ = ["UNDETERMINED", "Signatures"]
 
 #: The signature of nodes whose pools cannot be determined; the first one that is assigned.
 UNDETERMINED: Final = 0
-#: If there are more signatures than this, all are assigned again after no row is left to check.
+#: If there are more signatures than this, all are assigned again after no row is left to check: as
+#: an attempt begins, or at twice as many.
 _MOST: Final = 65_536
 #: Pools with more devices are compared by identity: that of their state would cost too much.
 _LARGE: Final = 512
@@ -93,15 +94,26 @@ class Signatures:
         del self._pending[:_ROWS_AT_ONCE]
         return bool(self._pending)
 
+    def begin_attempt(self) -> None:
+        """Forget signatures if there are many: none loses its meaning in an attempt."""
+        if not self._pending and self._crowd() > _MOST:
+            self._forget_all()
+
+    def _crowd(self) -> int:
+        return len(self._codes) + len(self._pool_codes)
+
+    def _forget_all(self) -> None:
+        self._codes.clear()
+        self._pool_codes.clear()
+        self._revision += 1
+        self.generation += 1
+        self._version = -1
+
     def _collect(self, version: int) -> None:
         """Find out which rows have changed."""
         size = self._columns.size
-        if not self._pending and len(self._codes) + len(self._pool_codes) > _MOST:
-            self._codes.clear()
-            self._pool_codes.clear()
-            self._revision += 1
-            self.generation += 1
-            self._version = -1
+        if not self._pending and self._crowd() > 2 * _MOST:
+            self._forget_all()
         news = [cursor.take_changed(size) for cursor in self._seen]
         of_devices, of_nodes = news
         is_known = version == self._version and self._rows.shape[0] >= size
