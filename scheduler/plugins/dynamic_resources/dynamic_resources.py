@@ -6,7 +6,8 @@ for the chosen node is in flight from then on, and written before the pod is bou
 
 Source: kube-scheduler v1.36.3 plugins/dynamicresources. Differs: a failed deallocation requeues the
 pod, and does not change the message of its attempt, which is out by then. Freed devices requeue
-pods whose own claims are missing, too; these are gated then.
+pods whose own claims are missing, too; these are gated then. With `preemptForDevices`, evictions
+free devices in the dry run of a preemption; see `hypothetical_devices`.
 """
 
 from collections.abc import Sequence
