@@ -21,6 +21,7 @@ from rich.text import Text
 
 from tests.oracle import batches, cases, generate
 from tests.oracle.check import Disagreement, check
+from tests.oracle.freeing import generate as freeing
 from tests.oracle.upstream import REFERENCES, Upstream, program
 
 #: Lines of a disagreement that are shown; the file has all of them.
@@ -34,7 +35,7 @@ def main() -> int:
     options = _options()
     if options.show:
         family, _, seed = options.show.partition(":")
-        _OUT.print(cases.text(generate.cluster(family, int(seed)), [options.show]))
+        _OUT.print(cases.text(batches.cluster(family, int(seed)), [options.show]))
         return 0
     failed = 0
     for reference in [options.reference] if options.reference else REFERENCES:
@@ -56,7 +57,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--families", default=",".join(generate.FAMILIES), metavar="A,B",
-        help=f"what they are about (default: {', '.join(generate.FAMILIES)})",
+        help=f"what they are about (default: {', '.join(generate.FAMILIES)};"
+        f" where preemption frees devices: {', '.join(freeing.FAMILIES)})",
     )  # fmt: skip
     parser.add_argument(
         "--reference", choices=REFERENCES, help="the release to compare with (default: all)"

@@ -8,14 +8,26 @@ from dataclasses import dataclass
 
 from tests.oracle import generate
 from tests.oracle.check import Disagreement, check, small
+from tests.oracle.freeing import generate as freeing
+from tests.oracle.generate import Cluster
 from tests.oracle.upstream import Upstream
 
-__all__ = ["Batch", "run"]
+__all__ = ["Batch", "cluster", "run"]
 
 #: Clusters that a process decides before it reports.
 _SIZE = 20
 #: Disagreements of a batch that are made small; it takes some hundred decisions each.
 _MAX_SMALL = 3
+
+
+def cluster(family: str, seed: int) -> Cluster:
+    """Return a cluster of a family.
+
+    Raises:
+        KeyError: There is no such family.
+    """
+    maker = freeing if family in freeing.FAMILIES else generate
+    return maker.cluster(family, seed)
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,7 @@ class _Worker:
         found: list[Disagreement] = []
         given_up: Counter[str] = Counter()
         for family, seed in names:
-            disagreement = check(generate.cluster(family, seed), cls.upstream, given_up)
+            disagreement = check(cluster(family, seed), cls.upstream, given_up)
             if disagreement is not None and len(found) < _MAX_SMALL:
                 disagreement = small(disagreement, cls.upstream)
             if disagreement is not None:

@@ -1,8 +1,11 @@
 """Our side: the code of `plan --explain`, in this process."""
 
+import copy
 import json
 import traceback
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -22,7 +25,7 @@ from tests.oracle.generating.dice import Object
 from tests.oracle.verdicts import Answer, Attempt, Found
 from tests.support.typed import typed
 
-__all__ = ["decide"]
+__all__ = ["candidates", "decide"]
 
 _DEFAULTS: Final = {name: load.defaults(server=reference) for name, reference in REFERENCES.items()}
 #: In the year 2027; kube-scheduler's side has the time of the host. Clusters have times that are
@@ -36,6 +39,41 @@ def decide(cluster: Cluster, reference: str) -> Answer:
         return _decide(cluster, REFERENCES[reference])
     except Exception:  # noqa: BLE001 - whatever goes wrong is what is looked for
         return Answer((), error=traceback.format_exc())
+
+
+def candidates(cluster: Cluster, reference: str) -> dict[str, frozenset[str] | None]:
+    """Return the victims on each node for the pending pod, `None` where evictions do not help.
+
+    A plan has one node, so the pod is planned for on each node alone.
+
+    Raises:
+        Exception: Whatever goes wrong.
+    """
+    nodes = [each["metadata"]["name"] for each in cluster.objects if each["kind"] == "Node"]
+    found: dict[str, frozenset[str] | None] = dict.fromkeys(nodes)
+    chosen = _decide(cluster, REFERENCES[reference]).attempts[0]
+    if chosen.decision != "Preempting":
+        return found
+    for node in nodes:
+        alone = replace(cluster, objects=[_only_on(node, each) for each in cluster.objects])
+        attempt = chosen
+        if node != chosen.node:
+            attempt = _decide(alone, REFERENCES[reference]).attempts[0]
+        if attempt.decision == "Preempting":
+            found[node] = frozenset(attempt.victims)
+    return found
+
+
+def _only_on(node: str, item: Object) -> Object:
+    """Return an object, a pending pod with an affinity for a single node."""
+    if item["kind"] != "Pod" or "nodeName" in item["spec"]:
+        return item
+    pod = copy.deepcopy(item)
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    pod["spec"]["affinity"] = affinity
+    return pod
 
 
 def _decide(cluster: Cluster, reference: Reference) -> Answer:
@@ -64,7 +102,12 @@ def _told_once(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
 def _settings(config: Object | None, reference: Reference) -> Settings:
     if config is None:
         return _DEFAULTS[reference.name]
-    return load.parse(json.dumps(config), source="config", server=reference)
+    return _parsed(json.dumps(config), reference)
+
+
+@lru_cache(maxsize=16)
+def _parsed(config: str, reference: Reference) -> Settings:
+    return load.parse(config, source="config", server=reference)
 
 
 def _attempt(decided: decisions.Attempt, planner: WhatIfCluster) -> Attempt:

@@ -83,6 +83,23 @@ class Upstream:
         }
         return _answer(self._ask(request))
 
+    def verdicts(self, objects: list[Object], hypotheses: list[Object]) -> list[Object]:
+        """Return whether a pod fits on nodes without some pods, in a cluster with freed claims.
+
+        Args:
+            objects: The cluster; its first pending pod is the one that is asked about.
+            hypotheses: `node`, pods `without` which it is looked at, and claims that are `freed`.
+
+        Raises:
+            RuntimeError: Upstream cannot read the objects.
+        """
+        served = [self._served(each) for each in objects]
+        answer = self._ask({"objects": served, "hypotheses": hypotheses})
+        if answer.get("error"):
+            raise RuntimeError(answer["error"])
+        verdicts: list[Object] = answer["verdicts"]
+        return verdicts
+
     def _served(self, item: Object) -> Object:
         """Return an object in the version that the release knows."""
         version = _OLDER_VERSIONS.get((self.reference, item["kind"]))

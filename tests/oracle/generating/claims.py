@@ -9,7 +9,7 @@ from tests.oracle.generating.resources import FPGA, GPU
 from tests.oracle.generating.slices import API_VERSION, CLASSES, TAINTS, Pools
 from tests.oracle.generating.traits import DeviceTraits
 
-__all__ = ["devices"]
+__all__ = ["Claims", "devices", "request"]
 
 _LONG_AGO, _LATER = "2001-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -27,12 +27,12 @@ def devices(
     found = [*slices.classes(dice, traits), *dice.shuffled(pools.objects)]
     if dice.chance(traits.rules):
         found += slices.taint_rules(dice, names)
-    made = _Claims(dice, traits, pools, names)
+    made = Claims(dice, traits, pools, names)
     for pod in pods:
         if dice.chance(traits.claims):
             made.use(pod)
         if dice.chance(traits.extended):
-            _request(dice, pod)
+            request(dice, pod)
             if "nodeName" not in pod["spec"] and dice.chance(0.08):
                 made.leave_behind(pod)
     for name in names if dice.chance(traits.large) else ():
@@ -44,8 +44,8 @@ def devices(
     return [*found, *made.objects]
 
 
-class _Claims:
-    """Makes the claims of one cluster."""
+class Claims:
+    """Makes the claims of one cluster; those of pods on nodes have devices."""
 
     def __init__(self, dice: Dice, traits: DeviceTraits, pools: Pools, nodes: list[str]) -> None:
         self._dice = dice
@@ -89,16 +89,18 @@ class _Claims:
         claim = self._own_claim(pod, 9)
         if claim not in self.objects:
             return
-        annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
-        claim["metadata"]["annotations"] = annotations
-        wanted = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-        requests = [{"name": "container-0-request-0", "exactly": wanted}]
-        claim["spec"]["devices"] = {"requests": requests}
+        _for_extended_resources(claim)
         if dice.chance(0.4):
             self._allocate(claim, dice.pick(self._nodes), waits=True)
             if dice.chance(0.5):
                 consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
                 claim["status"]["reservedFor"] = [consumer]
+
+    def hold(self, pod: Object) -> None:
+        """Add the claim for extended resources of a pod on a node."""
+        claim = self._own_claim(pod, 9)
+        _for_extended_resources(claim)
+        self._advance(claim, pod)
 
     def occupy(self, node: str) -> None:
         """Add a claim that has some devices of a node, most often one."""
@@ -345,6 +347,15 @@ class _Claims:
         return [result]
 
 
+def _for_extended_resources(claim: Object) -> None:
+    """Let a claim be one that the scheduler has made."""
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    claim["metadata"]["annotations"] = annotations
+    wanted = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    requests = [{"name": "container-0-request-0", "exactly": wanted}]
+    claim["spec"]["devices"] = {"requests": requests}
+
+
 def _told(dice: Dice, result: Object) -> Object:
     """Return what a driver says of a device."""
     conditions = [
@@ -384,7 +395,7 @@ def _toleration(dice: Dice) -> Object:
     return toleration
 
 
-def _request(dice: Dice, pod: Object) -> None:
+def request(dice: Dice, pod: Object) -> None:
     """Let containers request extended resources that classes may provide."""
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
     for container in containers:

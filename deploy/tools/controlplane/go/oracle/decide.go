@@ -69,6 +69,10 @@ func decide(asked *request) (*response, error) {
 		return nil, err
 	}
 	reply := &response{ID: asked.ID, Results: []*result{}}
+	if len(asked.Hypotheses) > 0 {
+		reply.Verdicts, err = r.verdicts(ctx, asked.Hypotheses)
+		return reply, err
+	}
 	results, err := r.attempts(ctx)
 	if err != nil {
 		return nil, err

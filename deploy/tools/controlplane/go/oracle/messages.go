@@ -20,6 +20,8 @@ type request struct {
 	// Follow names, by pod, the node to take in each reported attempt. It is heeded only where the
 	// node is one of several that are equally good.
 	Follow map[string][]string `json:"follow"`
+	// Hypotheses about the first pending pod are answered where there are any, and no attempt is made.
+	Hypotheses []hypothesis `json:"hypotheses"`
 }
 
 // response is what kube-scheduler makes of a cluster.
@@ -29,6 +31,8 @@ type response struct {
 	Results []*result `json:"results"`
 	// Final places by pod, when settled; empty for a pod that has none.
 	Final map[string]string `json:"final,omitempty"`
+	// Verdicts on the hypotheses, in their order.
+	Verdicts []*nodeResult `json:"verdicts,omitempty"`
 	// Error says why there is no answer.
 	Error string `json:"error,omitempty"`
 }

@@ -66,10 +66,7 @@ func (r *run) nodes() []*nodeResult {
 	found := make([]*nodeResult, 0, len(statuses))
 	byName := make(map[string]*nodeResult, len(statuses))
 	for node, status := range statuses {
-		each := &nodeResult{Name: node, Reasons: []string{}, Code: status.Code().String()}
-		if !status.IsSuccess() {
-			each.Plugin, each.Reasons = status.Plugin(), status.Reasons()
-		}
+		each := verdict(node, status)
 		found = append(found, each)
 		byName[node] = each
 	}
@@ -81,6 +78,15 @@ func (r *run) nodes() []*nodeResult {
 		for _, score := range scored.Scores {
 			each.Scores[score.Name] = score.Score
 		}
+	}
+	return found
+}
+
+// verdict returns the status of a node, which is nil where the pod fits.
+func verdict(node string, status *fwk.Status) *nodeResult {
+	found := &nodeResult{Name: node, Reasons: []string{}, Code: status.Code().String()}
+	if !status.IsSuccess() {
+		found.Plugin, found.Reasons = status.Plugin(), status.Reasons()
 	}
 	return found
 }
