@@ -19,9 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from tests.oracle import batches, cases, generate
+from tests.oracle import batches, cases
 from tests.oracle.check import Disagreement, check
-from tests.oracle.freeing import generate as freeing
 from tests.oracle.upstream import REFERENCES, Upstream, program
 
 #: Lines of a disagreement that are shown; the file has all of them.
@@ -56,9 +55,8 @@ def _options() -> argparse.Namespace:
         "--seeds", default="0:300", metavar="FROM:TO", help="which clusters (default: 0:300)"
     )
     parser.add_argument(
-        "--families", default=",".join(generate.FAMILIES), metavar="A,B",
-        help=f"what they are about (default: {', '.join(generate.FAMILIES)};"
-        f" where preemption frees devices: {', '.join(freeing.FAMILIES)})",
+        "--families", default=",".join(batches.FAMILIES), metavar="A,B",
+        help=f"what they are about (default: {', '.join(batches.FAMILIES)})",
     )  # fmt: skip
     parser.add_argument(
         "--reference", choices=REFERENCES, help="the release to compare with (default: all)"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Final
 
 from tests.oracle import generate
 from tests.oracle.check import Disagreement, check, small
@@ -12,8 +13,9 @@ from tests.oracle.freeing import generate as freeing
 from tests.oracle.generate import Cluster
 from tests.oracle.upstream import Upstream
 
-__all__ = ["Batch", "cluster", "run"]
+__all__ = ["FAMILIES", "Batch", "cluster", "run"]
 
+FAMILIES: Final = (*generate.FAMILIES, *freeing.FAMILIES)
 #: Clusters that a process decides before it reports.
 _SIZE = 20
 #: Disagreements of a batch that are made small; it takes some hundred decisions each.

@@ -6,8 +6,6 @@ the clusters of another day.
 """
 
 import copy
-import os
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,19 +20,13 @@ from tests.oracle.upstream import REFERENCES, Upstream
 from tests.oracle.verdicts import Answer, Attempt
 from tests.scenarios.loading import config_of, files, scenarios_of
 from tests.scenarios.notation import objects_of
-from tests.support.seeds import share
+from tests.support.seeds import first_seed, share
 
 pytestmark = [
     pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.seeded, pytest.mark.timeout(600)
 ]  # fmt: skip
 
 PER_FAMILY = share(60)
-
-
-def first_seed() -> int:
-    """Return the seed of this day: clusters that no other day has."""
-    given = os.environ.get("FIDELITY_SEED")
-    return int(given) if given else int(time.strftime("%Y%m%d", time.gmtime())) * 1000
 
 
 @pytest.fixture(scope="module", params=REFERENCES)

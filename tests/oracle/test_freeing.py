@@ -7,12 +7,13 @@ from typing import Any, Final
 import pytest
 
 from tests.oracle import product
+from tests.oracle.check import check, small
 from tests.oracle.defects import comparable
 from tests.oracle.freeing import generate, rules
 from tests.oracle.freeing.by_hand import CASES, candidates_of, objects_of
 from tests.oracle.generating.dice import Object
 from tests.oracle.upstream import REFERENCES, Upstream
-from tests.support.seeds import share
+from tests.support.seeds import first_seed, share
 
 pytestmark = [
     pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.seeded, pytest.mark.timeout(600)
@@ -127,6 +128,16 @@ def test_everything_is_compared(name: str):
     assert rules.compare(right, told) == []
     for wrong in altered(right):
         assert rules.compare(wrong, told)
+
+
+@pytest.mark.parametrize("family", generate.FAMILIES)
+def test_devices_are_freed_by_the_rules(family: str, upstream: Upstream):
+    seed = first_seed()
+    for each in range(seed, seed + PER_FAMILY):
+        found = check(generate.cluster(family, each), upstream)
+        if found is not None:
+            lines = "\n".join(small(found, upstream).lines)
+            pytest.fail(f"{family}:{each}\n{lines}", pytrace=False)
 
 
 def test_a_preemption_that_frees_nothing_is_that_of_today(upstream: Upstream):
