@@ -72,7 +72,7 @@ class DefaultPreemptionArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicResourcesArgs:
-    """Time limits of device allocation, and whether preemption frees devices."""
+    """Time limits of device allocation."""
 
     plugin: ClassVar[str] = "DynamicResources"
 
@@ -83,9 +83,6 @@ class DynamicResourcesArgs:
     #: Longest wait for the conditions of allocated devices before binding, in seconds, 1 or more.
     #: Ten minutes are enough for devices that have to be attached.
     binding_timeout_seconds: float = wire("bindingTimeout", DURATION, 600.0)
-    #: Whether pods of lower priority are evicted for their devices. Off: as in kube-scheduler,
-    #: preemption does not help a pod that lacks devices.
-    preempt_for_devices: bool = wire("preemptForDevices", BOOLEAN, False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +311,10 @@ class PreemptiveSchedulerArgs:
     #: not, such pods stay pending, and their condition says so; the permission to write resource
     #: claims is not needed.
     allocate_devices: bool = wire("allocateDevices", BOOLEAN, True)
+    #: Alpha, for test clusters: whether pods of lower priority are evicted for their devices. The
+    #: devices are not held for the pod yet: until they are deallocated another pod may take them,
+    #: and the pod may preempt again. Off: as in kube-scheduler, no pod is evicted for devices.
+    preempt_for_devices: bool = wire("preemptForDevices", BOOLEAN, False)
     #: The release of kube-scheduler whose decisions are reproduced: `v1.36`, `v1.37`, or `auto` for
     #: that of the API server. It holds for all profiles; those that name a release must agree.
     #: By default it follows the cluster, as kube-scheduler is upgraded with it.

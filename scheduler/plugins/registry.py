@@ -84,13 +84,16 @@ def _balanced(settings: ProfileSettings, _: Reference) -> NodeResourcesBalancedA
 
 
 def _devices(settings: ProfileSettings, reference: Reference) -> DynamicResources:
-    args = settings.arguments(DynamicResourcesArgs)
+    args, ours = (
+        settings.arguments(DynamicResourcesArgs),
+        settings.arguments(PreemptiveSchedulerArgs),
+    )
     return DynamicResources(
         args.filter_timeout_seconds,
         args.binding_timeout_seconds,
         reference,
-        may_allocate=settings.arguments(PreemptiveSchedulerArgs).allocate_devices,
-        preempts=args.preempt_for_devices,
+        may_allocate=ours.allocate_devices,
+        preempts=ours.preempt_for_devices,
     )
 
 

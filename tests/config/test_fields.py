@@ -60,7 +60,7 @@ ENTRIES = r"""
 {name: DynamicResources, args: {filterTimeout: 0s, bindingTimeout: 1m}}  # devices; a filter
         timeout of zero is kept
     {filter_timeout_seconds: 0.0, binding_timeout_seconds: 60.0}
-{name: DynamicResources, args: {preemptForDevices: true}}
+{name: PreemptiveScheduler, args: {preemptForDevices: true}}
     {preempt_for_devices: true}
 {name: DynamicResources, args: {filterTimeout: null, bindingTimeout: null}}  # null timeouts are
         the defaults

@@ -255,7 +255,7 @@ ENTRIES = r"""
         too short
     .args.filterTimeout: Invalid value: "-1s": must be zero or positive
     .args.bindingTimeout: Invalid value: "999ms": must be at least 1 second
-{name: DynamicResources, args: {preemptForDevices: "true"}}  # a word for a truth value
+{name: PreemptiveScheduler, args: {preemptForDevices: "true"}}  # a word for a truth value
     .args.preemptForDevices: Invalid type: expected a boolean, got "true"
 {name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}  # a weight out of range
     .args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]

@@ -33,7 +33,7 @@ kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: preemptive-scheduler
   pluginConfig:
-  - {name: DynamicResources, args: {preemptForDevices: true}}
+  - {name: PreemptiveScheduler, args: {preemptForDevices: true}}
 """
 
 

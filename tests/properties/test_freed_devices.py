@@ -34,7 +34,7 @@ ON = """
 profiles:
 - schedulerName: preemptive-scheduler
   pluginConfig:
-  - {name: DynamicResources, args: {preemptForDevices: true}}
+  - {name: PreemptiveScheduler, args: {preemptForDevices: true}}
 """
 OTHER = Consumer("example.com", "jobs", "j", "uid:j")
 

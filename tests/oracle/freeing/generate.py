@@ -26,7 +26,7 @@ _CONFIG: Final[Object] = {
     "profiles": [
         {
             "schedulerName": pods.SCHEDULER,
-            "pluginConfig": [{"name": "DynamicResources", "args": {_OPTION: True}}],
+            "pluginConfig": [{"name": "PreemptiveScheduler", "args": {_OPTION: True}}],
         }
     ],
 }

@@ -41,7 +41,7 @@ ON = """
 profiles:
 - schedulerName: preemptive-scheduler
   pluginConfig:
-  - {name: DynamicResources, args: {preemptForDevices: true}}
+  - {name: PreemptiveScheduler, args: {preemptForDevices: true}}
 """
 OFF = ON.replace("true", "false")
 GPU = "example.com/gpu"
