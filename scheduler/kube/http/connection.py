@@ -64,8 +64,9 @@ class HttpResponse:
         self.kept = False
         #: Whether any byte of it has arrived.
         self.received = False
-        #: Whether it is read in parts, so that the server may have to wait for the reader.
-        self.streamed = False
+        #: Where it is read in parts: how many bytes are buffered before the server has to wait for
+        #: the reader. 0 for an answer that is read as a whole.
+        self.streamed = 0
         self.buffered = 0
         #: Headers so far, and bytes received since the last part of the body.
         self._headers_seen = 0
@@ -262,7 +263,7 @@ class HttpConnection(asyncio.Protocol):
             # What a callback raises is the context of the parser's own error.
             self.give_up(f"the response is not HTTP: {error.__context__ or error}")
             return
-        if answer.buffered > BUFFER_BYTES:
+        if answer.buffered > (answer.streamed or BUFFER_BYTES):
             self._limit_buffer(answer)
 
     def _limit_buffer(self, answer: HttpResponse) -> None:

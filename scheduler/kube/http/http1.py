@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.http.connection import HttpConnection, HttpResponse
+from scheduler.kube.http.connection import BUFFER_BYTES, HttpConnection, HttpResponse
 from scheduler.kube.http.dialing import Dialer, ServerAddress
 from scheduler.kube.http.server_time import ServerTime
 from scheduler.kube.http.tls import Tls
@@ -245,9 +245,19 @@ class Http1:
             connection.abort()
 
     async def stream(
-        self, path: str, headers: Mapping[str, str], silence_seconds: float
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        silence_seconds: float,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> Incoming:
         """Begin to read a stream; the caller closes what is returned.
+
+        Args:
+            path: With the query.
+            headers: In addition to those of each request.
+            silence_seconds: How long the server may send nothing.
+            buffer_bytes: How much is buffered before the server has to wait for the reader.
 
         Raises:
             Unreachable: The server does not begin to answer within so many seconds.
@@ -257,7 +267,7 @@ class Http1:
                 connection, answer = await self._begin("GET", path, headers, None, repeatable=True)
         except TimeoutError as error:
             raise Unreachable("the server did not respond in time") from error
-        answer.streamed = True
+        answer.streamed = buffer_bytes
         return Incoming(answer, connection, silence_seconds, self)
 
     async def _begin(

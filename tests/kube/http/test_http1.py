@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.http import connection, http1
+from scheduler.kube.http import http1
 from scheduler.kube.http.http1 import Http1, Reply
 from tests.support.scripted_api import OK
 
@@ -257,12 +257,11 @@ async def test_a_silent_stream_fails(server, http):
     wait.set()
 
 
-async def test_a_slow_reader_slows_the_stream_down_and_loses_nothing(server, http, monkeypatch):
-    monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
+async def test_a_slow_reader_slows_the_stream_down_and_loses_nothing(server, http):
     size = 4_000_000
     server.script = [[ENDLESS + b"%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n"]]
 
-    stream = await http.stream("/", {}, 5)
+    stream = await http.stream("/", {}, 5, 1000)
     for _ in range(50):
         await asyncio.sleep(0)
     parts = []
