@@ -31,8 +31,8 @@ locked up:
     url: https://console.example.com:8443
     name: 'prod: "eu" #1'
     color: red
-    tls: {existingSecret: console}
-    from: [{namespaceSelector: {matchLabels: {name: ingress}}}]
+    ingress: {enabled: true}
+    networkPolicy: {from: [{namespaceSelector: {matchLabels: {name: ingress}}}]}
     podAnnotations: {mesh.example/inject: 'false'}
     priorityClassName: system-cluster-critical
     tolerations: [{key: infra, operator: Exists}]
@@ -42,8 +42,9 @@ not verified, on OpenShift, in shadow mode:
   openshift: {enabled: true}
   shadow: {enabled: true}
   networkPolicy: {enabled: true, flavor: cilium}
-  console: {enabled: true, url: 'http://localhost:8080', insecureSkipVerify: true}
+  console: {enabled: true, url: 'http://localhost:8080', scheduler: {insecureSkipVerify: true}}
 """)
+UNVERIFIED: Final = {"scheduler": {"insecureSkipVerify": True}}
 #: The kinds that only the console has, or one more of.
 ADDED: Final = ("ServiceAccount", "Service", "Service", "Deployment")
 
@@ -125,7 +126,7 @@ def test_it_gets_the_authority_of_the_scheduler_and_not_its_key(helm, case):
         for each in pod(objects)["spec"].get("volumes", ())
         if each["name"] == "scheduler-ca"
     ]
-    verified = "insecureSkipVerify" not in CASES[case]["console"]
+    verified = "scheduler" not in CASES[case]["console"]
     assert len(authorities) == verified
     for each in authorities:
         assert each["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
@@ -158,7 +159,7 @@ def test_the_command_line_is_one_that_the_program_accepts(helm, case):
     values = CASES[case]["console"]
     assert arguments.url == values["url"]
     assert arguments.name == values.get("name", "")
-    assert arguments.insecure_skip_tls_verify is values.get("insecureSkipVerify", False)
+    assert arguments.insecure_skip_tls_verify is ("scheduler" in values)
     assert bool(arguments.certificate_authority) is not arguments.insecure_skip_tls_verify
 
 
@@ -174,10 +175,14 @@ def test_the_scheduler_is_reached_by_the_addresses_and_verified_by_the_name_of_i
     assert arguments.tls_server_name in one(objects, "Certificate")["spec"]["dnsNames"]
 
 
-def test_the_ingress_is_for_the_host_of_the_url(helm):
-    spec = one(helm.template(CASES["behind an ingress"]), "Ingress")["spec"]
+@pytest.mark.parametrize(
+    ("case", "secret"), [("behind an ingress", {"secretName": "console"}), ("locked up", {})]
+)
+def test_the_ingress_is_for_the_host_of_the_url_and_always_for_https(helm, case, secret):
+    """With `tls`, controllers redirect http, also where they have the certificate themselves."""
+    spec = one(helm.template(CASES[case]), "Ingress")["spec"]
 
-    assert spec["tls"] == [{"hosts": ["console.example.com"], "secretName": "console"}]
+    assert spec["tls"] == [{"hosts": ["console.example.com"], **secret}]
     (rule,) = spec["rules"]
     (path,) = rule["http"]["paths"]
     assert rule["host"] == "console.example.com"
@@ -205,12 +210,22 @@ def test_network_policies_let_the_ingress_reach_the_console_and_the_console_the_
         ({}, "console.url is required"),
         ({"url": "https://a.example/path"}, "at '/console/url'"),
         ({"url": "http://a.example"}, "at '/console/url'"),
+        ({"url": "https://a.example:99999"}, "at '/console/url'"),
+        ({"url": "https://a..b.example"}, "at '/console/url'"),
         ({"url": "https://a.example"}, "to a server that it cannot verify"),
         ({"url": "https://a.example", "color": "mauve"}, "at '/console/color'"),
         ({"url": "https://a.example", "replicas": 2}, "additional properties 'replicas'"),
         (
-            {"url": "http://localhost:1", "insecureSkipVerify": True, "ingress": {"enabled": True}},
+            {"url": "http://localhost:1", **UNVERIFIED, "ingress": {"enabled": True}},
             "console.url must begin with https://",
+        ),
+        (
+            {"url": "https://10.0.0.7", **UNVERIFIED, "ingress": {"enabled": True}},
+            "console.url must have a name",
+        ),
+        (
+            {"url": "https://a.example", **UNVERIFIED, "resources": {"limits": {"memory": "90Mi"}}},
+            "console.resources.limits.memory (90Mi) must not be less than the request (96Mi)",
         ),
     ],
 )

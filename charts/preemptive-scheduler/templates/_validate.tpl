@@ -24,12 +24,16 @@
 {{- if not .url -}}
 {{- fail "console.url is required if console.enabled is true: browsers keep the session for that address only, as https://console.example.com" -}}
 {{- end -}}
-{{- if and (not .insecureSkipVerify) (not (include "preemptive-scheduler.tlsSecret" $)) -}}
-{{- fail "console would send the tokens of its users to a server that it cannot verify: set tls.certManager.enabled or tls.existingSecret, or accept it with console.insecureSkipVerify" -}}
+{{- if and (not .scheduler.insecureSkipVerify) (not (include "preemptive-scheduler.tlsSecret" $)) -}}
+{{- fail "console would send the tokens of its users to a server that it cannot verify: set tls.certManager.enabled or tls.existingSecret, or accept it with console.scheduler.insecureSkipVerify" -}}
 {{- end -}}
 {{- if and .ingress.enabled (not (hasPrefix "https://" .url)) -}}
 {{- fail (printf "console.ingress: console.url must begin with https://, not %s: browsers keep the session for https only" .url) -}}
 {{- end -}}
+{{- if and .ingress.enabled (regexMatch "//[0-9.]+(:|$)" .url) -}}
+{{- fail (printf "console.ingress: console.url must have a name, not an address as %s: an Ingress is for names" .url) -}}
+{{- end -}}
+{{- include "preemptive-scheduler.validateQuantities" (list "console.resources" .resources) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -130,20 +134,26 @@
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateResources" -}}
-{{- $resources := include "preemptive-scheduler.resources" . | fromYaml -}}
+{{- include "preemptive-scheduler.validateQuantities" (list "resources" (include "preemptive-scheduler.resources" . | fromYaml)) -}}
+{{- end -}}
+
+{{/* The resources of a container, with the name of their value. */}}
+{{- define "preemptive-scheduler.validateQuantities" -}}
+{{- $value := first . -}}
+{{- $resources := last . -}}
 {{- $requests := $resources.requests | default dict -}}
 {{- $limits := $resources.limits | default dict -}}
 {{- range $name := list "cpu" "memory" -}}
 {{- $request := get $requests $name | default "0" -}}
-{{- $asked := include "preemptive-scheduler.milli" (list (printf "resources.requests.%s" $name) $request) | int64 -}}
+{{- $asked := include "preemptive-scheduler.milli" (list (printf "%s.requests.%s" $value $name) $request) | int64 -}}
 {{- if hasKey $limits $name -}}
 {{- $limit := get $limits $name -}}
-{{- $allowed := include "preemptive-scheduler.milli" (list (printf "resources.limits.%s" $name) $limit) | int64 -}}
+{{- $allowed := include "preemptive-scheduler.milli" (list (printf "%s.limits.%s" $value $name) $limit) | int64 -}}
 {{- if gt $asked $allowed -}}
-{{- fail (printf "resources.limits.%s (%v) must not be less than the request (%v)" $name $limit $request) -}}
+{{- fail (printf "%s.limits.%s (%v) must not be less than the request (%v)" $value $name $limit $request) -}}
 {{- end -}}
 {{- if and (eq $name "memory") (lt $allowed (int64 134217728000)) -}}
-{{- fail (printf "resources.limits.memory (%v) must be at least 128Mi: with less, a replica is killed before it has listed a small cluster" $limit) -}}
+{{- fail (printf "%s.limits.memory (%v) must be at least 128Mi: with less, it is killed before it has listed a small cluster" $value $limit) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
