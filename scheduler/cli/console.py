@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import sys
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ exit codes: 0 stopped by SIGTERM or SIGINT; 2 it cannot start
 """
 #: A host name or address with a port, as it is in the header `Host`; no path.
 _HOST: Final = re.compile(
-    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?"
+    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:(?P<port>[0-9]{1,5}))?"
 )
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -72,19 +71,16 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="send tokens of users to whoever answers at these addresses",
     )  # fmt: skip
     serving = command.add_argument_group("serving")
-    serving.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="default: 0.0.0.0")
-    serving.add_argument("--port", type=int, default=8080, metavar="PORT", help="default: 8080")
     serving.add_argument(
-        "--tls-cert-file", default="", metavar="FILE",
-        help="serve https (default: http, behind a proxy that serves https)",
+        "--port", type=int, default=8080, metavar="PORT",
+        help="it serves http, behind a proxy that serves https (default: 8080)",
     )  # fmt: skip
-    serving.add_argument("--tls-private-key-file", default="", metavar="FILE")
     command.set_defaults(func=run)
 
 
 def _public(text: str) -> str:
     parts = urlsplit(text.removesuffix("/"))
-    if parts.path or parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc):
+    if parts.path or parts.query or parts.fragment or not _is_host(parts.netloc):
         raise argparse.ArgumentTypeError(f"{text!r} is not https://HOST or https://HOST:PORT")
     if parts.scheme != "https" and (parts.scheme, parts.hostname in _OWN) != ("http", True):
         raise argparse.ArgumentTypeError(
@@ -97,16 +93,18 @@ def _public(text: str) -> str:
 
 def _replica(text: str) -> str:
     parts = urlsplit(text.removesuffix("/"))
-    if parts.scheme != "https" or parts.path or parts.query or not _HOST.fullmatch(parts.netloc):
+    if parts.scheme != "https" or parts.path or parts.query or not _is_host(parts.netloc):
         raise argparse.ArgumentTypeError(f"{text!r} is not https://HOST:PORT")
     return f"https://{parts.netloc}"
 
 
+def _is_host(text: str) -> bool:
+    found = _HOST.fullmatch(text)
+    return found is not None and 0 < int(found["port"] or 443) < 2**16
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped; return the exit code."""
-    if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
-        print("--tls-cert-file and --tls-private-key-file must be set together", file=sys.stderr)
-        return 2
     with signals.ending_at_once():
         return _serve(arguments)
 
@@ -123,10 +121,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         insecure=arguments.insecure_skip_tls_verify,
         name=arguments.name or urlsplit(arguments.url).netloc,
         colour=arguments.color,
-        bind_address=arguments.bind_address,
         port=arguments.port,
-        tls_cert_file=arguments.tls_cert_file,
-        tls_private_key_file=arguments.tls_private_key_file,
         logging_format=arguments.logging_format,
     )
     return serve(console, Clock().wall)

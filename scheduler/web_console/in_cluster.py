@@ -15,7 +15,6 @@ from scheduler.kube.http.tls import Tls, client_context, unverified
 from scheduler.model.times import Seconds
 from scheduler.observe.logs.logs import Format, Logs
 from scheduler.observe.server.listen import listening
-from scheduler.observe.server.tls import Certificate, CertificateFiles
 from scheduler.web_console.public_site import PublicSite
 from scheduler.web_console.replicas import Replicas
 from scheduler.web_console.server import ConsoleServer, page_files
@@ -37,10 +36,7 @@ class ClusterConsole:
     insecure: bool = False
     name: str = ""
     colour: str = ""
-    bind_address: str = "0.0.0.0"
     port: int = 8080
-    tls_cert_file: str = ""
-    tls_private_key_file: str = ""
     logging_format: str = "json"
 
 
@@ -55,12 +51,12 @@ def serve(options: ClusterConsole, wall: Callable[[], Seconds]) -> int:
     logs.install()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(options, wall, logs))
+            return runner.run(_serve(options, logs))
     finally:
         logs.close()
 
 
-async def _serve(options: ClusterConsole, wall: Callable[[], Seconds], logs: Logs) -> int:
+async def _serve(options: ClusterConsole, logs: Logs) -> int:
     def report(event: str, **fields: Any) -> None:
         log = logs.logger.warning if "problem" in fields else logs.logger.info
         log(event, **fields)
@@ -68,8 +64,7 @@ async def _serve(options: ClusterConsole, wall: Callable[[], Seconds], logs: Log
 
     try:
         tls = _tls(options)
-        certificate = _certificate(options)
-        listener = listening(options.bind_address, options.port)
+        listener = listening("", options.port)
         listener.setblocking(False)
     except (OSError, ValueError) as error:
         report("cannot_start", problem=str(error))
@@ -78,8 +73,7 @@ async def _serve(options: ClusterConsole, wall: Callable[[], Seconds], logs: Log
     users = TokenSignIn(options.url, replicas.send, report)
     target = Target(options.name, colour=options.colour)
     server = ConsoleServer(replicas, page_files(), users, target)
-    site = PublicSite(server.application(), listener, certificate, report)
-    serving = asyncio.create_task(site.run(wall))
+    serving = asyncio.create_task(PublicSite(server.application(), listener).run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.cancel)
@@ -108,12 +102,3 @@ def _tls(options: ClusterConsole) -> Tls:
         return Tls(make, [authority] if authority else ())
     except (OSError, ValueError) as error:
         raise ValueError(f"--certificate-authority {authority}: {error}") from error
-
-
-def _certificate(options: ClusterConsole) -> Certificate | None:
-    if not options.tls_cert_file:
-        return None
-    try:
-        return CertificateFiles(options.tls_cert_file, options.tls_private_key_file)
-    except OSError as error:
-        raise OSError(f"{options.tls_cert_file}: {error}") from error

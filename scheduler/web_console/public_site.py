@@ -1,4 +1,6 @@
-"""Serves the console to browsers of others: a limited number of connections, with TLS or without.
+"""Serves the console to browsers of others: a limited number of connections, without TLS.
+
+What is in front of it serves https: an ingress, a Gateway, or a mesh.
 
 Connections are accepted and limited as those of the scheduler's own pages. At the limit an idle one
 is closed for a new one; one is busy while a request of it is being forwarded.
@@ -13,23 +15,19 @@ from typing import Final
 
 from aiohttp import web
 
-from scheduler.model.times import Seconds
 from scheduler.observe.server.acceptor import Acceptor
-from scheduler.observe.server.client_certificates import ClientAuthority, TlsContexts
 from scheduler.observe.server.connections import ConnectionTable, OpenConnection, bounded
 from scheduler.observe.server.listen import Limits
 from scheduler.observe.server.responses import is_defect
-from scheduler.observe.server.tls import Certificate
 
 __all__ = ["PublicSite"]
 
-#: Behind a proxy, which has few addresses, the limits on one address are those on all.
-LIMITS: Final = Limits()
+#: Behind a proxy, which has few addresses, the limits on one address are those on all. As many as
+#: the memory of the pod is enough for, whatever they send.
+LIMITS: Final = Limits(connections=192)
 #: How long a connection may be idle before its first request and between requests: longer than
 #: proxies keep theirs.
 IDLE_SECONDS: Final = 75.0
-#: Between two looks at the files of the certificate.
-RENEW_SECONDS: Final = 60.0
 _API: Final = "/api/"
 
 
@@ -39,17 +37,9 @@ class PublicSite:
     Args:
         application: What is served.
         listener: A listening socket, non-blocking.
-        certificate: The serving certificate; `None` for plain HTTP behind a proxy.
-        report: Logs a problem: an event with fields.
     """
 
-    def __init__(
-        self,
-        application: web.Application,
-        listener: socket.socket,
-        certificate: Certificate | None,
-        report: Callable[..., object],
-    ) -> None:
+    def __init__(self, application: web.Application, listener: socket.socket) -> None:
         application.middlewares.append(self._busy)
         logger = logging.getLogger(__name__)
         logger.addFilter(is_defect)
@@ -64,28 +54,15 @@ class PublicSite:
             shutdown_timeout=0.5,
         )
         self._listener = listener
-        self._certificate = certificate
-        self._report = report
         self._connections: dict[asyncio.BaseProtocol, OpenConnection] = {}
 
-    async def run(self, wall: Callable[[], Seconds]) -> None:
-        """Serve until cancelled.
-
-        Args:
-            wall: Returns the time of day.
-        """
+    async def run(self) -> None:
+        """Serve until cancelled."""
         await self._runner.setup()
-        contexts, certificate = None, self._certificate
-        if certificate is not None:
-            contexts = TlsContexts(certificate, ClientAuthority(), wall, self._report)
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         table = ConnectionTable(bounded(LIMITS.connections, descriptors))
-        acceptor = Acceptor(self._listener, self, contexts, table, LIMITS)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(acceptor.run())
-                if certificate is not None:
-                    tasks.create_task(self._renew(certificate, wall))
+            await Acceptor(self._listener, self, None, table, LIMITS).run()
         finally:
             await self._runner.cleanup()
 
@@ -114,18 +91,12 @@ class PublicSite:
         if connection is None:
             return await handler(request)
         connection.busy = request.path.startswith(_API)
+        if request.transport is not None:
+            # A write returns when all of it is sent, so what is not read is not kept. With a limit
+            # of 0, asyncio takes an empty buffer for a full one.
+            request.transport.set_write_buffer_limits(high=1)
         try:
             return await handler(request)
         finally:
             connection.busy = False
-            connection.idle_since = asyncio.get_running_loop().time()
-
-    async def _renew(self, certificate: Certificate, wall: Callable[[], Seconds]) -> None:
-        """Read the certificate again when its files change."""
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            try:
-                if certificate.refresh(wall()):
-                    self._report("certificate_reloaded")
-            except OSError as error:
-                self._report("certificate_not_reloaded", problem=str(error))
+            connection.answered(asyncio.get_running_loop().time())

@@ -11,7 +11,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -30,8 +30,8 @@ ANSWER_SECONDS: Final = 60.0
 BEGIN_SECONDS: Final = 20.0
 #: The scheduler sends a comment each 15 seconds.
 SILENCE_SECONDS: Final = 45.0
-#: How the log says that a certificate is not trusted.
-_UNVERIFIED: Final = "not verified"
+#: How much of an answer is kept for a browser that is slower than the scheduler.
+BUFFER_BYTES: Final = 2**16
 #: For a replica to say whether it leads, and for a name to be resolved.
 LOOK_SECONDS: Final = 5.0
 #: For how long it counts that none leads: everybody asks at that moment.
@@ -112,7 +112,7 @@ class Replicas:
 
         async def ask(http: Http1) -> Incoming:
             async with asyncio.timeout(BEGIN_SECONDS):
-                return await http.stream(path, headers, SILENCE_SECONDS)
+                return await http.stream(path, headers, SILENCE_SECONDS, BUFFER_BYTES)
 
         return await self._asked(ask)
 
@@ -166,9 +166,11 @@ class Replicas:
         problem = await self._resolved()
         asking = {asyncio.create_task(self._says(each)): each for each in self._replicas}
         answers: dict[str, str] = {}
+        untrusted = False
         try:
             for ended in asyncio.as_completed(asking):
-                address, answer = await ended
+                address, answer, verified = await ended
+                untrusted |= not verified
                 answers[address] = answer
                 if answer == "true":
                     self._leader = address
@@ -178,7 +180,7 @@ class Replicas:
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        told = _told(answers.values())
+        told = _told(answers.values(), untrusted=untrusted)
         if told != self._problem:  # reported once, however often it is asked
             self._report("no_leader", problem=problem or told, answers=answers)
         return told
@@ -202,31 +204,26 @@ class Replicas:
                 self._replicas[address] = Http1(address, self._tls, certified, _AGENT)
         return ""
 
-    async def _says(self, address: str) -> tuple[str, str]:
-        """Return whether a replica leads: `true`, or anything else."""
+    async def _says(self, address: str) -> tuple[str, str, bool]:
+        """Return whether a replica leads, `true` or anything else, and whether it is trusted."""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 reply = await self._replicas[address].send("GET", "/api/v1", {}, None)
         except Unreachable as error:
-            return address, _reason(error)
+            cause = error.__cause__
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return address, f"not verified: {cause.verify_message}", False
+            return address, str(error), True
         except TimeoutError:
-            return address, "no response in time"
-        return address, reply.headers.get(_HEADER, "it is no scheduler, or an older one")
+            return address, "no response in time", True
+        return address, reply.headers.get(_HEADER, "it is no scheduler, or an older one"), True
 
 
-def _reason(error: Unreachable) -> str:
-    verification = error.__cause__
-    if isinstance(verification, ssl.SSLCertVerificationError):
-        return f"{_UNVERIFIED}: {verification.verify_message}"
-    return str(error)
-
-
-def _told(answers: Iterable[str]) -> str:
+def _told(answers: Collection[str], *, untrusted: bool) -> str:
     """Return what users are told, without the addresses of replicas."""
-    found = list(answers)
-    if any(each.startswith(_UNVERIFIED) for each in found):
+    if untrusted:
         return NOT_VERIFIED  # it may be the one that leads
-    if "false" in found:
+    if "false" in answers:
         return NOBODY_LEADS
     return NO_ANSWER
 

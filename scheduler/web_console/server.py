@@ -39,7 +39,16 @@ from scheduler.model.rest.shadow import MODE_HEADER
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.server.responses import SERVER, is_defect
 from scheduler.web_console.backend import Backend, BackendError
-from scheduler.web_console.sign_in import ADDRESS, KeySignIn, SignedIn, SignIn, SignInRefused
+from scheduler.web_console.sign_in import (
+    ADDRESS,
+    FORM,
+    HEAD,
+    OPENED,
+    KeySignIn,
+    SignedIn,
+    SignIn,
+    SignInRefused,
+)  # fmt: skip
 from scheduler.web_console.target import Target
 
 __all__ = ["HEALTH", "ConsoleServer", "page_files"]
@@ -50,17 +59,25 @@ POLICY: Final = (
 )
 #: For the page with the form, which has no script.
 FORM_POLICY: Final = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action %s; base-uri 'none';"
     " frame-ancestors 'none'"
 )
+#: A year. The page is for https alone, so a browser never again sends a token in the clear.
+TRANSPORT: Final = "max-age=31536000"
 #: The largest body that is forwarded; the scheduler has a lower limit.
 BODY_BYTES: Final = 4 * 2**20
-#: How many plans are read and answered at a time, each of another user. The scheduler answers two,
-#: and one of a user.
+#: How many plans are read and answered at a time, each of another user, and how many of the
+#: accounts of one namespace. The scheduler answers two, and one of a user.
 PLANS: Final = 6
-#: How many requests are forwarded at a time, and of one user. A page has some six.
-FORWARDS: Final = 128
+GROUP_PLANS: Final = 3
+#: How many requests are forwarded at a time, of the accounts of one namespace, and of one user. A
+#: page has some six. The scheduler has 64 watches; each answer may take 1.5 MiB.
+FORWARDS: Final = 80
+GROUP_FORWARDS: Final = 64
 USER_FORWARDS: Final = 32
+#: The largest answers, and how many of them are forwarded at a time.
+RECORDING: Final = "/api/v1/recording"
+RECORDINGS: Final = 2
 #: How long a client may take to send a body, and to read a part of an answer.
 BODY_SECONDS: Final = 30.0
 READ_SECONDS: Final = 30.0
@@ -83,34 +100,6 @@ _TYPES: Final = {
     "woff2": "font/woff2",
     "txt": "text/plain; charset=utf-8",
 }
-_HEAD: Final = """\
-<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="dark light"><title>preemptive-scheduler</title>
-<link rel="icon" href="/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/style/target.css">
-<link rel="stylesheet" href="/style/sign_in.css">\
-"""
-#: Without an action it is sent to the address that it is shown at, with its fragment.
-FORM: Final = """\
-{head}</head><body><main>
-<h1><img src="/icon.svg" alt="" width="24" height="24">preemptive-scheduler{target}</h1>
-<form method="post">
-<p id="message"{alert}>{message}</p>
-<label for="{field}">{label}</label>
-<input id="{field}" name="{field}" type="password" aria-describedby="message" autocomplete="off"
- autofocus required>
-<button>Open the console</button>
-{hint}
-</form></main></body></html>
-"""
-#: For a key that comes from a file. It is a page of this server, so that the browser sends the
-#: cookie: after a redirect of a request that came from elsewhere it would not.
-OPENED: Final = f"""\
-{_HEAD}<meta http-equiv="refresh" content="0;url=/"></head>
-<body><main><p><a href="/">Open the console</a></p></main></body></html>
-"""
 #: What `Sec-Fetch-Site` says of requests that pages of others cause.
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _REASONS: Final = {
@@ -174,8 +163,8 @@ class ConsoleServer:
         self._files = files
         self._target = target
         self._users: SignIn = users or KeySignIn()
-        self._forwards: Counter[str] = Counter()
-        self._plans = set[str]()
+        #: How many requests of a kind are forwarded, by whom they count for.
+        self._forwards: Counter[tuple[str, str]] = Counter()
         self.port = 0
 
     @property
@@ -216,7 +205,7 @@ class ConsoleServer:
     def application(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._checked], client_max_size=BODY_BYTES)
-        app.on_response_prepare.append(_add_headers)
+        app.on_response_prepare.append(self._add_headers)
         for path in SIGN_IN:
             app.router.add_post(path, self._sign_in)
         app.router.add_post(SIGN_OUT, self._sign_out)
@@ -254,8 +243,7 @@ class ConsoleServer:
             except SignInRefused as error:
                 return refusal(error.code, _REASONS[error.code], str(error))
             if login is None:
-                had_cookie = self._cookie in request.cookies
-                return refusal(401, "Unauthorized", self._users.message(had_cookie=had_cookie))
+                return refusal(401, "Unauthorized", self._message(request))
             if not _plain(request):
                 return refusal(400, "BadRequest", "the path or a header is not valid")
             try:
@@ -268,29 +256,42 @@ class ConsoleServer:
 
     @contextlib.contextmanager
     def _forwarding(self, login: SignedIn, request: web.Request) -> Iterator[None]:
-        """Count a request that is forwarded.
+        """Count a request that is forwarded, and cut it off when the login ends.
 
         Raises:
             web.HTTPTooManyRequests: There are too many.
             ConnectionError: The browser has closed the connection.
         """
-        name, connection = login.name, request.transport
+        places, connection = _places(login, request), request.transport
         if connection is None:
             raise ConnectionResetError
-        if self._forwards[name] >= USER_FORWARDS or self._forwards.total() >= FORWARDS:
+        if any(self._forwards[place] >= most for place, most in places.items()):
             raise web.HTTPTooManyRequests
-        self._forwards[name] += 1
+        self._forwards.update(places.keys())
         login.connections.add(connection)
         try:
             yield
         finally:
             login.connections.discard(connection)
-            self._forwards[name] -= 1
-            if not self._forwards[name]:
-                del self._forwards[name]
+            self._forwards.subtract(places.keys())
+            self._forwards += Counter()  # without those that are zero
 
     async def _login(self, request: web.Request) -> SignedIn | None:
-        return await self._users.login(request, request.cookies.get(self._cookie, ""))
+        return await self._users.login(request, self._given(request))
+
+    def _given(self, request: web.Request) -> str:
+        """Return the value of the cookie; nothing if there are two.
+
+        Cookies of other hosts of the domain must not look like it. Browsers separate cookies by
+        semicolons alone; aiohttp also finds them after a space within the value of another one.
+        """
+        pairs = ";".join(request.headers.getall("Cookie", [])).split(";")
+        named = (pair.strip(" ").partition("=") for pair in pairs)
+        values = [value for name, _, value in named if name == self._cookie]
+        return values[0] if len(values) == 1 else ""
+
+    def _message(self, request: web.Request) -> str:
+        return self._users.message(had_cookie=self._given(request) != "")
 
     @property
     def _cookie(self) -> str:
@@ -300,6 +301,8 @@ class ConsoleServer:
         # Of another type, a form may be of any size, or text that cannot be decoded.
         form = self._users.form
         is_form = request.content_type == "application/x-www-form-urlencoded"
+        if request.content_length is None:  # further headers may follow such a body
+            return refusal(411, "LengthRequired", "the form has no length")
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 most = request.clone(client_max_size=form.most_bytes)
@@ -309,7 +312,7 @@ class ConsoleServer:
         # Not in the encoding that the client names: it may be one that cannot be read.
         given = dict(parse_qsl(body.decode(errors="replace"))).get(form.field, "").strip()
         try:
-            session = await self._users.enter(given)
+            session = await self._users.enter(request, given)
         except SignInRefused as error:
             return self._form(str(error), error.code)
         if request.path == "/" or self._users.is_public:
@@ -317,15 +320,13 @@ class ConsoleServer:
             response = web.Response(status=303, headers={"Location": "/"})
         else:
             response = web.Response(text=OPENED, content_type="text/html")
-        response.headers["Content-Security-Policy"] = FORM_POLICY
         response.set_cookie(self._cookie, session, **self._flags())
         return response
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
-        with contextlib.suppress(SignInRefused):
-            login = await self._login(request)
-            if login is not None:
-                self._users.end(login)
+        login = self._users.session(self._given(request))
+        if login is not None:
+            self._users.end(login, "by the user")
         response = web.Response(status=204)
         response.del_cookie(self._cookie, **self._flags())
         return response
@@ -362,8 +363,7 @@ class ConsoleServer:
             login = SignedIn(kind="token")
         index = self._files.get("/index.html")
         if login is None or request.path != "/":
-            message = self._users.message(had_cookie=self._cookie in request.cookies)
-            return self._form(message, 200)
+            return self._form(self._message(request), 200)
         if index is None:
             return refusal(404, "NotFound", "there is no such page")
         body = self._target.within(index.content, login.user, login.kind)
@@ -372,7 +372,7 @@ class ConsoleServer:
     def _form(self, message: str, code: int) -> web.Response:
         form = self._users.form
         text = FORM.format(
-            head=_HEAD,
+            head=HEAD,
             target=self._target.heading(),
             message=html.escape(message),
             alert=' role="alert"' if code >= 400 else "",
@@ -381,14 +381,10 @@ class ConsoleServer:
             hint=form.hint,
         )
         response = web.Response(status=code, text=text, content_type="text/html")
-        response.headers["Content-Security-Policy"] = FORM_POLICY
+        response.headers["Content-Security-Policy"] = FORM_POLICY % form.sent_to
         return response
 
     async def _plan(self, request: web.Request, login: SignedIn) -> web.StreamResponse:
-        name = login.name
-        if name in self._plans or len(self._plans) >= PLANS:
-            raise web.HTTPTooManyRequests
-        self._plans.add(name)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
@@ -396,9 +392,7 @@ class ConsoleServer:
             reply = await self._backend.send("POST", request.raw_path, headers, body)
         except TimeoutError:
             return refusal(408, "Timeout", "the body does not arrive")
-        finally:
-            self._plans.remove(name)
-        self._look(reply.status, login)
+        self._look(reply.status, login, request)
         headers = _returned(reply.headers)
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
@@ -407,7 +401,7 @@ class ConsoleServer:
         incoming = await self._backend.open(request.raw_path, headers)
         response = web.StreamResponse(status=incoming.status, headers=_returned(incoming.headers))
         try:
-            self._look(incoming.status, login)
+            self._look(incoming.status, login, request)
             await response.prepare(request)
             while part := await incoming.read():
                 async with asyncio.timeout(READ_SECONDS):
@@ -423,11 +417,27 @@ class ConsoleServer:
             incoming.close()
         return response
 
-    def _look(self, status: int, login: SignedIn) -> None:
+    async def _add_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+        headers = response.headers
+        # Not with a port: it would count for all ports of the host, of which others are others'.
+        if self._users.scheme == "https" and ":" not in "".join(self._users.hosts(self.port)):
+            headers["Strict-Transport-Security"] = TRANSPORT
+        headers.setdefault("Content-Security-Policy", POLICY)
+        headers["X-Content-Type-Options"] = "nosniff"
+        # Under `no-referrer`, browsers send forms without an origin.
+        headers["Referrer-Policy"] = "same-origin"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        headers["Cache-Control"] = "no-store"
+        headers["Server"] = SERVER
+        headers["X-Accel-Buffering"] = "no"  # else a proxy such as nginx may hold events back
+
+    def _look(self, status: int, login: SignedIn, request: web.Request) -> None:
         """End a login that the scheduler does not know any more."""
         if status == 401:
-            login.connections.clear()  # not this answer, which says so
-            self._users.end(login)
+            if request.transport is not None:
+                login.connections.discard(request.transport)  # this answer says so
+            self._users.end(login, "its token is not valid any more")
 
 
 async def _healthy(_request: web.Request) -> web.StreamResponse:
@@ -441,6 +451,21 @@ def _is_from_elsewhere(request: web.Request) -> bool:
 def _navigates(request: web.Request) -> bool:
     """Return whether the user follows a link, or the file with the key is opened."""
     return request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path in SIGN_IN
+
+
+def _places(login: SignedIn, request: web.Request) -> dict[tuple[str, str], int]:
+    """Return what a request takes one place of, and how many of these there are."""
+    user, group = login.user, login.group
+    places = {
+        ("all", ""): FORWARDS,
+        ("group", group): GROUP_FORWARDS,
+        ("user", user): USER_FORWARDS,
+    }
+    if request.path == RECORDING:
+        places["recordings", ""] = RECORDINGS
+    elif request.method == "POST":
+        places |= {("plans", ""): PLANS, ("plans of", group): GROUP_PLANS, ("plan of", user): 1}
+    return places
 
 
 def _plain(request: web.Request) -> bool:
@@ -464,16 +489,3 @@ def refusal(code: int, reason: str, message: str) -> web.Response:
     headers = {"Retry-After": "1"} if code == 429 else None
     body = status(code, reason, message)
     return web.Response(status=code, body=body, content_type="application/json", headers=headers)
-
-
-async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    headers = response.headers
-    headers.setdefault("Content-Security-Policy", POLICY)
-    headers["X-Content-Type-Options"] = "nosniff"
-    # Under `no-referrer`, browsers send forms without an origin.
-    headers["Referrer-Policy"] = "same-origin"
-    headers["Cross-Origin-Opener-Policy"] = "same-origin"
-    headers["Cross-Origin-Resource-Policy"] = "same-origin"
-    headers["Cache-Control"] = "no-store"
-    headers["Server"] = SERVER
-    headers["X-Accel-Buffering"] = "no"  # else a proxy such as nginx may hold events back

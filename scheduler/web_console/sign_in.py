@@ -9,9 +9,21 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-__all__ = ["ADDRESS", "Form", "KeySignIn", "SignIn", "SignInRefused", "SignedIn"]
+__all__ = [
+    "ADDRESS",
+    "FORM",
+    "HEAD",
+    "OPENED",
+    "Form",
+    "KeySignIn",
+    "SignIn",
+    "SignInRefused",
+    "SignedIn",
+]
 
 ADDRESS: Final = "127.0.0.1"
+#: How the users of ServiceAccounts begin; namespace and name follow.
+ACCOUNT: Final = "system:serviceaccount:"
 #: The length of the key. Wrong keys are not limited, so it must be too long to be guessed.
 KEY_BYTES: Final = 18
 ENTER: Final = "Enter the key that kubectl preemptive console shows in its terminal."
@@ -24,6 +36,35 @@ STARTED_AGAIN: Final = (
     "kubectl preemptive console was started again, with a new key. Enter the one that it shows in"
     " its terminal."
 )
+
+HEAD: Final = """\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="dark light"><title>preemptive-scheduler</title>
+<link rel="icon" href="/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/style/target.css">
+<link rel="stylesheet" href="/style/sign_in.css">\
+"""
+#: Without an action it is sent to the address that it is shown at, with its fragment.
+FORM: Final = """\
+{head}</head><body><main>
+<h1><img src="/icon.svg" alt="" width="24" height="24">preemptive-scheduler{target}</h1>
+<form method="post">
+<p id="message"{alert}>{message}</p>
+<label for="{field}">{label}</label>
+<input id="{field}" name="{field}" type="password" aria-describedby="message" autocomplete="off"
+ autofocus required>
+<button>Open the console</button>
+{hint}
+</form></main></body></html>
+"""
+#: For a key that comes from a file. It is a page of this server, so that the browser sends the
+#: cookie: after a redirect of a request that came from elsewhere it would not.
+OPENED: Final = f"""\
+{HEAD}<meta http-equiv="refresh" content="0;url=/"></head>
+<body><main><p><a href="/">Open the console</a></p></main></body></html>
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,9 +81,9 @@ class SignedIn:
     connections: set[asyncio.Transport] = field(default_factory=set)
 
     @property
-    def name(self) -> str:
-        """Whose requests are counted together."""
-        return self.user or self.headers.get("Authorization", "")
+    def group(self) -> str:
+        """Whose accounts belong together: of a namespace, or else the user."""
+        return self.user.rpartition(":")[0] if self.user.startswith(ACCOUNT) else self.user
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +97,8 @@ class Form:
     hint: str
     #: The largest body: it comes from clients that have not signed in.
     most_bytes: int
+    #: Where it may be sent, as in a content security policy.
+    sent_to: str = "'self'"
 
 
 class SignInRefused(Exception):
@@ -96,14 +139,17 @@ class SignIn(Protocol):
     def cookie(self, port: int) -> str:
         """Return the name of the cookie."""
 
+    def session(self, cookie: str) -> SignedIn | None:
+        """Return who has entered and got this cookie."""
+
     async def login(self, request: web.Request, cookie: str) -> SignedIn | None:
         """Return who sends a request; `None` for nobody who has entered.
 
         Raises:
-            SignInRefused: It cannot be found out now.
+            SignInRefused: They may not read, or it cannot be found out now.
         """
 
-    async def enter(self, given: str) -> str:
+    async def enter(self, request: web.Request, given: str) -> str:
         """Return the value of the cookie for what was entered into the form.
 
         Raises:
@@ -113,8 +159,8 @@ class SignIn(Protocol):
     def message(self, *, had_cookie: bool) -> str:
         """Return what the form says at first, also as a refusal of the API."""
 
-    def end(self, login: SignedIn) -> None:
-        """Forget a login: its user leaves, or the scheduler does not know it any more."""
+    def end(self, login: SignedIn, reason: str) -> None:
+        """Forget a login, for a reason that is logged; its connections are cut off."""
 
 
 class KeySignIn:
@@ -141,11 +187,15 @@ class KeySignIn:
         """Return a name that no server on another port has."""
         return f"preemptive-console-{port}"
 
-    async def login(self, _request: web.Request, cookie: str) -> SignedIn | None:
+    def session(self, cookie: str) -> SignedIn | None:
         """Return the only user, for the cookie."""
         return self._login if same(cookie, self._session) else None
 
-    async def enter(self, given: str) -> str:
+    async def login(self, _request: web.Request, cookie: str) -> SignedIn | None:
+        """Return the only user, for the cookie."""
+        return self.session(cookie)
+
+    async def enter(self, _request: web.Request, given: str) -> str:
         """Return the cookie for the key."""
         if not same(given, self.key):
             raise SignInRefused(WRONG)
@@ -155,7 +205,7 @@ class KeySignIn:
         """Say where the key is."""
         return STARTED_AGAIN if had_cookie else ENTER
 
-    def end(self, login: SignedIn) -> None:
+    def end(self, login: SignedIn, reason: str) -> None:
         """Do nothing: the user leaves by ending the command."""
 
 

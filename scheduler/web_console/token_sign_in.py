@@ -12,9 +12,10 @@ ones must not use up what the known ones need, for example after a change of the
 """
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
@@ -26,7 +27,8 @@ from aiohttp import web
 from scheduler.kube.auth.credentials import bearer, is_token
 from scheduler.kube.http.http1 import Reply
 from scheduler.model.rest.cluster import ApiIndex
-from scheduler.observe.server.rates import Rate, RateLimit
+from scheduler.observe.server.connections import peer
+from scheduler.observe.server.rates import Rate, RateLimit, RatesByPeer
 from scheduler.web_console.backend import BackendError
 from scheduler.web_console.sign_in import Form, SignedIn, SignInRefused
 
@@ -37,10 +39,13 @@ COOKIE: Final = "__Host-preemptive-console"
 #: The scheduler reads lines of 8,190 bytes.
 TOKEN_BYTES: Final = 8_000
 FORM_BYTES: Final = 16_384
-#: For how long a session lasts, and how long without a request. Pages that are shown send some.
+#: For how long a session lasts, and how long without a request or an open connection; how often
+#: that is looked at.
 SESSION_SECONDS: Final = 12 * 3600.0
 IDLE_SECONDS: Final = 3600.0
-#: How many there are, and of one user; the oldest ends.
+SWEEP_SECONDS: Final = 60.0
+#: How many there are, and of one user. Whose group has most of them loses the one that was used
+#: longest ago.
 SESSIONS: Final = 1_000
 USER_SESSIONS: Final = 10
 #: For how long a token counts as accepted, and that of a user without the permission to read.
@@ -49,6 +54,9 @@ FORBIDDEN_SECONDS: Final = 5.0
 #: How often the scheduler is asked about tokens that it has not accepted: half of what it reviews
 #: for one address.
 UNKNOWN_TOKENS: Final = RateLimit(per_second=0.5, burst=15)
+#: How many of one source may be refused: of its address, and what the proxy in front says about it.
+#: Whoever gets past the proxy can say anything, so this is for fairness only.
+SOURCE_TOKENS: Final = RateLimit(per_second=0.1, burst=5)
 
 TOKEN: Final = "Enter a token of your user in the cluster."
 ENDED: Final = "Your session has ended, or its token has expired. Sign in again."
@@ -96,17 +104,21 @@ class TokenSignIn:
         report: Logs who signs in and out: an event with fields.
     """
 
-    form: Final = Form("token", "Token", HINT, FORM_BYTES)
     key: Final = ""
     is_public: Final = True
 
     def __init__(self, url: str, ask: Asks, report: Callable[..., object]) -> None:
         parts = urlsplit(url)
         self.scheme: Final = parts.scheme
+        # Where the form is shown over http although the address is https, the token stays.
+        sent_to = url if parts.scheme == "https" else "'self'"
+        self.form: Final = Form("token", "Token", HINT, FORM_BYTES, sent_to)
         self._hosts = frozenset((parts.netloc.lower(),))
         self._ask = ask
         self._report = report
         self._unknown: Rate | None = None
+        self._sources = RatesByPeer(SOURCE_TOKENS)
+        self._sweeper: asyncio.TimerHandle | None = None
         #: By digests: what is looked up says nothing about what is nearly equal to it.
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
         self._accepted: OrderedDict[bytes, Accepted] = OrderedDict()
@@ -121,25 +133,32 @@ class TokenSignIn:
         """Return the name of the cookie."""
         return COOKIE
 
+    def session(self, cookie: str) -> SignedIn | None:
+        """Return the user of a session."""
+        key, now = _digest(cookie), _now()
+        session = self._sessions.get(key)
+        if session is None or self._ended(key, now):
+            return None
+        session.used = now
+        return session.login
+
     async def login(self, request: web.Request, cookie: str) -> SignedIn | None:
         """Return the user of the token of a proxy, else of the session."""
         token = _bearer(request)
-        if token is not None:
-            return SignedIn(bearer(token), (await self._review(token)).user, "proxy")
-        session = self._session(cookie)
-        return None if session is None else session.login
+        if token is None:
+            return self.session(cookie)
+        return SignedIn(bearer(token), await self._user(request, token), "proxy")
 
-    async def enter(self, given: str) -> str:
+    async def enter(self, request: web.Request, given: str) -> str:
         """Return the cookie of a new session for a token."""
-        accepted = await self._review(given)
-        if accepted.problem:
-            raise SignInRefused(accepted.problem)
-        now, user = _now(), accepted.user
+        user, now = await self._user(request, given), _now()
         own = [key for key, each in self._sessions.items() if each.login.user == user]
-        for key in own[: max(0, len(own) + 1 - USER_SESSIONS)]:
-            self._drop(key)
-        while len(self._sessions) >= SESSIONS:
-            self._drop(next(iter(self._sessions)))
+        if len(own) >= USER_SESSIONS:
+            self._drop(min(own, key=lambda key: self._sessions[key].used), "too many of the user")
+        if len(self._sessions) >= SESSIONS:
+            self._drop(self._least(), "too many sessions")
+        if self._sweeper is None:
+            self._sweep()
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = _Session(SignedIn(bearer(given), user, "token"), now, now)
         self._report("signed_in", user=user)
@@ -149,31 +168,56 @@ class TokenSignIn:
         """Say what is needed."""
         return ENDED if had_cookie else TOKEN
 
-    def end(self, login: SignedIn) -> None:
+    def end(self, login: SignedIn, reason: str) -> None:
         """End a session, with what is being sent to it; the token must be reviewed again."""
         token = login.headers.get("Authorization", "").partition(" ")[2]
         self._accepted.pop(_digest(token), None)
         for key in [key for key, each in self._sessions.items() if each.login is login]:
-            self._drop(key)
+            self._drop(key, reason)
 
-    def _session(self, cookie: str) -> _Session | None:
-        key, now = _digest(cookie), _now()
-        session = self._sessions.get(key)
-        if session is None:
-            return None
-        if now - session.began > SESSION_SECONDS or now - session.used > IDLE_SECONDS:
-            self._drop(key)
-            return None
-        session.used = now
-        return session
+    def _ended(self, key: bytes, now: float) -> bool:
+        """End a session if it is time; return whether that is so."""
+        session = self._sessions[key]
+        if session.login.connections:
+            session.used = now
+        if now - session.began > SESSION_SECONDS:
+            self._drop(key, "after 12 hours")
+        elif now - session.used > IDLE_SECONDS:
+            self._drop(key, "after an hour without a request")
+        return key not in self._sessions
 
-    def _drop(self, key: bytes) -> None:
+    def _sweep(self) -> None:
+        """End sessions to which no request comes any more; again while there are some."""
+        now = _now()
+        for key in list(self._sessions):
+            self._ended(key, now)
+        loop = asyncio.get_running_loop()
+        self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def _least(self) -> bytes:
+        """Return which session ends for a new one: the accounts of one namespace share theirs."""
+        groups = Counter(each.login.group for each in self._sessions.values())
+        order = {k: (-groups[each.login.group], each.used) for k, each in self._sessions.items()}
+        return min(order, key=order.__getitem__)
+
+    def _drop(self, key: bytes, reason: str) -> None:
         login = self._sessions.pop(key).login
-        self._report("signed_out", user=login.user)
+        self._report("signed_out", user=login.user, reason=reason)
         for connection in list(login.connections):
             connection.abort()
 
-    async def _review(self, token: str) -> Accepted:
+    async def _user(self, request: web.Request, token: str) -> str:
+        """Return the user of a token, who may read the API.
+
+        Raises:
+            SignInRefused: The scheduler does not accept it, they may not, or it cannot be asked.
+        """
+        accepted = await self._review(_source(request), token)
+        if accepted.problem:
+            raise SignInRefused(accepted.problem)
+        return accepted.user
+
+    async def _review(self, source: str, token: str) -> Accepted:
         """Return what the scheduler says about a token.
 
         Raises:
@@ -187,12 +231,18 @@ class TokenSignIn:
             return known
         asking = self._asking.get(key)
         if asking is None:
-            self._unknown = self._unknown or Rate(UNKNOWN_TOKENS, now)
-            if known is None and not self._unknown.take(now):
+            if (known is None or known.problem) and not self._may_ask(source, now):
+                if known is not None:
+                    return known
                 raise SignInRefused(TOO_MANY, 429)
-            asking = self._asking[key] = asyncio.create_task(self._asked(token, now))
+            asking = self._asking[key] = asyncio.create_task(self._asked(source, token, now))
             asking.add_done_callback(lambda task: self._answered(key, task))
         return await asyncio.shield(asking)
+
+    def _may_ask(self, source: str, now: float) -> bool:
+        """Take a place for a token that the scheduler has not accepted."""
+        self._unknown = self._unknown or Rate(UNKNOWN_TOKENS, now)
+        return self._sources.of(source, now).wait(now) <= 0.0 and self._unknown.take(now)
 
     def _answered(self, key: bytes, asking: "asyncio.Task[Accepted]") -> None:
         """Remember what was said about a token."""
@@ -204,14 +254,18 @@ class TokenSignIn:
         while len(self._accepted) > SESSIONS:
             self._accepted.popitem(last=False)
 
-    async def _asked(self, token: str, now: float) -> Accepted:
+    async def _asked(self, source: str, token: str, now: float) -> Accepted:
         try:
             reply = await self._ask("GET", "/api/v1", bearer(token), None)
         except BackendError as error:
             raise SignInRefused(str(error), 503) from error
         if reply.status == 200:
-            user = msgspec.json.decode(reply.body, type=ApiIndex).user
-            return Accepted(user, "", now + ACCEPTED_SECONDS)
+            with contextlib.suppress(msgspec.DecodeError):
+                user = msgspec.json.decode(reply.body, type=ApiIndex).user
+                if user:
+                    return Accepted(user, "", now + ACCEPTED_SECONDS)
+        if reply.status in {401, 403}:
+            self._sources.of(source, now).reserve(now)
         if reply.status == 403:
             return Accepted("", f"{_told(reply)}. {VIEWER}", now + FORBIDDEN_SECONDS)
         if reply.status == 401:
@@ -230,12 +284,22 @@ def _told(reply: Reply) -> str:
 
 
 def _bearer(request: web.Request) -> str | None:
-    """Return the token in a header; `None` without one, as with the password of a proxy."""
+    """Return the token in a header; `None` without one, as with the password of a proxy.
+
+    What is no token, and more than one header, is as an empty token: the cookie does not count.
+    """
     given = request.headers.getall("Authorization", [])
-    if len(given) != 1:
+    if len(given) > 1:
+        return ""
+    if not given or given[0][:6].lower() != "bearer":
         return None
-    scheme, _, token = given[0].strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else None
+    return given[0][7:].strip(" ") if given[0][6:7] == " " else ""
+
+
+def _source(request: web.Request) -> str:
+    """Return where a request comes from: the address, and what a proxy there has added."""
+    forwarded = ",".join(request.headers.getall("X-Forwarded-For", []))
+    return f"{peer(request.remote or '')} {peer(forwarded.rpartition(',')[2].strip()[:64])}"
 
 
 def _digest(secret: str) -> bytes:

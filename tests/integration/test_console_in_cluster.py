@@ -37,7 +37,7 @@ class ConsoleProcess:
                 sys.executable, "-I", "-S", "-c", WITH_US, COMMAND, "console", "--url", self.origin,
                 *(f"--scheduler=https://{LOOPBACK}:{each.port}" for each in schedulers),
                 "--certificate-authority", authority.certificate, "--tls-server-name", "kubernetes",
-                "--bind-address", LOOPBACK, "--port", str(self.port),
+                "--port", str(self.port),
             ],
             cwd=ROOT,
             stderr=self._log,

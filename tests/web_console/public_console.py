@@ -12,15 +12,15 @@ import aiohttp
 from yarl import URL
 
 from scheduler.kube.http.tls import Tls
-from scheduler.observe.server.tls import Certificate
 from scheduler.web_console.public_site import PublicSite
 from scheduler.web_console.replicas import Replicas
 from scheduler.web_console.server import ConsoleServer, page_files
 from scheduler.web_console.target import Target
-from scheduler.web_console.token_sign_in import TokenSignIn
+from scheduler.web_console.token_sign_in import COOKIE, TokenSignIn
 
-__all__ = ["PublicConsole", "public_console"]
+__all__ = ["ADA", "BOB", "FORM", "PublicConsole", "public_console", "signed_in"]
 
+ADA, BOB = "token-of-ada", "token-of-bob"
 FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -56,6 +56,20 @@ class PublicConsole:
         cookie = answered.get("Set-Cookie", "").partition(";")[0]
         return status, cookie or text
 
+    async def watch(self, cookie: str) -> aiohttp.ClientResponse:
+        """Open a watch, and wait until it begins."""
+        url = f"{self.origin}/api/v1/summary?watch=1"
+        answer = await self.client.get(url, headers={"Cookie": cookie})
+        await answer.content.readline()
+        return answer
+
+    async def ended(self, watch: aiohttp.ClientResponse) -> None:
+        """Wait until a watch is cut off."""
+        with contextlib.suppress(aiohttp.ClientError):
+            async with asyncio.timeout(10):
+                await watch.content.read()
+        watch.close()
+
     async def send(self, data: bytes) -> bytes:
         """Send bytes, and return all that comes until the server closes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -73,7 +87,7 @@ class PublicConsole:
     @property
     def forwarded(self) -> int:
         """How many requests are being forwarded."""
-        return self.server._forwards.total()
+        return self.server._forwards["all", ""]
 
     @property
     def cookies(self) -> int:
@@ -87,9 +101,9 @@ async def public_console(
     *,
     tls: Tls | None = None,
     server_name: str = "",
-    certificate: Certificate | None = None,
+    url: str = "",
 ) -> AsyncIterator[PublicConsole]:
-    """Serve the console on loopback."""
+    """Serve the console on loopback; by default under that address."""
     log: list[tuple[str, dict[str, Any]]] = []
 
     def report(event: str, **fields: Any) -> None:
@@ -100,10 +114,9 @@ async def public_console(
     port = int(listener.getsockname()[1])
     origin = f"http://127.0.0.1:{port}"
     replicas = Replicas(urls, tls, server_name, report)
-    users = TokenSignIn(origin, replicas.send, report)
+    users = TokenSignIn(url.format(port=port) or origin, replicas.send, report)
     server = ConsoleServer(replicas, page_files(), users, Target("prod", colour="red"))
-    site = PublicSite(server.application(), listener, certificate, report)
-    serving = asyncio.create_task(site.run(float))
+    serving = asyncio.create_task(PublicSite(server.application(), listener).run())
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
         try:
             yield PublicConsole(users, server, replicas, origin, port, client, log)
@@ -112,3 +125,10 @@ async def public_console(
             await asyncio.gather(serving, return_exceptions=True)
             await replicas.close()
             listener.close()
+
+
+async def signed_in(console: PublicConsole, token: str = ADA) -> str:
+    """Return the cookie of a new session."""
+    status, cookie = await console.sign_in(token)
+    assert (status, cookie.partition("=")[0]) == (303, COOKIE)
+    return cookie

@@ -1,34 +1,16 @@
 """Clients that are slow, many, or silent do not keep others from the console in a cluster."""
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator
+import contextlib
 from dataclasses import replace
 
 import pytest
 
-from scheduler.observe.server.tls import CertificateFiles
+from scheduler.kube.http.http1 import Incoming
 from scheduler.web_console import public_site
 from scheduler.web_console import server as console_server
-from tests.support.api_stand_in import StandIn, serving
-from tests.support.certificates import Authority
-from tests.web_console.public_console import FORM, PublicConsole, public_console
-
-ADA, BOB = "token-of-ada", "token-of-bob"
-
-
-@pytest.fixture
-async def scheduler() -> StandIn:
-    stand_in = StandIn()
-    stand_in.switches.token = "unused"
-    stand_in.switches.users = {ADA: "ada", BOB: "bob"}
-    return stand_in
-
-
-@pytest.fixture
-async def console(scheduler: StandIn) -> AsyncIterator[PublicConsole]:
-    async with serving(scheduler) as url, public_console([url]) as console:
-        yield console
+from tests.support.api_stand_in import StandIn
+from tests.web_console.public_console import ADA, BOB, FORM, signed_in
 
 
 @pytest.fixture
@@ -121,8 +103,13 @@ async def test_an_answer_that_is_not_read_is_given_up(console, scheduler, monkey
     writer.close()
 
 
-async def test_a_user_has_one_plan_at_a_time_and_takes_no_others_place(console, scheduler):
+async def test_a_user_has_one_plan_at_a_time_and_takes_no_others_place(
+    console, scheduler, monkeypatch
+):
+    monkeypatch.setattr(console_server, "GROUP_PLANS", 1)
+    scheduler.switches.users |= {each: f"system:serviceaccount:team:{each}" for each in (ADA, "c")}
     (_, ada), (_, bob) = await console.sign_in(ADA), await console.sign_in(BOB)
+    (_, colleague) = await console.sign_in("c")
     headers = {"Origin": console.origin, "Content-Type": "application/yaml"}
     body = b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     head = (
@@ -136,21 +123,105 @@ async def test_a_user_has_one_plan_at_a_time_and_takes_no_others_place(console, 
             await asyncio.sleep(0.01)
 
     second = await console.ask("POST", "/api/v1/plan", body, Cookie=ada, **headers)
+    third = await console.ask("POST", "/api/v1/plan", body, Cookie=colleague, **headers)
     other = await console.ask("POST", "/api/v1/plan", body, Cookie=bob, **headers)
 
-    assert (second[0], other[0]) == (429, 200)
+    assert (second[0], third[0], other[0]) == (429, 429, 200)
     writer.close()
 
 
-async def test_it_serves_https_with_its_own_certificate(scheduler, tmp_path):
-    authority = Authority(tmp_path)
-    pair = CertificateFiles(str(tmp_path / "server.crt"), str(tmp_path / "server.key"))
-    trusting = ssl.create_default_context(cafile=authority.certificate)
-    async with serving(scheduler) as url, public_console([url], certificate=pair) as console:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", console.port, ssl=trusting, server_hostname="kubernetes"
-        )
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+LONG = b"".join(b"A%d: %s\r\n" % (i, b"x" * 8000) for i in range(9))
+#: What a client without a token sends: more than is kept of it before a response.
+TOO_LONG = {
+    "a head": b"GET / HTTP/1.1\r\nHost: %s\r\n" + LONG,
+    "a form that goes on behind its end": (
+        b"POST /session HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nTransfer-Encoding: chunked\r\n"
+        b"Content-Type: " + FORM.encode() + b"\r\n\r\n6\r\ntoken=\r\n0\r\n"
+        + LONG
+    ),
+    "requests that do not wait": b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" * 1000,
+}  # fmt: skip
 
-        assert (await reader.read()).endswith(b"ok")
-        writer.close()
+
+@pytest.mark.parametrize("case", TOO_LONG)
+async def test_what_a_stranger_sends_is_not_kept_without_limit(console, case):
+    host = console.origin.removeprefix("http://").encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", console.port)
+    writer.write(TOO_LONG[case].replace(b"%s", host))
+
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+    writer.close()
+    assert (await console.sign_in(ADA))[0] == 303
+
+
+async def test_requests_that_wait_and_the_body_of_a_plan_may_be_long(console):
+    _, cookie = await console.sign_in(ADA)
+    body = b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n" + b"#" * 2**18
+    headers = {"Cookie": cookie, "Origin": console.origin, "Content-Type": "application/yaml"}
+
+    for _ in range(5):
+        assert (await console.ask("GET", "/api/v1", Cookie=cookie, A="x" * 8000))[0] == 200
+        assert (await console.ask("POST", "/api/v1/plan", body, **headers))[0] == 200
+
+
+async def test_of_an_answer_that_is_not_read_little_is_kept(console, monkeypatch):
+    _, cookie = await console.sign_in(ADA)
+    size, parts = 2**25, list[int]()
+
+    async def read(incoming: Incoming) -> bytes:
+        parts.append(len(part := await whole(incoming)))
+        return part
+
+    whole = Incoming.read
+    monkeypatch.setattr(Incoming, "read", read)
+    monkeypatch.setattr(StandIn, "_summary", lambda _: {"long": "x" * size})
+    reader, writer = await asyncio.open_connection("127.0.0.1", console.port)
+    writer.write(
+        f"GET /api/v1/summary HTTP/1.1\r\nHost: {console.origin[7:]}\r\nConnection: close\r\n"
+        f"Cookie: {cookie}\r\n\r\n".encode()
+    )
+
+    async with asyncio.timeout(30):
+        assert await reader.readexactly(12) == b"HTTP/1.1 200"
+        ((session,)) = console.users._sessions.values()
+        (transport,) = session.login.connections
+        assert transport.get_write_buffer_limits() == (0, 1)
+        while not reader.at_eof():
+            await reader.read(2**20)
+    writer.close()
+    assert sum(parts) > size
+    assert max(parts) < 2**20
+
+
+async def test_the_accounts_of_one_namespace_leave_places_for_others(
+    console, scheduler, monkeypatch
+):
+    monkeypatch.setattr(console_server, "GROUP_FORWARDS", 2)
+    users = [f"system:serviceaccount:{each}" for each in ("team:a", "team:b", "team:c", "team-b:c")]
+    scheduler.switches.users |= {each: each for each in users}
+    *cookies, refused, served = [await signed_in(console, each) for each in users]
+    watches = [await console.watch(each) for each in cookies]
+
+    answers = [(await console.ask("GET", "/api/v1", Cookie=each))[0] for each in (refused, served)]
+
+    assert answers == [429, 200]
+    for each in watches:
+        each.close()
+
+
+async def test_few_recordings_are_forwarded_at_a_time(console, scheduler, monkeypatch):
+    monkeypatch.setattr(console_server, "RECORDINGS", 1)
+    (_, ada), (_, bob) = await console.sign_in(ADA), await console.sign_in(BOB)
+    scheduler.switches.delay_seconds = 3600.0
+    held = asyncio.create_task(console.ask("GET", "/api/v1/recording", Cookie=ada))
+    async with asyncio.timeout(20):
+        while not console.forwarded:
+            await asyncio.sleep(0.01)
+    scheduler.switches.delay_seconds = 0.0
+
+    assert (await console.ask("GET", "/api/v1/recording?last=5m", Cookie=bob))[0] == 429
+    assert (await console.ask("GET", "/api/v1", Cookie=bob))[0] == 200
+    held.cancel()
+    await asyncio.gather(held, return_exceptions=True)

@@ -125,7 +125,8 @@ class Acceptor:
         """Pass a socket to the protocol of the web server, after the handshake."""
 
         def watched() -> asyncio.Protocol:
-            return _Watched(self._server.protocol(connection), lost)
+            inner = self._server.protocol(connection)
+            return _Watched(inner, connection, self._limits.request_bytes, lost)
 
         if self._contexts is None:
             transport, _ = await self._loop.connect_accepted_socket(watched, sock)
@@ -201,19 +202,39 @@ class _Tls(sslproto.SSLProtocol):
 
 
 class _Watched(asyncio.Protocol):
-    """Passes everything on to a protocol, and reports the loss of its connection."""
+    """Passes everything on to a protocol, and reports the loss of its connection.
 
-    def __init__(self, inner: asyncio.Protocol, lost: "asyncio.Future[None]") -> None:
+    Args:
+        inner: The protocol.
+        connection: What it serves.
+        most: How many bytes may come before a response.
+        lost: Gets a result when the connection is lost.
+    """
+
+    def __init__(
+        self,
+        inner: asyncio.Protocol,
+        connection: OpenConnection,
+        most: int,
+        lost: "asyncio.Future[None]",
+    ) -> None:
         self._inner = inner
+        self._connection = connection
+        self._most = most
         self._lost = lost
+        self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Pass it on."""
+        self._transport = transport
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
-        self._inner.data_received(data)
+        """Pass it on; close the connection when it is too much."""
+        if self._connection.count(data) <= self._most:
+            self._inner.data_received(data)
+        elif isinstance(self._transport, asyncio.WriteTransport):
+            self._transport.abort()
 
     def eof_received(self) -> bool | None:
         """Pass it on."""

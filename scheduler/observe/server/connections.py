@@ -23,6 +23,9 @@ _SHARE_OF_DESCRIPTORS: Final = 4
 _MIN_CONNECTIONS: Final = 16
 #: Addresses of one IPv6 network of this length are one peer: a host can use all of them.
 _IPV6_PREFIX: Final = 64
+#: How requests with a body begin, and how the head of any request ends.
+_POST: Final = b"POST "
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 @dataclass(eq=False, slots=True)
@@ -34,6 +37,31 @@ class OpenConnection:
     idle_since: Seconds
     #: Whether it is sending a response to an authorized request.
     busy: bool = field(default=False)
+    #: Of what came since the last response: how much counts, how it begins, and how it ends.
+    _counted: int = field(default=0, init=False)
+    _begin: bytes = field(default=b"", init=False)
+    _end: bytes = field(default=b"", init=False)
+
+    def answered(self, now: Seconds) -> None:
+        """Expect another request: the last one has its response."""
+        self.idle_since = now
+        self._counted, self._begin, self._end = 0, b"", b""
+
+    def count(self, data: bytes) -> int:
+        """Count received data; return how many bytes came since the last response.
+
+        The heads of requests are kept while they arrive, and before anybody knows who sends them.
+        The body of a form or a plan does not count: it is limited where it is read.
+        """
+        self._begin = (self._begin + data[: len(_POST)])[: len(_POST)]
+        if self._begin != _POST:
+            self._counted += len(data)
+        elif self._end != _HEAD_END:
+            seen = self._end + data
+            head, found, _ = seen.partition(_HEAD_END)
+            self._counted += len(head) - len(self._end)
+            self._end = found or seen[1 - len(_HEAD_END) :]
+        return self._counted
 
 
 class ConnectionTable:

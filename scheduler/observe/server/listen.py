@@ -24,6 +24,9 @@ class Limits:
     #: Open connections; fewer if the process may have few descriptors. One peer may have three
     #: quarters of them.
     connections: int = 512
+    #: What one may send before it gets a response, bodies not counted: as much as
+    #: nginx reads of a head.
+    request_bytes: int = 2**15
     #: How fast connections are accepted; each costs some 50 µs, and the others wait in the kernel.
     accepts: RateLimit = _ACCEPTS
     #: TLS handshakes, in total and of one peer; each costs some 1 ms of CPU, half of it outside of

@@ -221,7 +221,7 @@ class WebApp:
         """Mark a connection as idle from now on."""
         connection = self._connections.get(request.protocol)
         if connection is not None:
-            connection.idle_since = self._loop.time()
+            connection.answered(self._loop.time())
             self._set_idle(connection)
 
     def _set_idle(self, connection: OpenConnection) -> None:

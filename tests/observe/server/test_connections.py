@@ -94,3 +94,25 @@ def test_most_descriptors_are_reserved_for_requests(descriptors, want):
 )
 def test_a_peer_is_an_address_or_a_network_of_ipv6(address, want):
     assert connections.peer(address) == want
+
+
+#: What arrives, in parts, and how much of it counts before the response.
+COUNTED = {
+    "a head that has not ended": ((b"GET / HTTP/1.1\r\n", b"A: b\r\n"), 22),
+    "a head that has not ended, of a form": ((b"POST / HTTP/1.1\r\n", b"A: b\r\n"), 23),
+    "requests that do not wait for the response": ((b"GET / HTTP/1.1\r\n\r\n",) * 3, 54),
+    "a head with its body": ((b"POST / HTTP/1.1\r\nA: b\r\n\r\n" + b"x" * 90, b"x" * 90), 21),
+    "a body in small parts": ((b"PO", b"ST / HTTP/1.1\r", b"\n\r", b"\n", b"x" * 9000), 15),
+    "a body after an empty line": ((b"\r\n\r\nPOST / HTTP/1.1\r\n\r\n", b"x"), 24),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_what_comes_before_a_response_is_counted_without_a_body(case):
+    parts, wanted = COUNTED[case]
+    connection = OpenConnection("a", 0.0)
+
+    for _ in range(2):
+        counts = [connection.count(part) for part in parts]
+        assert counts[-1] == wanted
+        connection.answered(1.0)

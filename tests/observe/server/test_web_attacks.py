@@ -4,6 +4,7 @@ A probe is what a kubelet sends: a new connection, TLS, one request, an answer w
 """
 
 import asyncio
+import contextlib
 import itertools
 import resource
 import socket
@@ -205,3 +206,21 @@ async def test_probes_are_answered_while_the_schedulers_loop_is_busy_for_seconds
     assert problems == []
     assert answered >= 3
     assert await holding == b"held up\n"
+
+
+async def test_a_head_that_is_long_is_not_kept_and_requests_that_wait_are_served(serve):
+    server = serve()
+    reader, writer = await asyncio.open_connection(PROBER, server.port, ssl=TRUSTING)
+    for _ in range(9):
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (b"x" * 8000))
+        async with asyncio.timeout(20):
+            assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(2)
+
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n" + b"A: %s\r\n" % (b"x" * 8000) * 9)
+
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+    writer.transport.abort()
+    assert await server.get("/livez", 20.0) == b"ok"

@@ -132,3 +132,22 @@ def test_a_session_that_ends_is_said_and_what_was_shown_stays(page, scheduler):
     page.click("Sign in", "#problems button")
     page.sees("Your session has ended", "main")
     assert page.driver.current_url.endswith(LINK)
+
+
+def test_a_token_is_not_sent_over_http_where_the_address_is_https(thread, scheduler, browser):
+    running = contextlib.AsyncExitStack()
+
+    async def started() -> PublicConsole:
+        url = await running.enter_async_context(serving(scheduler))
+        made = public_console([url], url="https://127.0.0.1:{port}")
+        return await running.enter_async_context(made)
+
+    page = Page(browser, thread.run(started()))
+    browser.get(page.console.origin)
+    page.problems()
+    sign_in(page)
+
+    page.wait(lambda: any("form-action" in each for each in page.problems()))
+    assert scheduler.requests == []
+    browser.get("about:blank")
+    thread.run(running.aclose())
