@@ -25,7 +25,7 @@ from scheduler.model.rest.what_if import (
 )
 from scheduler.model.times import Seconds
 from scheduler.observe.api import views
-from scheduler.observe.api.rejections import NEVER, eviction_text, helps
+from scheduler.observe.api.rejections import NEVER, NOTHING_TO_EVICT, eviction_text, helps
 from scheduler.sim import recreation
 from scheduler.sim.expanded import Expanded
 from scheduler.sim.what_if_cluster import Displacement, WhatIfCluster
@@ -230,7 +230,7 @@ def node_results(attempt: Attempt) -> tuple[EvaluatedNode, ...]:
 
 def _group(found: Rejection, attempt: Attempt, pod: Pod) -> RejectionGroup:
     """Return a verdict with what evictions would mean on its nodes."""
-    refusal = "" if isinstance(attempt.decision, Preempting) else "nothing to evict"
+    refusal = "" if isinstance(attempt.decision, Preempting) else NOTHING_TO_EVICT
     if pod.spec.preemption_policy == "Never":
         refusal = NEVER
     vetoes = [each for each in attempt.vetoes if each.mode is PolicyMode.ENFORCE]
@@ -239,7 +239,7 @@ def _group(found: Rejection, attempt: Attempt, pod: Pod) -> RejectionGroup:
         is_vetoed = outcome == EvictionOutcome.VETOED.value or bool(refusal)
         words[helps(EvictionOutcome(outcome), vetoes if is_vetoed else (), refusal)] += nodes
     if (untried := found.nodes - words.total()) and found.resolvable:
-        words[helps(None, (), refusal or "nothing to evict")] += untried
+        words[helps(None, (), refusal or NOTHING_TO_EVICT)] += untried
     return RejectionGroup(
         plugin=found.plugin,
         reason=", ".join(found.reasons),

@@ -25,6 +25,7 @@ from scheduler.state.cluster import Cluster
 
 __all__ = [
     "NEVER",
+    "NOTHING_TO_EVICT",
     "Rejections",
     "VetoCounts",
     "eviction_text",
@@ -37,6 +38,7 @@ __all__ = [
 #: What a node says about evictions there.
 YES: Final = "yes"
 NEVER: Final = "the pod never preempts"
+NOTHING_TO_EVICT: Final = "nothing to evict"
 #: Why evictions free too few devices, or are not tried.
 _DEVICES: Final = {
     EvictionOutcome.DEVICES_HELD_BY_HIGHER: "pods of its priority or higher have the devices",
@@ -194,7 +196,7 @@ def _refusal(pod: Pod, result: AttemptResult) -> str:
         return joined(sorted({_source(veto) for veto in result.vetoes}))
     if post_filter.blocked:
         return "preemption is paused"
-    return "evicted pods still terminate" if post_filter.keeps_nomination else "nothing to evict"
+    return "evicted pods still terminate" if post_filter.keeps_nomination else NOTHING_TO_EVICT
 
 
 def helps(outcome: EvictionOutcome | None, vetoes: Sequence[object], refusal: str) -> str:
