@@ -16,9 +16,10 @@ from typing import Final
 from aiohttp import web
 
 from scheduler.observe.server.acceptor import Acceptor
-from scheduler.observe.server.connections import ConnectionTable, OpenConnection, bounded
+from scheduler.observe.server.connections import ConnectionTable, bounded
 from scheduler.observe.server.listen import Limits
 from scheduler.observe.server.responses import is_defect
+from scheduler.observe.server.served import ServedConnections
 
 __all__ = ["PublicSite"]
 
@@ -54,7 +55,7 @@ class PublicSite:
             shutdown_timeout=0.5,
         )
         self._listener = listener
-        self._connections: dict[asyncio.BaseProtocol, OpenConnection] = {}
+        self._connections = ServedConnections(self._runner)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -62,23 +63,9 @@ class PublicSite:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         table = ConnectionTable(bounded(LIMITS.connections, descriptors))
         try:
-            await Acceptor(self._listener, self, None, table, LIMITS).run()
+            await Acceptor(self._listener, self._connections, None, table, LIMITS).run()
         finally:
             await self._runner.cleanup()
-
-    def protocol(self, connection: OpenConnection) -> asyncio.Protocol:
-        """Return the protocol of a connection."""
-        server = self._runner.server
-        if server is None:
-            raise ConnectionError("the server has stopped")
-        protocol = server()
-        self._connections[protocol] = connection
-        return protocol
-
-    def forget(self, connection: OpenConnection) -> None:
-        """Forget a connection that is lost."""
-        for protocol in [each for each, own in self._connections.items() if own is connection]:
-            del self._connections[protocol]
 
     @web.middleware
     async def _busy(
@@ -87,7 +74,7 @@ class PublicSite:
         handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
         """Keep a connection while a request of it is being forwarded."""
-        connection = self._connections.get(request.protocol)
+        connection = self._connections.of(request.protocol)
         if connection is None:
             return await handler(request)
         connection.busy = request.path.startswith(_API)

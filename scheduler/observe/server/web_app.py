@@ -37,6 +37,7 @@ from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
 from scheduler.observe.server.rates import RatesByPeer
 from scheduler.observe.server.responses import SERVER, failed, is_defect, not_served, refused, shown
+from scheduler.observe.server.served import ServedConnections
 from scheduler.observe.server.watch_places import WatchPlace, WatchPlaces
 from scheduler.observe.server.what_if_route import Respond, RespondTo
 
@@ -74,9 +75,6 @@ class WebApp:
         self._page_runner = page_runner
         self._loop = asyncio.get_running_loop()
         self._requests = RatesByPeer(listen.limits.peer_requests)
-        #: The connection of each protocol, and the other way round.
-        self._connections: dict[asyncio.BaseProtocol, OpenConnection] = {}
-        self._protocols: dict[OpenConnection, asyncio.BaseProtocol] = {}
         #: How many connections are busy, without those that serve watches.
         self._busy = 0
         #: The timeouts of watches, by connection.
@@ -93,6 +91,7 @@ class WebApp:
             max_headers=64,
             shutdown_timeout=2.0,
         )
+        self._connections = ServedConnections(self._runner)
 
     async def setup(self) -> None:
         """Prepare to serve."""
@@ -104,13 +103,7 @@ class WebApp:
 
     def protocol(self, connection: OpenConnection) -> asyncio.Protocol:
         """Return the protocol of a connection."""
-        server = self._runner.server
-        if server is None:
-            raise ConnectionError("the server has stopped")
-        protocol = server()
-        self._connections[protocol] = connection
-        self._protocols[connection] = protocol
-        return protocol
+        return self._connections.protocol(connection)
 
     def forget(self, connection: OpenConnection) -> None:
         """Forget a connection that is lost."""
@@ -119,9 +112,7 @@ class WebApp:
             # Its place is free at once, not only when the next event cannot be written.
             watch.reschedule(self._loop.time())
         self._set_idle(connection)
-        protocol = self._protocols.pop(connection, None)
-        if protocol is not None:
-            del self._connections[protocol]
+        self._connections.forget(connection)
 
     def _application(self) -> web.Application:
         pages = self._pages
@@ -212,14 +203,14 @@ class WebApp:
 
     def _begin(self, request: web.Request) -> None:
         """Mark a connection as busy, so that it is kept until its response is written."""
-        connection = self._connections.get(request.protocol)
+        connection = self._connections.of(request.protocol)
         if connection is not None and not connection.busy:
             connection.busy = True
             self._busy += 1
 
     def _end(self, request: web.Request) -> None:
         """Mark a connection as idle from now on."""
-        connection = self._connections.get(request.protocol)
+        connection = self._connections.of(request.protocol)
         if connection is not None:
             connection.answered(self._loop.time())
             self._set_idle(connection)
@@ -322,7 +313,7 @@ class WebApp:
     ) -> web.StreamResponse:
         """Write events as they come; a client that does not read them is cut off."""
         timeout, limits = self._response_timeouts[id(request)], self._listen.limits
-        connection = self._connections.get(request.protocol)
+        connection = self._connections.of(request.protocol)
         if connection is not None and connection not in self._watches:
             self._busy -= connection.busy
             self._watches[connection] = timeout
