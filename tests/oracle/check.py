@@ -6,7 +6,7 @@ Where preemption frees devices, which kube-scheduler does not do, the other side
 import re
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.oracle import product
@@ -18,7 +18,7 @@ from tests.oracle.generate import Cluster
 from tests.oracle.shrink import shrink
 from tests.oracle.upstream import Upstream
 
-__all__ = ["Disagreement", "check", "small"]
+__all__ = ["Disagreement", "check", "first_disagreement", "small"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,17 @@ def small(found: Disagreement, upstream: Upstream) -> Disagreement:
         return found
     cluster = shrink(found.cluster, differ)
     return check(cluster, upstream) or found
+
+
+def first_disagreement(
+    family: str, make: Callable[[str, int], Cluster], seeds: Iterable[int], upstream: Upstream
+) -> str:
+    """Return the first cluster of a family on which the two sides differ, and how; else nothing."""
+    for seed in seeds:
+        found = check(make(family, seed), upstream)
+        if found is not None:
+            return "\n".join((f"{family}:{seed}", *small(found, upstream).lines))
+    return ""
 
 
 def _kind(lines: Sequence[str]) -> tuple[str, ...]:

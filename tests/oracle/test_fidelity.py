@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.oracle import cases, generate, product
-from tests.oracle.check import check, small
+from tests.oracle.check import check, first_disagreement
 from tests.oracle.compare import compare
 from tests.oracle.upstream import REFERENCES, Upstream
 from tests.oracle.verdicts import Answer, Attempt
@@ -37,12 +37,9 @@ def upstream(request: pytest.FixtureRequest) -> Iterator[Upstream]:
 
 @pytest.mark.parametrize("family", sorted(generate.FAMILIES))
 def test_decides_as_kube_scheduler_does(family: str, upstream: Upstream) -> None:
-    seed = first_seed()
-    for each in range(seed, seed + PER_FAMILY):
-        found = check(generate.cluster(family, each), upstream)
-        if found is not None:
-            lines = "\n".join(small(found, upstream).lines)
-            pytest.fail(f"{family}:{each}\n{lines}", pytrace=False)
+    seeds = range(first_seed(), first_seed() + PER_FAMILY)
+    if text := first_disagreement(family, generate.cluster, seeds, upstream):
+        pytest.fail(text, pytrace=False)
 
 
 @pytest.mark.parametrize("path", sorted(cases.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)

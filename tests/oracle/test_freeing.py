@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.oracle import product
-from tests.oracle.check import check, small
+from tests.oracle.check import first_disagreement
 from tests.oracle.defects import comparable
 from tests.oracle.freeing import generate, rules
 from tests.oracle.freeing.by_hand import CASES, candidates_of, objects_of
@@ -132,12 +132,9 @@ def test_everything_is_compared(name: str):
 
 @pytest.mark.parametrize("family", generate.FAMILIES)
 def test_devices_are_freed_by_the_rules(family: str, upstream: Upstream):
-    seed = first_seed()
-    for each in range(seed, seed + PER_FAMILY):
-        found = check(generate.cluster(family, each), upstream)
-        if found is not None:
-            lines = "\n".join(small(found, upstream).lines)
-            pytest.fail(f"{family}:{each}\n{lines}", pytrace=False)
+    seeds = range(first_seed(), first_seed() + PER_FAMILY)
+    if text := first_disagreement(family, generate.cluster, seeds, upstream):
+        pytest.fail(text, pytrace=False)
 
 
 def test_a_preemption_that_frees_nothing_is_that_of_today(upstream: Upstream):
