@@ -62,8 +62,10 @@ class EvictionOutcome(Enum):
     #: It would fit if policies spared no pod.
     VETOED = "vetoed"
     #: The same of devices, where that can be said: they are held by pods of its priority or higher;
-    #: by pods on other nodes, or on none; by a claim that no pod has reserved; by what is no pod.
+    #: for a preemptor that waits for them; by pods on other nodes, or on none; by a claim that no
+    #: pod has reserved; by what is no pod.
     DEVICES_HELD_BY_HIGHER = "devicesHeldByHigher"
+    DEVICES_NOMINATED = "devicesNominated"
     DEVICES_HELD_ELSEWHERE = "devicesHeldElsewhere"
     DEVICES_UNRESERVED = "devicesUnreserved"
     DEVICES_HELD_BY_OTHERS = "devicesHeldByOthers"

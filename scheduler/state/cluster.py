@@ -33,7 +33,7 @@ from scheduler.state.pods.workloads import Workloads
 from scheduler.state.preemption.policies import PoliciesInForce
 from scheduler.state.storage.volumes import Volumes
 from scheduler.state.views.held_devices import HeldDevices
-from scheduler.state.views.node_view import HypotheticalView, NodeView
+from scheduler.state.views.node_view import NOBODY, GonePods, HypotheticalView, NodeView
 
 __all__ = ["Cluster", "ClusterState"]
 
@@ -97,9 +97,9 @@ class Cluster(ClusterState):
         """Return the view of all rows."""
         return NodeView(self.columns)
 
-    def hypothetical_view(self, rows: Rows) -> HypotheticalView:
-        """Return a hypothetical view of copies of some rows."""
-        return HypotheticalView(self.columns, self.pods, self.footprints, rows)
+    def hypothetical_view(self, rows: Rows, gone: GonePods = NOBODY) -> HypotheticalView:
+        """Return a hypothetical view of copies of some rows; of one row where pods are gone."""
+        return HypotheticalView(self.columns, self.pods, self.footprints, rows, gone)
 
     def may_have_resources(
         self,

@@ -11,10 +11,12 @@ from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingA
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.api.devices import Allocation
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Detail
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.state.views.node_view import NOBODY, GonePods
 
 __all__ = ["ComparingMachine", "found_afresh", "told"]
 
@@ -43,19 +45,39 @@ class Compared(SchedulingAlgorithm):
         node: str,
         victims: frozenset[str],
         now: Seconds,
-        gone: frozenset[str] = frozenset(),
+        terminating: frozenset[str] = frozenset(),
+        gone: GonePods = NOBODY,
     ) -> frozenset[str] | None:
         same_key(classified)
-        mine = super().still_needed(classified, node, victims, now, gone)
-        assert mine == self.fresh().still_needed(classified, node, victims, now, gone)
+        mine = super().still_needed(classified, node, victims, now, terminating, gone)
+        fresh = self.fresh()
+        assert mine == fresh.still_needed(classified, node, victims, now, terminating, gone)
         return mine
 
     def fits_without(
-        self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
+        self,
+        classified: ClassifiedPod,
+        node: str,
+        victims: frozenset[str],
+        now: Seconds,
+        gone: GonePods = NOBODY,
     ) -> bool:
         same_key(classified)
-        mine = super().fits_without(classified, node, victims, now)
-        assert mine == self.fresh().fits_without(classified, node, victims, now)
+        mine = super().fits_without(classified, node, victims, now, gone)
+        assert mine == self.fresh().fits_without(classified, node, victims, now, gone)
+        return mine
+
+    def expected_devices(
+        self,
+        classified: ClassifiedPod,
+        node: str,
+        victims: frozenset[str],
+        now: Seconds,
+        gone: GonePods = NOBODY,
+    ) -> Mapping[str, Allocation]:
+        same_key(classified)
+        mine = super().expected_devices(classified, node, victims, now, gone)
+        assert mine == self.fresh().expected_devices(classified, node, victims, now, gone)
         return mine
 
     def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:

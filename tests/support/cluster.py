@@ -20,7 +20,13 @@ from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.core.outbox import Bound
 from scheduler.framework.profile import Profile
-from scheduler.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from scheduler.model.api.devices import (
+    ClaimStatus,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from scheduler.model.api.objects import (
     LocalObject,
     Node,
@@ -124,6 +130,7 @@ class Cluster(VirtualCluster):
         self._holding: tuple[type[Effect], ...] = ()
         self._news: list[Event] | None = None
         self._version = 0
+        self._device_events: list[DeviceClassObserved | DevicesObserved] = []
         self.add(*objects)
 
     def _made(self) -> Machine:
@@ -174,7 +181,7 @@ class Cluster(VirtualCluster):
 
     @_take.register
     def _(self, thing: DeviceClass) -> None:
-        self._report(DeviceClassObserved(thing))
+        self._report_devices(DeviceClassObserved(thing))
 
     @_take.register
     def _(self, thing: ResourceClaim) -> None:
@@ -183,7 +190,12 @@ class Cluster(VirtualCluster):
     @_take.register(ResourceSlice)
     @_take.register(DeviceTaintRule)
     def _(self, thing: ResourceSlice | DeviceTaintRule) -> None:
-        self._report(DevicesObserved(thing))
+        self._report_devices(DevicesObserved(thing))
+
+    def _report_devices(self, event: DeviceClassObserved | DevicesObserved) -> None:
+        """Report what the next process observes again, in its order."""
+        self._device_events.append(event)
+        self._report(event)
 
     @_take.register
     def _(self, thing: LocalObject) -> None:
@@ -202,6 +214,15 @@ class Cluster(VirtualCluster):
         """Delete a pod at once."""
         gone = self.pods.pop(self.pod(name).uid)
         self._report(PodGone(gone.key, gone.uid))
+
+    def finish(self, *names: str) -> None:
+        """Delete pods at once, and let the controller of claims take their devices back."""
+        for uid in [self.pod(name).uid for name in names]:
+            self.remove(uid)
+
+    def deallocate(self, name: str) -> None:
+        """Take the devices of a claim back, as its controller does when its pods are gone."""
+        self.add(replace(self.claim(name), status=ClaimStatus()))
 
     def delete_claim(self, name: str) -> None:
         """Delete a resource claim."""
@@ -237,6 +258,10 @@ class Cluster(VirtualCluster):
         self._holding, self._news = (), None
         for node in self.nodes.values():
             self.observe(NodeObserved(node))
+        for event in self._device_events:
+            self.observe(event)
+        for claim in self.claims:
+            self.observe(DevicesObserved(claim))
         for pod in self.pods.values():
             self.observe(PodObserved(pod))
         if self.ledger:

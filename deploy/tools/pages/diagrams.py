@@ -251,48 +251,52 @@ _POD: Final = Diagram(
 )  # fmt: skip
 
 _OPEN: Final = ("nominating", "recording", "evicting")
-_UNDER_WAY: Final = ("inherited", *_OPEN, "stopping", "failing", "awaiting", "withdrawn")
+_WAITS: Final = ("awaiting", "deallocating")
+_UNDER_WAY: Final = ("inherited", *_OPEN, "stopping", "failing", *_WAITS, "withdrawn")
 
 _PREEMPTION: Final = Diagram(
     title="Phases of a preemption",
-    size=(1130, 480),
+    size=(1130, 560),
     boxes=(
-        Box("", 16, 16, 896, 420, kind="area"),
+        Box("", 16, 16, 896, 500, kind="area"),
         Box("inherited", 500, 34, 150, 46, ("from an earlier leader",)),
         Box("", 28, 140, 636, 86, kind="area"),
         Box("nominating", 42, 160, 150, 46, ("write the nomination",)),
         Box("recording", 270, 160, 150, 46, ("write the ledger",)),
         Box("evicting", 500, 160, 150, 46, ("request evictions",)),
-        Box("awaiting", 736, 160, 150, 46, ("victims terminate",)),
-        Box("stopping", 150, 310, 150, 46, ("then retry at once",)),
-        Box("failing", 440, 310, 150, 46, ("then back off",)),
-        Box("withdrawn", 736, 310, 150, 46, ("nomination given up",)),
-        Box("vacated", 984, 310, 130, 46, ("resources are free",)),
+        Box("", 724, 140, 168, 180, kind="area"),
+        Box("awaiting", 734, 160, 148, 46, ("victims terminate",)),
+        Box("deallocating", 734, 254, 148, 46, ("claims keep devices",)),
+        Box("stopping", 150, 390, 150, 46, ("then retry at once",)),
+        Box("failing", 440, 390, 150, 46, ("then back off",)),
+        Box("withdrawn", 734, 390, 148, 46, ("nomination given up",)),
+        Box("vacated", 984, 390, 130, 46, ("resources are free",)),
         Box("done", 984, 160, 130, 46, (), "end"),
     ),
     arrows=(
         Arrow(((192, 183), (268, 183)), "nominated", (229, 174), ("nominating",)),
         Arrow(((420, 183), (498, 183)), "recorded", (458, 174), ("recording",)),
-        Arrow(((650, 183), (734, 183)), "evicted", (698, 174), ("evicting",)),
+        Arrow(((650, 183), (732, 183)), "evicted", (692, 174), ("evicting",)),
         Arrow(((500, 57), (345, 57), (345, 158)), "resume", (422, 49), ("inherited",)),
         Arrow(((650, 68), (790, 68), (790, 158)), "recognise", (718, 84), ("inherited",)),
         Arrow(
-            ((650, 46), (900, 46), (900, 324), (888, 324)), "withdraw", (800, 38), ("inherited",)
+            ((650, 46), (902, 46), (902, 404), (884, 404)), "withdraw", (800, 38), ("inherited",)
         ),
-        Arrow(((225, 226), (225, 308)), "stop", (232, 275), _OPEN, left=True),
-        Arrow(((515, 226), (515, 308)), "fail", (522, 275), _OPEN, left=True),
-        Arrow(((300, 333), (438, 333)), "fail", (368, 325), ("stopping",)),
-        Arrow(((590, 333), (734, 333)), "withdraw", (660, 325), ("failing",)),
+        Arrow(((808, 206), (808, 252)), "victims gone", (814, 234), ("awaiting",), left=True),
+        Arrow(((225, 226), (225, 388)), "stop", (232, 310), _OPEN, left=True),
+        Arrow(((515, 226), (515, 388)), "fail", (522, 310), _OPEN, left=True),
+        Arrow(((300, 413), (438, 413)), "fail", (368, 405), ("stopping",)),
+        Arrow(((590, 413), (732, 413)), "withdraw", (660, 405), ("failing",)),
         Arrow(
-            ((225, 356), (225, 396), (790, 396), (790, 358)), "withdraw", (512, 389), ("stopping",)
+            ((225, 436), (225, 476), (790, 476), (790, 438)), "withdraw", (512, 469), ("stopping",)
         ),
-        Arrow(((811, 206), (811, 308)), "withdraw", (818, 262), ("awaiting",), left=True),
-        Arrow(((912, 343), (982, 343)), "vacate", (946, 335), _UNDER_WAY),
+        Arrow(((808, 320), (808, 388)), "withdraw", (814, 360), _WAITS, left=True),
+        Arrow(((912, 423), (982, 423)), "vacate", (946, 415), _UNDER_WAY),
         Arrow(((912, 183), (982, 183)), "end", (946, 175), _UNDER_WAY),
-        Arrow(((1049, 310), (1049, 208)), "end", (1056, 262), ("vacated",), left=True),
+        Arrow(((1049, 390), (1049, 208)), "end", (1056, 302), ("vacated",), left=True),
     ),
     notes=(
-        (28, 460, "An arrow from a dashed frame starts at every phase in it. "
+        (28, 540, "An arrow from a dashed frame starts at every phase in it. "
          "end: the preemptor is bound, or nothing was evicted for it."),
     ),
 )  # fmt: skip

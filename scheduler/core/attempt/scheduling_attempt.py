@@ -25,6 +25,7 @@ import numpy as np
 from scheduler.core.attempt import extenders
 from scheduler.core.attempt.equivalence import EquivalenceClasses, PodClass
 from scheduler.core.attempt.extenders import Conversation, ExtenderFailedError, ExtenderFilterResult
+from scheduler.core.attempt.fit_checks import FitChecks
 from scheduler.core.attempt.node_results import NodeResult, NodeResults
 from scheduler.core.attempt.node_totals import NodeTotals
 from scheduler.core.attempt.post_filters import (
@@ -36,11 +37,10 @@ from scheduler.core.attempt.post_filters import (
 )
 from scheduler.core.feasibility import nominated_pods, tie_breaking
 from scheduler.core.feasibility.explain import rejections
-from scheduler.core.feasibility.filters import Preparation, fitting, rejects
+from scheduler.core.feasibility.filters import Preparation, fitting
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error, pending_reason
 from scheduler.core.preemption.dry_run_result import EvictionOutcomes
 from scheduler.core.preemption.evaluate.candidates import Candidate
-from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.cycle_state import AttemptState
@@ -111,7 +111,7 @@ class AttemptResult(Record, frozen=True):
         return self.post_filter.candidate
 
 
-class SchedulingAlgorithm:
+class SchedulingAlgorithm(FitChecks):
     """Makes scheduling attempts. Those that wait for extenders are independent of each other."""
 
     def __init__(
@@ -126,10 +126,9 @@ class SchedulingAlgorithm:
         self.enter_phase: Callable[[AttemptPhase], None] = lambda _phase: None
         self._detail = detail
         self._compares_from: Seconds = 0.0
-        self._cluster = cluster
+        super().__init__(EquivalenceClasses(profiles, cluster, verdicts), cluster)
         self._verdicts = verdicts
         self._policies = policies
-        self._classes = EquivalenceClasses(profiles, cluster, verdicts)
         every_node = functools.partial(self._filter, extender_result=None, nominated_only=True)
         #: The total scores of some nodes, for a comparison.
         self.totals: Final = NodeTotals(self._classes, every_node, cluster.columns)
@@ -420,63 +419,6 @@ class SchedulingAlgorithm:
             return vetoes.rule_vetoes()
         node = self._cluster.columns.names[post_filter.candidate.row]
         return vetoes.rule_vetoes(node, post_filter.candidate.victims)
-
-    def still_needed(
-        self,
-        classified: ClassifiedPod,
-        node: str,
-        victims: frozenset[str],
-        now: Seconds,
-        terminating: frozenset[str] = frozenset(),
-    ) -> frozenset[str] | None:
-        """Return which victims of a plan for a pod must go; see `victims.still_needed`.
-
-        Where extenders have chosen the victims, all of them count as needed.
-        """
-        pod_class, prepared, row = self._pre_filtered(classified, node, now)
-        if row is None:
-            return None
-        if extenders.has_verb(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
-            return victims
-        return still_needed(
-            classified.pod, self._cluster, prepared.predicates, row, victims, terminating
-        )
-
-    def fits_without(
-        self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
-    ) -> bool:
-        """Return whether a pod fits without the victims, nominated pods ignored."""
-        _, prepared, row = self._pre_filtered(classified, node, now)
-        if row is None or prepared.rejected is not None:
-            return row is not None
-        if not victims and rejects(prepared.predicates, row):
-            return False
-        return fits_without(self._cluster, prepared.predicates, row, victims)
-
-    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
-        """Return whether a pod fits on a node, nominated pods included; extenders are not asked."""
-        _, prepared, row = self._pre_filtered(classified, node, now)
-        if row is None or prepared.rejected is not None or rejects(prepared.predicates, row):
-            return False
-        none: frozenset[str] = frozenset()
-        pod, predicates = classified.pod, prepared.predicates
-        return still_needed(pod, self._cluster, predicates, row, none) is not None
-
-    def _pre_filtered(
-        self, classified: ClassifiedPod, node: str, now: Seconds
-    ) -> tuple[PodClass, Preparation, int | None]:
-        """Return class, PreFilter result and row; no row where the pod can never fit."""
-        pod_class = self._classes.get(classified)
-        prepared = pod_class.filters.pre_filter(AttemptState(classified.pod, now))
-        rejected, only = prepared.rejected, prepared.only
-        possible = (rejected is None or rejected.resolvable) and (only is None or node in only)
-        row = self._cluster.columns.row(node) if possible else None
-        exists = row is not None and self._cluster.columns.nodes[row] is not None
-        return pod_class, prepared, row if exists else None
-
-    def has_filter_extender(self, classified: ClassifiedPod) -> bool:
-        """Return whether extenders decide which nodes the pod fits on."""
-        return extenders.has_verb(self._classes.get(classified).extenders, Verb.FILTER)
 
     def _results(
         self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]

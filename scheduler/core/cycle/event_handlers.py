@@ -177,7 +177,9 @@ class EventHandlers:
         if not matters or before == after:
             return
         change = event_diff.devices_changed(kind, added=before is None, gone=after is None)
-        if kind != ResourceClaim.__name__ or _frees_devices(before, after):
+        if isinstance(before, ResourceClaim) and _is_freed(before, after):
+            self._preemptions.devices_freed(before, now, gone=after is None)
+        elif kind != ResourceClaim.__name__:
             self._wakeups.wake(change, before, after, now)
         if kind == ResourceClaim.__name__:
             self._claim_changed(change, before, after, now)
@@ -307,12 +309,10 @@ class EventHandlers:
             self._wakeups.wake_lower_priority(known, now)
 
 
-def _frees_devices(before: DeviceObject | None, after: DeviceObject | None) -> bool:
+def _is_freed(before: ResourceClaim, after: DeviceObject | None) -> bool:
     """Return whether a claim has lost its allocation, which may help every waiting pod."""
-    return (
-        isinstance(before, ResourceClaim)
-        and before.status.allocation is not None
-        and (not isinstance(after, ResourceClaim) or after.status.allocation is None)
+    return before.status.allocation is not None and (
+        not isinstance(after, ResourceClaim) or after.status.allocation is None
     )
 
 

@@ -7,58 +7,34 @@ the decision, and on whose nodes no pod is evicted for others, is carried out as
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.core.binding import BindingCycle
-from scheduler.core.eviction.facts import Needed
+from scheduler.core.eviction.facts import FitChecker, Needed
+from scheduler.core.eviction.freed_devices import gone_pods, undeallocated
 from scheduler.core.eviction.phases import AWAITING_VICTIMS, EVICTS, PreemptionPhase
 from scheduler.core.eviction.plan import Placement, PolicyInputs, PreemptionPlan
 from scheduler.core.eviction.state import PreemptionsState
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.framework.profile import CLAIMS, PREEMPTION, Profile
+from scheduler.model.api.devices import Allocation, ResourceClaim
 from scheduler.model.api.objects import Pod
-from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.change_log import ChangeLog
+from scheduler.state.columns.change_log import RowChanges
 from scheduler.state.pods.pod_table import NOWHERE
+from scheduler.state.views.node_view import NOBODY
 
-__all__ = ["ClusterFacts", "FitChecker"]
+__all__ = ["ClusterFacts"]
 
 #: How many nodes with terminating victims are checked before other pods are evicted.
 MAX_NODES_CHECKED: Final = 16
-
-
-class FitChecker(Protocol):
-    """Checks whether a pod fits on a node without some other pods, given by uid.
-
-    `SchedulingAlgorithm` is the only one; plans see no more of it than this.
-    """
-
-    def still_needed(
-        self,
-        classified: ClassifiedPod,
-        node: str,
-        victims: frozenset[str],
-        now: Seconds,
-        terminating: frozenset[str] = frozenset(),
-    ) -> frozenset[str] | None:
-        """Return which victims must go if `terminating` pods do; `None` if all are not enough."""
-
-    def fits_without(
-        self, classified: ClassifiedPod, node: str, victims: frozenset[str], now: Seconds
-    ) -> bool:
-        """Return whether a pod fits without the victims, nominated pods ignored."""
-
-    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
-        """Return whether a pod fits on a node as it is, nominated pods included."""
-
-    def has_filter_extender(self, classified: ClassifiedPod) -> bool:
-        """Return whether extenders decide which nodes the pod fits on."""
+#: How many of the change logs are about devices.
+_OF_DEVICES: Final = 2
 
 
 class ClusterFacts:
@@ -185,6 +161,14 @@ class ClusterFacts:
                     return True
         return False
 
+    def undeallocated(self, placement: Placement) -> list[ResourceClaim]:
+        """Return the claims of victims that are allocated although their pods are gone."""
+        return undeallocated(placement, self._cluster) if placement.freed_claims else []
+
+    def is_placed(self, plan: PreemptionPlan) -> bool:
+        """Return whether every preemptor is assumed on a node."""
+        return all(map(self._cluster.is_assumed, plan.preemptors))
+
     def nodes_exist(self, plan: PreemptionPlan) -> bool:
         """Return whether the cluster has all nodes of a plan."""
         node = self._cluster.columns.node
@@ -198,8 +182,12 @@ class ClusterFacts:
         return (
             plan is not None
             and plan.progress.phase in AWAITING_VICTIMS
-            and any(map(self.remaining, plan.placements))
+            and any(map(self._waits, plan.placements))
         )
+
+    def _waits(self, placement: Placement) -> bool:
+        """Return whether victims of a placement, or their devices, are not gone yet."""
+        return bool(self.remaining(placement) or self.undeallocated(placement))
 
     def done_waiting(self, node: str, now: Seconds) -> list[str]:
         """Return the preemptors, by uid, that need not wait for victims on a node any more."""
@@ -207,8 +195,13 @@ class ClusterFacts:
             placement.preemptor_uid
             for plan in self._state.on_node(node)
             for placement in plan.on_node(node)
-            if not self.remaining(placement) or self.preemptor_fits(placement, now)
+            if not self._waits(placement) or self.preemptor_fits(placement, now)
         ]
+
+    def has_victims_gone(self, preemptor: str) -> bool:
+        """Return whether neither victims nor their claims keep devices of a preemptor, by uid."""
+        plan = self._state.plan_of(preemptor)
+        return plan is not None and not self._waits(plan.placement(preemptor))
 
     def nodes_with_unneeded_victims(self) -> Iterator[str]:
         """Yield nodes with victims that are still there although their preemptor does not come."""
@@ -326,15 +319,24 @@ class ClusterFacts:
         needed = self._fit_checker.still_needed(queued.classified, node, uids, now)
         return Candidate(row, terminating, 0) if needed is not None and not needed else None
 
-    def preemptor_fits(self, placement: Placement, now: Seconds) -> bool:
-        """Return whether a preemptor fits on its node now, nominated pods ignored."""
-        queued = self._queue.get(placement.preemptor_uid)
-        if queued is None:
-            return False
-        return self._fit_checker.fits_without(queued.classified, placement.node, frozenset(), now)
+    def preemptor_fits(
+        self, placement: Placement, now: Seconds, *, deallocated: bool = False
+    ) -> bool:
+        """Return whether a preemptor fits on its node now, nominated pods ignored.
+
+        Args:
+            placement: The preemptor and its victims.
+            now: The time.
+            deallocated: Whether the claims of victims that are gone count as deallocated.
+        """
+        queued, none = self._queue.get(placement.preemptor_uid), frozenset[str]()
+        gone = gone_pods(placement, self._cluster) if deallocated else NOBODY
+        return queued is not None and self._fit_checker.fits_without(
+            queued.classified, placement.node, none, now, gone
+        )
 
     def equivalents_fit(self, pods: Mapping[str, QueuedPod], node: str, now: Seconds) -> bool:
-        """Return whether pods of one set, which only lack resources, fit on a node.
+        """Return whether pods of one set, which only lack resources or devices, fit on a node.
 
         Nominated pods count. Pods that are nominated to the node themselves are left to
         `done_waiting`. Most sets are answered by arithmetic: whenever a victim is
@@ -356,16 +358,31 @@ class ClusterFacts:
         else:
             footprint = cluster.pods.footprint(nomination.slot)
         filters = self._profiles[pod.spec.scheduler_name].capacity_filters
-        for name in other.rejectors:
+        for name in other.rejectors - {CLAIMS}:
             if not filters[name].may_fit(footprint, row, pod.priority, cluster):
                 return False
         return self._fit_checker.fits(other.classified, node, now)
 
-    def change_logs(self) -> tuple[ChangeLog, ...]:
-        """Return the logs of changes whose positions plans record."""
+    def fit_where_freed(
+        self, pods: Mapping[str, QueuedPod], freed: Allocation | None, now: Seconds
+    ) -> bool:
+        """Return whether pods of one set, which lack devices, may fit where some were freed.
+
+        Args:
+            pods: By uid.
+            freed: The former allocation of a claim.
+            now: The time.
+        """
+        node = None if freed is None else freed.only_node
+        return node is None or self.equivalents_fit(pods, node, now)
+
+    def change_logs(self) -> tuple[RowChanges, ...]:
+        """Return the logs of changes whose positions plans record; those of devices come last."""
         cluster = self._cluster
-        columns = cluster.columns
-        return columns.node_changes, columns.pod_changes, cluster.nominations.changes
+        columns, devices = cluster.columns, cluster.devices
+        nominations = cluster.nominations.changes
+        logs = (columns.node_changes, columns.pod_changes, nominations)
+        return (*logs, devices.changes, devices.changes_of_all_rows)
 
     # Helpers --------------------------------------------------------------------------------------
 
@@ -379,8 +396,9 @@ class ClusterFacts:
         """
         classified, node, uids = queued.classified, placement.node, placement.victim_uids
         checker = self._fit_checker
-        needed = checker.still_needed(classified, node, uids, now, terminating)
-        if needed is None and checker.fits_without(classified, node, uids | terminating, now):
+        gone = gone_pods(placement, self._cluster)
+        needed = checker.still_needed(classified, node, uids, now, terminating, gone)
+        if needed is None and checker.fits_without(classified, node, uids | terminating, now, gone):
             return uids
         return needed
 
@@ -455,8 +473,9 @@ class ClusterFacts:
         row = self._cluster.columns.row(placement.node)
         if row is None or not placement.log_positions or placement.class_key != queued.key:
             return True
-        logs = zip(self.change_logs(), placement.log_positions, strict=True)
-        return any(log.has_changed(row, position) for log, position in logs)
+        logs = [*zip(self.change_logs(), placement.log_positions, strict=True)]
+        relevant = logs if placement.devices else logs[:-_OF_DEVICES]
+        return any(log.has_changed(row, position) for log, position in relevant)
 
 
 def _has_disruption_target(pod: Pod) -> bool:

@@ -1,16 +1,19 @@
-"""What a transition may know: a narrow view of the cluster, the queue, the ledger and other plans.
+"""What preemptions may know: a narrow view of the cluster, the queue, the ledger and other plans.
 
-`cluster_facts` answers from the state of the machine.
+`cluster_facts` answers from the state of the machine, `core/attempt/fit_checks` where pods fit.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple, Protocol
 
 from scheduler.core.eviction.plan import Placement, PolicyInputs, PreemptionPlan
+from scheduler.model.api.devices import Allocation, ResourceClaim
 from scheduler.model.api.objects import Pod
+from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.times import Seconds
+from scheduler.state.views.node_view import NOBODY, GonePods
 
-__all__ = ["Facts", "Needed"]
+__all__ = ["Facts", "FitChecker", "Needed"]
 
 
 class Needed(NamedTuple):
@@ -58,5 +61,52 @@ class Facts(Protocol):
     def is_stuck(self, plan: PreemptionPlan) -> bool:
         """Return whether a victim runs on that no plan evicts any more."""
 
+    def undeallocated(self, placement: Placement) -> list[ResourceClaim]:
+        """Return the claims of victims that are allocated although their pods are gone."""
+
+    def is_placed(self, plan: PreemptionPlan) -> bool:
+        """Return whether every preemptor is assumed on a node."""
+
     def nodes_exist(self, plan: PreemptionPlan) -> bool:
         """Return whether the cluster has all nodes of a plan."""
+
+
+class FitChecker(Protocol):
+    """Checks whether a pod fits on a node without some other pods, given by uid."""
+
+    def still_needed(
+        self,
+        classified: ClassifiedPod,
+        node: str,
+        victims: frozenset[str],
+        now: Seconds,
+        terminating: frozenset[str] = frozenset(),
+        gone: GonePods = NOBODY,
+    ) -> frozenset[str] | None:
+        """Return which victims must go if `terminating` pods do; `None` if all are not enough."""
+
+    def fits_without(
+        self,
+        classified: ClassifiedPod,
+        node: str,
+        victims: frozenset[str],
+        now: Seconds,
+        gone: GonePods = NOBODY,
+    ) -> bool:
+        """Return whether a pod fits without the victims, nominated pods ignored."""
+
+    def expected_devices(
+        self,
+        classified: ClassifiedPod,
+        node: str,
+        victims: frozenset[str],
+        now: Seconds,
+        gone: GonePods = NOBODY,
+    ) -> Mapping[str, Allocation]:
+        """Return the devices that a pod would get without the victims, by uid of its claim."""
+
+    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
+        """Return whether a pod fits on a node as it is, nominated pods included."""
+
+    def has_filter_extender(self, classified: ClassifiedPod) -> bool:
+        """Return whether extenders decide which nodes the pod fits on."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scheduler.core.eviction.phases import CLOSED, HOLDING, PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.eviction.state import WRITE_INTERVAL, LedgerWriterState
-from scheduler.core.eviction.transitions import Transition
+from scheduler.core.eviction.transition import Transition
 from scheduler.core.outbox import Outbox
 from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
 from scheduler.model.api.owners import owner

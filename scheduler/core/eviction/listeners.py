@@ -9,7 +9,7 @@ from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.cluster_facts import ClusterFacts
 from scheduler.core.eviction.phases import CLOSED, HOLDING
 from scheduler.core.eviction.plan import PreemptionPlan
-from scheduler.core.eviction.transitions import Then, Transition
+from scheduler.core.eviction.transition import Then, Transition
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -35,7 +35,7 @@ class Listener(Protocol):
 
 
 class Victims:
-    """Requests evictions, and keeps which of them are under way."""
+    """Requests evictions and deallocations, and keeps which evictions are under way."""
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class Victims:
             self._policies.victims_spared(transition.spared)
         for uid in transition.overdue:
             self._cluster.mark_overdue(uid)
+        self._outbox.emit_all(transition.deallocations)
         for effect in transition.evictions:
             uid = effect.victim.uid
             if uid not in plan.progress.outstanding:

@@ -4,11 +4,12 @@
 
     INHERITED -> RECORDING, AWAITING or WITHDRAWN               the plan of an earlier leader
 
-    NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
-        |             |           |           |
-        +-------------+-----------+           +-> WITHDRAWN     the nomination is withdrawn
-                      |                       |       |
-              STOPPING or FAILING ------------+-------+-> VACATED -> DONE
+    NOMINATING -> RECORDING -> EVICTING -> AWAITING ----------> DONE     the preemptor is bound
+        |             |           |           +-> DEALLOCATING -> DONE
+        |             |           |           |        |
+        +-------------+-----------+           +--------+-> WITHDRAWN     its nomination is
+                      |                       |        |       |
+              STOPPING or FAILING ------------+--------+-------+-> VACATED -> DONE
 """
 
 from enum import StrEnum
@@ -20,6 +21,7 @@ __all__ = [
     "EVICTS",
     "HOLDING",
     "IN_PROGRESS",
+    "KEEPS_DEVICES",
     "OPEN",
     "TABLE",
     "WAITING",
@@ -47,6 +49,8 @@ class PreemptionPhase(StrEnum):
     FAILING = "failing"
     #: All evictions were accepted; the preemptor waits for its victims to be gone.
     AWAITING = "awaiting"
+    #: The victims are gone, and their claims still have devices that the preemptor needs.
+    DEALLOCATING = "deallocating"
     #: The nomination was withdrawn; victims that were evicted terminate anyway.
     WITHDRAWN = "withdrawn"
     #: The preemptor does not come; other preemptors may use the freed resources.
@@ -85,6 +89,8 @@ class WasteReason(StrEnum):
     PLAN_FAILED = "plan_failed"
     #: A victim does not finish terminating.
     VICTIM_HANGS = "victim_hangs"
+    #: The claim of a victim that is gone was not deallocated.
+    NOT_DEALLOCATED = "not_deallocated"
 
 
 class PreemptionMove(StrEnum):
@@ -100,6 +106,8 @@ class PreemptionMove(StrEnum):
     RECORDED = "recorded"
     #: Every eviction was accepted.
     EVICTED = "evicted"
+    #: The victims are gone.
+    VICTIMS_GONE = "victims gone"
     STOP = "stop"
     FAIL = "fail"
     #: The nomination is withdrawn.
@@ -127,13 +135,17 @@ OPEN: Final = frozenset(
 #: The plan may wait for the answer to the nomination of another one.
 WAITING: Final = frozenset({PreemptionPhase.RECORDING, PreemptionPhase.STOPPING})
 #: The victims terminate, or will.
-EVICTS: Final = OPEN | {PreemptionPhase.AWAITING}
+EVICTS: Final = OPEN | {PreemptionPhase.AWAITING, PreemptionPhase.DEALLOCATING}
 #: The ledger counts the victims whatever their age.
 HOLDING: Final = IN_PROGRESS | {PreemptionPhase.INHERITED}
 #: Nothing is left to be done for the preemptor.
 CLOSED: Final = frozenset({PreemptionPhase.VACATED, PreemptionPhase.DONE})
-#: The preemptor is nominated, and its victims terminate or are about to.
-AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
+#: The preemptor is nominated, and its victims terminate or are about to, or their devices.
+AWAITING_VICTIMS: Final = frozenset(
+    {PreemptionPhase.INHERITED, PreemptionPhase.AWAITING, PreemptionPhase.DEALLOCATING}
+)
+#: Devices are kept for the preemptors.
+KEEPS_DEVICES: Final = OPEN | AWAITING_VICTIMS
 
 #: It is not over, and its freed resources are kept for its preemptors.
 _UNDER_WAY: Final = IN_PROGRESS | AWAITING_VICTIMS | {PreemptionPhase.WITHDRAWN}
@@ -147,6 +159,7 @@ TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
     (PreemptionPhase.NOMINATING, PreemptionMove.NOMINATED): PreemptionPhase.RECORDING,
     (PreemptionPhase.RECORDING, PreemptionMove.RECORDED): PreemptionPhase.EVICTING,
     (PreemptionPhase.EVICTING, PreemptionMove.EVICTED): PreemptionPhase.AWAITING,
+    (PreemptionPhase.AWAITING, PreemptionMove.VICTIMS_GONE): PreemptionPhase.DEALLOCATING,
     **{(phase, PreemptionMove.STOP): PreemptionPhase.STOPPING for phase in OPEN},
     **{(phase, PreemptionMove.FAIL): PreemptionPhase.FAILING for phase in OPEN},
     (PreemptionPhase.STOPPING, PreemptionMove.FAIL): PreemptionPhase.FAILING,

@@ -22,6 +22,7 @@ from scheduler.core.eviction.phases import (
     WasteReason,
 )
 from scheduler.core.preemption.policy.charge import Charge
+from scheduler.model.api.devices import Allocation
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
 from scheduler.model.base import Record
@@ -30,7 +31,15 @@ from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, 
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 
-__all__ = ["EVICT_WITHIN", "Placement", "PolicyInputs", "PreemptionPlan", "Progress", "Victim"]
+__all__ = [
+    "EVICT_WITHIN",
+    "FreedClaim",
+    "Placement",
+    "PolicyInputs",
+    "PreemptionPlan",
+    "Progress",
+    "Victim",
+]
 
 #: How long it may take to evict every victim. Longer than the writer's patience for one request,
 #: short compared with the time for which a node should be reserved.
@@ -70,6 +79,15 @@ class PolicyInputs:
     selected: Mapping[str, frozenset[str]]
 
 
+class FreedClaim(Record, frozen=True):
+    """A claim that no pod uses any more once victims are gone."""
+
+    key: str
+    uid: str
+    #: The victims that it is reserved for, by uid.
+    consumers: frozenset[str]
+
+
 class Placement(Record, frozen=True):
     """A preemptor, the node that it is nominated to, and the pods that must be gone before."""
 
@@ -88,6 +106,10 @@ class Placement(Record, frozen=True):
     class_key: bytes = b""
     #: What is written to the preemptor together with its nomination.
     record: str = ""
+    #: The devices that the preemptor waits for, by uid of its claim, and the claims of victims that
+    #: have to be deallocated; empty where evictions free no devices for it.
+    devices: dict[str, Allocation] = field(default_factory=dict)
+    freed_claims: tuple[FreedClaim, ...] = ()
 
     @classmethod
     def of(
@@ -153,6 +175,10 @@ class Progress(Record, frozen=True):
     evicted: dict[str, Seconds] = field(default_factory=dict)
     #: When a victim that the plan did not evict was first seen to terminate.
     seen_terminating: dict[str, Seconds] = field(default_factory=dict)
+    #: When the last victim of a plan that waits for devices was seen to be gone.
+    victims_gone_at: Seconds | None = None
+    #: Claims, by uid, whose deallocation was requested.
+    deallocating: frozenset[str] = frozenset()
     #: Victims that the ledger counts for the plan.
     in_ledger: frozenset[str] = frozenset()
     #: Why the plan failed, empty where it did not; and whether another try would fail too.
@@ -285,7 +311,12 @@ class PreemptionPlan(Record, frozen=True):
             if not victim.wait_only
         }
         known = {uid: pod for uid, pod in old.victim_pods.items() if uid not in others}
-        joined = replace(new.with_victims(more), victim_pods=known | new.victim_pods)
+        claims = {each.uid: each for each in (*old.freed_claims, *new.freed_claims)}
+        joined = replace(
+            new.with_victims(more),
+            victim_pods=known | new.victim_pods,
+            freed_claims=tuple(claims.values()) if new.devices else (),
+        )
         mine, former = self.progress, before.progress
         progress = replace(
             mine,
@@ -348,6 +379,11 @@ class PreemptionPlan(Record, frozen=True):
     def victim_uids(self) -> frozenset[str]:
         """The uids of all victims."""
         return frozenset(victim.uid for each in self.placements for victim in each.victims)
+
+    @property
+    def devices_expected(self) -> bool:
+        """Whether preemptors wait for devices."""
+        return any(each.devices for each in self.placements)
 
     @property
     def nominations_answered(self) -> bool:

@@ -29,7 +29,9 @@ from msgspec.structs import replace
 
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction import transitions
-from scheduler.core.eviction.cluster_facts import ClusterFacts, FitChecker
+from scheduler.core.eviction.cluster_facts import ClusterFacts
+from scheduler.core.eviction.facts import FitChecker
+from scheduler.core.eviction.freed_devices import KeptDevices
 from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.listeners import Listener, Preemptors, Victims
@@ -43,7 +45,7 @@ from scheduler.core.eviction.phases import (
 )
 from scheduler.core.eviction.plan import EVICT_WITHIN, Placement, PreemptionPlan
 from scheduler.core.eviction.state import PreemptionsState
-from scheduler.core.eviction.transitions import Transition
+from scheduler.core.eviction.transition import Transition
 from scheduler.core.eviction.waste import Waste
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import UNSCHEDULABLE, StatusReporter
@@ -52,6 +54,7 @@ from scheduler.core.preemption.policy.charge import Charge
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.profile import Profile
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.events import Failure, FailureKind
@@ -105,10 +108,13 @@ class Preemptions:
         self._ledger_writer = LedgerWriter(
             state.ledger_writer, cluster, ledger, wakeups.blocked, outbox
         )
+        #: The devices that preemptors wait for.
+        self.devices: Final = KeptDevices(cluster, queue, fit_checker, wakeups)
         #: They do what a transition wants, in this order. Who reports preemptions adds a listener.
         self.listeners: Final[list[Listener]] = [
             self._ledger_writer,
             Victims(cluster, policies, wakeups, outbox, binding),
+            self.devices,
             Preemptors(queue, wakeups, status, self.facts),
             Waste(state.waste, ledger, status, wakeups.blocked, self._ledger_writer),
         ]
@@ -127,7 +133,7 @@ class Preemptions:
         pod, victims = queued.pod, candidate.victims
         node = self._cluster.columns.names[candidate.row]
         charge = self._policies.charge(pod, node, victims, now)
-        placement = Placement.of(pod, node, victims, self._cluster)
+        placement = self.devices.expected(Placement.of(pod, node, victims, self._cluster), now)
         self.carry_out((placement,), charge, message, now)
         return node
 
@@ -144,6 +150,7 @@ class Preemptions:
         plan = self._ledger_writer.hold(plan, now)
         for placement in plan.placements:
             self._cluster.nominate(placement.preemptor, placement.node)
+        self.devices.keep(plan)
         plan = self.facts.at_decision(plan.with_records())
         self.state.add(plan)
         for placement in plan.placements:
@@ -191,7 +198,9 @@ class Preemptions:
         plan = PreemptionPlan.inherited(state.last_number + 1, pod, cluster, now)
         if plan is None or state.plan_of(pod.uid) is not None:
             return
-        placement = plan.placement(pod.uid)
+        marks = plan.progress.evicted.keys()
+        placement = self.devices.expected(plan.placement(pod.uid), now, marks)
+        plan = replace(plan, placements=(placement,))
         for victim in self.facts.remaining(placement):
             if cluster.is_being_deleted(victim):
                 cluster.mark_evicting(victim.uid)
@@ -314,9 +323,19 @@ class Preemptions:
     def resources_freed(self, victim: Pod, now: Seconds) -> None:
         """Wake the preemptors, and others, that can use the resources of a pod that left a node."""
         node = victim.spec.node_name
+        for plan in self.state.on_node(node):
+            if plan.phase is PreemptionPhase.AWAITING:
+                self._go_on(plan, now)
         fits = functools.partial(self.facts.equivalents_fit, node=node, now=now)
         done_waiting = self.facts.done_waiting(node, now)
         self._wakeups.wake_by_freed_resources(victim, done_waiting, fits, now)
+
+    def devices_freed(self, claim: ResourceClaim, now: Seconds, *, gone: bool) -> None:
+        """Wake the preemptors, and others, that the devices can help which a claim had before."""
+        done = [*filter(self.facts.has_victims_gone, self.devices.awaiting(claim.key))]
+        freed = claim.status.allocation
+        fits = functools.partial(self.facts.fit_where_freed, freed=freed, now=now)
+        self._wakeups.wake_by_freed_claim(claim, gone, done, fits, now)
 
     def stop_all(self, now: Seconds) -> None:
         """Request no further eviction of any plan; its preemptors are tried again."""
@@ -360,8 +379,9 @@ class Preemptions:
         """
         plan = self.state.plan_of(uid)
         if plan is not None and plan.phase in AWAITING_VICTIMS:
-            placement = plan.placement(uid)
-            if self.facts.remaining(placement) or self.facts.preemptor_fits(placement, now):
+            placement, facts = plan.placement(uid), self.facts
+            self.devices.keep_for(placement)
+            if facts.remaining(placement) or facts.preemptor_fits(placement, now, deallocated=True):
                 return
             self._close_as_lost(self._part(plan, {uid}, now), now)
 

@@ -1,7 +1,8 @@
 """What happens to a preemption, as pure functions from a plan to a `Transition`.
 
     decided -> every nomination is answered -> the ledger is written -> batches of evictions
-            -> every eviction is answered -> the victims terminate -> the preemptors are bound
+            -> every eviction is answered -> the victims terminate -> their claims are deallocated
+            -> the preemptors are bound
 
 Each answer and event has a function. `next_move` returns the move that a plan can make by itself
 after that; `None` while it waits. No function here changes anything: what a move wants from others
@@ -25,7 +26,6 @@ before the first eviction, and evictions name the victim's uid.
 """
 
 import math
-from enum import Enum
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -33,33 +33,42 @@ from msgspec.structs import replace
 from scheduler.core.eviction.facts import Facts, Needed
 from scheduler.core.eviction.phases import (
     CLOSED,
-    HOLDING,
     OPEN,
-    TABLE,
     PreemptionMove,
     PreemptionOutcome,
     PreemptionPhase,
     WasteReason,
 )
 from scheduler.core.eviction.plan import PreemptionPlan, Progress
+from scheduler.core.eviction.transition import Then, Transition, moved, with_ledger_released
 from scheduler.core.pod_status import not_evicted
-from scheduler.model.base import Record
-from scheduler.model.effects import Evict, Nominate
+from scheduler.model.effects import DeallocateClaim, Evict, Nominate
 from scheduler.model.events import Failure, FailureKind
-from scheduler.model.phase_table import next_phase
 from scheduler.model.times import Seconds
 
-__all__ = ["TERMINATION_MARGIN", "Then", "Transition", "next_move"]
+__all__ = [
+    "DEALLOCATE_AFTER",
+    "DEALLOCATE_WITHIN",
+    "TAKE_WITHIN",
+    "TERMINATION_MARGIN",
+    "next_move",
+]
 
 #: How long a victim may take beyond its grace period before its node is given up.
 #: Kubelets take a few seconds; on a node that is not ready it takes minutes, or never ends.
 TERMINATION_MARGIN: Final[Seconds] = 30.0
 #: The shortest time between two checks whether a victim hangs.
 _CHECK_AGAIN_AFTER: Final[Seconds] = 1.0
+#: How long claims may stay allocated whose pods are gone. kube-controller-manager needs less than a
+#: second, as a rule.
+DEALLOCATE_WITHIN: Final[Seconds] = 60.0
+#: How often such claims are looked at. One that nobody reserves any more is deallocated then.
+DEALLOCATE_AFTER: Final[Seconds] = 5.0
+#: How long devices that are free are kept for a preemptor which does not take them.
+TAKE_WITHIN: Final[Seconds] = 60.0
 #: An eviction without an answer is requested again, but not more often than this.
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
-#: How many moves are remembered, for the message about an illegal move.
-_HISTORY: Final = 16
+_WAITS: Final = frozenset({PreemptionPhase.AWAITING, PreemptionPhase.DEALLOCATING})
 #: Failures that say nothing about the plan.
 _TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How a preemption has ended whose preemptor does not come; else it is given up.
@@ -69,89 +78,10 @@ _OUTCOMES: Final = {
 }
 
 
-class Then(Enum):
-    """What becomes of preemptors in the queue."""
-
-    #: They wait for their victims.
-    WAIT = "wait"
-    #: Every answer has come; they are tried again.
-    RETRY = "retry"
-    #: A step was refused; they are tried again after a backoff.
-    BACK_OFF = "back off"
-    #: They lose what they waited for, and are tried again.
-    WAKE = "wake"
-
-
-class Transition(Record, frozen=True):
-    """A plan after a move, an answer or an event, and what that wants from others."""
-
-    #: Victims in `progress.in_ledger` stay counted; the ledger uncounts those that left it.
-    plan: PreemptionPlan
-    #: `None` where the phase stays.
-    move: PreemptionMove | None = None
-    #: Evictions to request. One that the plan does not count as outstanding is that of a pod which
-    #: is not bound yet: it is taken off its node instead.
-    evictions: tuple[Evict, ...] = ()
-    #: Whether less important nominations to the nodes are withdrawn first.
-    claims_nodes: bool = False
-    #: Victims, by uid, that are not evicted after all, and those that hang.
-    spared: frozenset[str] = frozenset()
-    overdue: frozenset[str] = frozenset()
-    #: Preemptors, by uid, whose nomination is withdrawn, in their status as well.
-    withdrawn: tuple[str, ...] = ()
-    #: What becomes of those, or of all that have to wait.
-    then: Then | None = None
-    #: When to check next whether a victim hangs.
-    check_at: Seconds | None = None
-    #: Why the preemptors do not use the resources, and the victims for which that is certain.
-    reason: WasteReason | None = None
-    wasted: frozenset[str] = frozenset()
-
-
-def _move(
-    plan: PreemptionPlan,
-    move: PreemptionMove,
-    now: Seconds,
-    progress: Progress | None = None,
-    **wants: Any,
-) -> Transition:
-    """Return the move of a plan to the phase that the table of `phases` has for it.
-
-    Args:
-        plan: The plan.
-        move: The move.
-        now: The time.
-        progress: Replaces that of the plan.
-        **wants: The other attributes of the transition.
-
-    Raises:
-        IllegalMoveError: The table does not have the move.
-    """
-    before = progress or plan.progress
-    phase = next_phase(TABLE, before.phase, move, plan)
-    after = replace(before, phase=phase, history=(*before.history, (now, phase))[-_HISTORY:])
-    if phase in CLOSED and after.ended_at is None:
-        failed = PreemptionOutcome.FAILED if after.problem else PreemptionOutcome.GIVEN_UP
-        after = replace(after, ended_at=now, outcome=after.outcome or failed)
-    return Transition(_with_ledger_released(replace(plan, progress=after)), move, **wants)
-
-
-def _with_ledger_released(plan: PreemptionPlan) -> PreemptionPlan:
-    """Return a plan whose counted victims are uncounted, if it takes no further step.
-
-    Evictions that have no answer yet stay counted.
-    """
-    progress = plan.progress
-    if progress.phase in HOLDING or not progress.in_ledger:
-        return plan
-    in_ledger = progress.in_ledger.intersection(progress.outstanding)
-    return replace(plan, progress=replace(progress, in_ledger=in_ledger))
-
-
 # Moves that a plan makes by itself ----------------------------------------------------------------
 
 
-def next_move(  # noqa: PLR0911 - a case for each phase
+def next_move(  # noqa: C901, PLR0911 - a case for each phase
     plan: PreemptionPlan, facts: Facts, now: Seconds
 ) -> Transition | None:
     """Return the next move of a plan; `None` while it waits for an answer or an event."""
@@ -159,17 +89,19 @@ def next_move(  # noqa: PLR0911 - a case for each phase
     answered = plan.nominations_answered and not progress.outstanding
     match progress.phase:
         case PreemptionPhase.NOMINATING if answered:
-            return _move(plan, PreemptionMove.NOMINATED, now)
+            return moved(plan, PreemptionMove.NOMINATED, now)
         case PreemptionPhase.RECORDING if facts.may_begin(plan):
-            return _move(plan, PreemptionMove.RECORDED, now)
+            return moved(plan, PreemptionMove.RECORDED, now)
         case PreemptionPhase.EVICTING if answered:
             return _evict(plan, facts, now)
+        case PreemptionPhase.AWAITING:
+            return _victims_gone(plan, facts, now)
         case PreemptionPhase.STOPPING if answered:
             return _withdraw(plan, Then.RETRY, now)
         case PreemptionPhase.FAILING if answered:
             return _withdraw(plan, Then.BACK_OFF, now)
         case PreemptionPhase.WITHDRAWN if not progress.evicted:
-            return _move(plan, PreemptionMove.END, now)
+            return moved(plan, PreemptionMove.END, now)
         case PreemptionPhase.WITHDRAWN if not facts.nodes_exist(plan):
             return node_gone(plan, now)
         case _:
@@ -185,7 +117,7 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     if not to_evict:
         seen, check_at = _watched(plan, facts, now)
         wants: dict[str, Any] = {"then": Then.WAIT, "check_at": check_at}
-        return _move(plan, PreemptionMove.EVICTED, now, seen, **wants)
+        return moved(plan, PreemptionMove.EVICTED, now, seen, **wants)
     # The charge may have been computed under other policies.
     if not progress.began and facts.is_outdated(plan):
         return stop(plan, now)
@@ -216,8 +148,20 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     )
 
 
+def _victims_gone(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition | None:
+    """Wait until claims are deallocated, once all victims are gone; `None` while one is there."""
+    known = not plan.devices_expected or plan.progress.victims_gone_at is not None
+    if known or any(map(facts.remaining, plan.placements)):
+        return None
+    progress = replace(plan.progress, victims_gone_at=now)
+    if any(map(facts.undeallocated, plan.placements)):
+        check_at = now + DEALLOCATE_AFTER
+        return moved(plan, PreemptionMove.VICTIMS_GONE, now, progress, check_at=check_at)
+    return Transition(plan.at(progress), check_at=now + TAKE_WITHIN)
+
+
 def _withdraw(plan: PreemptionPlan, then: Then, now: Seconds) -> Transition:
-    return _move(plan, PreemptionMove.WITHDRAW, now, withdrawn=plan.preemptors, then=then)
+    return moved(plan, PreemptionMove.WITHDRAW, now, withdrawn=plan.preemptors, then=then)
 
 
 # Answers ------------------------------------------------------------------------------------------
@@ -260,7 +204,7 @@ def eviction_accepted(plan: PreemptionPlan, uid: str, now: Seconds) -> Transitio
     progress = plan.progress
     in_ledger, known = progress.in_ledger - {uid}, progress.evicted | {uid: now}
     progress = replace(progress.without(uid), evicted=known, in_ledger=in_ledger)
-    return Transition(_with_ledger_released(plan.at(progress)))
+    return Transition(with_ledger_released(plan.at(progress)))
 
 
 def evict_again(plan: PreemptionPlan, effect: Evict, now: Seconds) -> Transition | None:
@@ -282,7 +226,7 @@ def eviction_failed(
     uid, progress = effect.victim.uid, plan.progress.without(effect.victim.uid)
     if failure.kind is FailureKind.UNAVAILABLE:
         progress = replace(progress, evicted={uid: now} | progress.evicted)
-    answered = _with_ledger_released(plan.at(progress))
+    answered = with_ledger_released(plan.at(progress))
     if progress.phase in CLOSED:
         return Transition(answered)
     return fail(answered, not_evicted(effect, failure), failure, now)
@@ -293,7 +237,7 @@ def eviction_failed(
 
 def stop(plan: PreemptionPlan, now: Seconds) -> Transition:
     """Give a plan up; its preemptors are tried again when every answer has come."""
-    return _move(plan, PreemptionMove.STOP, now) if plan.phase in OPEN else Transition(plan)
+    return moved(plan, PreemptionMove.STOP, now) if plan.phase in OPEN else Transition(plan)
 
 
 def fail(plan: PreemptionPlan, problem: str, failure: Failure, now: Seconds) -> Transition:
@@ -307,7 +251,7 @@ def fail(plan: PreemptionPlan, problem: str, failure: Failure, now: Seconds) -> 
     )
     if plan.phase is PreemptionPhase.FAILING:
         return Transition(plan.at(progress))
-    return _move(plan, PreemptionMove.FAIL, now, progress)
+    return moved(plan, PreemptionMove.FAIL, now, progress)
 
 
 def victim_stays(plan: PreemptionPlan, now: Seconds) -> Transition:
@@ -317,7 +261,7 @@ def victim_stays(plan: PreemptionPlan, now: Seconds) -> Transition:
 
 def give_up(plan: PreemptionPlan, now: Seconds) -> Transition:
     """Give up what is left of a plan of which a placement does not hold."""
-    return (victim_stays if plan.phase is PreemptionPhase.AWAITING else stop)(plan, now)
+    return (victim_stays if plan.phase in _WAITS else stop)(plan, now)
 
 
 # After the evictions ------------------------------------------------------------------------------
@@ -331,10 +275,14 @@ def watch(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
 
 def check_victims(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
     """Give up the nodes of a plan with a victim that should be gone by now."""
+    if plan.progress.victims_gone_at is not None:
+        return _check_claims(plan, facts, plan.progress.victims_gone_at, now)
+    if plan.phase is PreemptionPhase.INHERITED and plan.devices_expected and now >= plan.deadline:
+        return victim_stays(plan, now)  # its preemptor is not tried: devices are not kept for ever
     seen, ends = _hang_times(plan, facts, now)
     hanging = frozenset(uid for uid, end in ends.items() if end is not None and end <= now)
     if hanging:
-        return _move(
+        return moved(
             plan,
             PreemptionMove.END,
             now,
@@ -350,9 +298,34 @@ def check_victims(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transitio
     return watch(plan, facts, now)
 
 
+def _check_claims(plan: PreemptionPlan, facts: Facts, since: Seconds, now: Seconds) -> Transition:
+    """Deallocate claims that nobody uses; give up a plan that waits for devices for too long."""
+    if facts.is_placed(plan):
+        return Transition(plan, check_at=now + TAKE_WITHIN)
+    progress, deallocate = plan.progress, []
+    left = [(each, claim) for each in plan.placements for claim in facts.undeallocated(each)]
+    if left and now >= since + DEALLOCATE_WITHIN:
+        reason, wasted = WasteReason.NOT_DEALLOCATED, frozenset(progress.evicted)
+        then: dict[str, Any] = {"withdrawn": plan.preemptors, "then": Then.WAKE}
+        return moved(plan, PreemptionMove.END, now, reason=reason, wasted=wasted, **then)
+    if now >= since + DEALLOCATE_WITHIN + TAKE_WITHIN:
+        return victim_stays(plan, now)
+    for placement, claim in left:
+        if not claim.status.reserved_for and claim.uid not in progress.deallocating:
+            deallocate.append(DeallocateClaim(placement.preemptor.ref, claim.ref))
+    uids = progress.deallocating | {each.claim.uid for each in deallocate}
+    return Transition(
+        plan.at(replace(progress, deallocating=uids)),
+        deallocations=tuple(deallocate),
+        check_at=now + (DEALLOCATE_AFTER if left else TAKE_WITHIN),
+    )
+
+
 def _watched(plan: PreemptionPlan, facts: Facts, now: Seconds) -> tuple[Progress, Seconds | None]:
     """Return the progress after a look at the victims, and when to look again."""
     seen, ends = _hang_times(plan, facts, now)
+    if not ends and plan.devices_expected:
+        return seen, max(plan.deadline, now + _CHECK_AGAIN_AFTER)
     soonest = min((end for end in ends.values() if end is not None), default=math.inf)
     check_at = max(min(soonest, now + TERMINATION_MARGIN), now + _CHECK_AGAIN_AFTER)
     return seen, check_at if ends else None
@@ -382,13 +355,13 @@ def _hang_times(
 def bound(plan: PreemptionPlan, now: Seconds) -> Transition:
     """End a plan whose preemptor is bound to its node."""
     progress = replace(plan.progress, outcome=PreemptionOutcome.BOUND)
-    return _move(plan, PreemptionMove.END, now, progress)
+    return moved(plan, PreemptionMove.END, now, progress)
 
 
 def node_gone(plan: PreemptionPlan, now: Seconds) -> Transition:
     """End a plan whose node is gone; its caller withdraws the nominations to it."""
     reason, wasted = WasteReason.NODE_GONE, frozenset(plan.progress.evicted)
-    return _move(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
+    return moved(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
 
 
 def lost(plan: PreemptionPlan, wasted: frozenset[str] | None, now: Seconds) -> Transition:
@@ -403,29 +376,29 @@ def lost(plan: PreemptionPlan, wasted: frozenset[str] | None, now: Seconds) -> T
     reason = WasteReason.ROOM_LOST
     if wasted is None or plan.phase is PreemptionPhase.WITHDRAWN:
         return vacate(plan, reason, now)
-    return _move(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
+    return moved(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
 
 
 def vacate(plan: PreemptionPlan, reason: WasteReason, now: Seconds) -> Transition:
     """Close a plan whose preemptor does not come: other preemptors may use the freed resources."""
     progress = replace(plan.progress, outcome=_OUTCOMES.get(reason))
     if not progress.evicted and not progress.outstanding:
-        return _move(plan, PreemptionMove.END, now, progress)
+        return moved(plan, PreemptionMove.END, now, progress)
     if plan.phase is PreemptionPhase.WITHDRAWN:
         reason = WasteReason.PLAN_FAILED
     progress = replace(progress, vacated_for=reason)
-    return _move(plan, PreemptionMove.VACATE, now, progress, reason=reason)
+    return moved(plan, PreemptionMove.VACATE, now, progress, reason=reason)
 
 
 def settle(plan: PreemptionPlan, wasted: frozenset[str], now: Seconds) -> Transition:
     """End a vacated plan when it is certain which pods use the freed resources."""
     reason = plan.progress.vacated_for
-    return _move(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
+    return moved(plan, PreemptionMove.END, now, reason=reason, wasted=wasted)
 
 
 def absorb(plan: PreemptionPlan, now: Seconds) -> Transition:
     """End a plan whose evictions serve a new plan of its preemptor, too."""
-    return _move(plan, PreemptionMove.END, now)
+    return moved(plan, PreemptionMove.END, now)
 
 
 # Plans of an earlier leader -----------------------------------------------------------------------
@@ -438,9 +411,9 @@ def check_inherited(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transit
     """
     to_evict = [(each, tuple(facts.to_evict(each))) for each in plan.placements]
     if not any(victims for _, victims in to_evict):
-        return _move(plan, PreemptionMove.RECOGNISE, now)
+        return moved(plan, PreemptionMove.RECOGNISE, now)
     if not all(facts.may_resume(plan, each, victims, now) for each, victims in to_evict):
-        return _move(plan, PreemptionMove.WITHDRAW, now)
+        return moved(plan, PreemptionMove.WITHDRAW, now)
     resumed = replace(
         plan,
         charged_under=facts.policy_inputs(plan),
@@ -449,4 +422,4 @@ def check_inherited(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transit
         taken_up_at=max((now, *facts.nominating_since(plan))),
     )
     progress = replace(plan.progress, nominated=frozenset(plan.preemptors))
-    return _move(resumed, PreemptionMove.RESUME, now, progress)
+    return moved(resumed, PreemptionMove.RESUME, now, progress)

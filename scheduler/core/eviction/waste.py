@@ -20,7 +20,7 @@ from scheduler.core.eviction.phases import (
 )
 from scheduler.core.eviction.plan import Placement, PreemptionPlan, owners
 from scheduler.core.eviction.state import WasteState
-from scheduler.core.eviction.transitions import Transition
+from scheduler.core.eviction.transition import Transition
 from scheduler.core.pod_status import StatusReporter
 from scheduler.core.preemption.policy.loop_breaker import waste_veto
 from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy

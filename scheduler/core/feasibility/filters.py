@@ -67,6 +67,10 @@ class ClassFilters:
         """The memory that the cached verdicts take."""
         return self._rows.size_bytes
 
+    def has(self, plugin: str) -> bool:
+        """Return whether a plugin may filter nodes for pods of the class."""
+        return any(name == plugin for name, _ in self._predicates)
+
     def pre_filter(self, state: AttemptState) -> Preparation:
         """Run PreFilter: evaluate a pod of the class as a whole.
 

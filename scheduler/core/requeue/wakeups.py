@@ -16,7 +16,7 @@ from scheduler.core.requeue.queueing_hints import QueueingHints
 from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent, Resource
 from scheduler.framework.profile import CLAIMS, Profile
-from scheduler.model.api.devices import ClaimStatus, DeviceObject, ResourceClaim
+from scheduler.model.api.devices import Allocation, ClaimStatus, DeviceObject, ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import DeallocateClaim, DeleteClaim
 from scheduler.model.events import Failure
@@ -74,9 +74,13 @@ class Wakeups:
         """Wake the pods that lacked devices, if an allocation in flight has come to nothing."""
         freed = self._cluster.devices.claims.take_freed()
         if freed is not None:
-            event = event_diff.devices_changed(ResourceClaim.__name__, added=False, gone=False)
-            before = ResourceClaim(status=ClaimStatus(allocation=freed))
-            self.wake(event, before, ResourceClaim(), now)
+            self.wake_by_devices(freed, now)
+
+    def wake_by_devices(self, freed: Allocation, now: Seconds) -> None:
+        """Wake the pods that lacked devices: an allocation counts no more."""
+        event = event_diff.devices_changed(ResourceClaim.__name__, added=False, gone=False)
+        before = ResourceClaim(status=ClaimStatus(allocation=freed))
+        self.wake(event, before, ResourceClaim(), now)
 
     def wake_users(
         self,
@@ -144,11 +148,63 @@ class Wakeups:
             plugin = helped_by(queued.pod, queued.rejectors)
             self._queue.move_to_active_or_backoff(queued, now, event.label, plugin)
 
-    def _lacks_only_resources(self, pods: Mapping[str, QueuedPod]) -> bool:
-        """Return whether a set was rejected only for what deleted pods can free."""
+    def wake_by_freed_claim(
+        self,
+        before: ResourceClaim,
+        gone: bool,
+        done_waiting: Iterable[str],
+        fits: Callable[[Mapping[str, QueuedPod]], bool],
+        now: Seconds,
+    ) -> None:
+        """Wake the waiting pods that can use the devices which a claim has lost.
+
+        A pod that waits for the devices of its victims is not helped by others that it cannot use.
+
+        Differs from kube-scheduler, which tries all pods that lack devices.
+
+        Args:
+            before: The claim before.
+            gone: Whether the claim is gone, too.
+            done_waiting: Preemptors, by uid, that waited for nothing else.
+            fits: Returns whether pods of one set may fit where the devices are.
+            now: The time.
+        """
+        kind = ResourceClaim.__name__
+        event = event_diff.devices_changed(kind, added=False, gone=gone)
+        after = None if gone else replace(before, status=ClaimStatus())
+
+        nominations = self._cluster.devices.nominations
+
+        def spares(waiting_set: WaitingSet, pods: Mapping[str, QueuedPod]) -> bool:
+            return (
+                waiting_set.victims_terminating
+                and all(nominations.get(uid) is not None for uid in pods)
+                and self._lacks_only_resources(pods, CLAIMS)
+                and not fits(pods)
+            )
+
+        if self._may_help(event):
+            wake_up = WakeUp(
+                event.label,
+                self.hint_check(event, before, after),
+                concerns=self._hints.concern_check(event),
+                rules_out=spares,
+                retry_each=self._needs_own_attempts,
+            )
+            self._queue.move_all_to_active_or_backoff(wake_up, now)
+        for uid in done_waiting:
+            self.retry(uid, now, event.label)
+
+    def _lacks_only_resources(self, pods: Mapping[str, QueuedPod], *more: str) -> bool:
+        """Return whether a set was rejected only for what deleted pods can free.
+
+        Args:
+            pods: The set.
+            *more: Plugins that may have rejected them as well.
+        """
         first = next(iter(pods.values()))
         profile = self._profiles[first.pod.spec.scheduler_name]
-        return first.rejectors <= profile.capacity_filters.keys()
+        return first.rejectors <= {*profile.capacity_filters, *more}
 
     def wake_lower_priority(self, nomination: Nomination, now: Seconds) -> None:
         """Wake waiting pods that may use resources which a nominated pod no longer reserves."""

@@ -188,6 +188,7 @@ def restore(machine: Machine, lines: Iterable[bytes]) -> None:
 class _Restorer:
     def __init__(self, machine: Machine) -> None:
         self._cluster = machine.cluster
+        self._preemptions = machine.preemptions
         self._logs = machine.preemptions.facts.change_logs()
         self._parts = SharedParts()
         self._values: list[Any] = []
@@ -237,8 +238,7 @@ class _Restorer:
             pod = self._parts.pod(msgspec.json.decode(raw, type=Pod))
             self._values.append(ClassifiedPod(pod))
             return
-        value = msgspec.json.decode(raw, type=kind)
-        self._values.append(self._at_logs(value) if kind is PreemptionPlan else value)
+        self._values.append(msgspec.json.decode(raw, type=kind))
 
     def _at_logs(self, plan: PreemptionPlan) -> PreemptionPlan:
         """Return a plan with positions in the change logs of this machine."""
@@ -307,6 +307,10 @@ class _Restorer:
         if self._missing:
             raise SnapshotError(f"the snapshot lacks {min(self._missing)}")
         self._ledger.build_indices()
+        self._preemptions.devices.keep_all(self._preemptions.state)
+        # Only now, as devices that are kept are changes of their rows.
+        plans = self._preemptions.state.plans
+        plans.update({number: self._at_logs(plan) for number, plan in plans.items()})
         self.complete = True
 
 

@@ -183,6 +183,16 @@ class Allocation(Value, frozen=True):
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
 
+    @property
+    def only_node(self) -> str | None:
+        """The only node where pods that use the claim may run; `None` where there may be more."""
+        terms = [] if self.node_selector is None else self.node_selector.node_selector_terms
+        for term in terms if len(terms) == 1 else ():
+            for each in term.match_fields:
+                if (each.key, each.operator, len(each.values)) == ("metadata.name", "In", 1):
+                    return each.values[0]
+        return None
+
 
 class Consumer(Value, frozen=True):
     """What uses a claim: a pod, as a rule."""

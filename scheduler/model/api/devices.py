@@ -34,6 +34,7 @@ from scheduler.model.api.device_claims import (
 )
 from scheduler.model.api.objects import Condition, NodeSelector
 from scheduler.model.base import AnnotatedMeta, Int64, ObjectMeta, Value
+from scheduler.model.effects import ClaimRef
 
 __all__ = [
     "ALL_DEVICES",
@@ -178,6 +179,12 @@ class ResourceClaim(Value, frozen=True):
     def key(self) -> str:
         """Namespace and name, joined by a slash."""
         return self.metadata.key
+
+    @property
+    def ref(self) -> ClaimRef:
+        """A reference to this state of the claim."""
+        metadata = self.metadata
+        return ClaimRef(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
 
     def reserved_by(self, uid: str) -> bool:
         """Return whether the claim is reserved for a pod."""

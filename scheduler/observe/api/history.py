@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan import PreemptionPlan
-from scheduler.core.eviction.transitions import Transition
+from scheduler.core.eviction.transition import Transition
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.api.objects import Pod

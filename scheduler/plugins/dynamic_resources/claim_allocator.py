@@ -16,7 +16,7 @@ from scheduler.model.api.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationCache, ClaimToAllocate
-from scheduler.plugins.dynamic_resources.hypothetical_devices import FreedStates
+from scheduler.plugins.dynamic_resources.hypothetical_devices import FreedStates, VisibleDevices
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, pod_resource_claims
 from scheduler.plugins.dynamic_resources.state_data import StateData
 from scheduler.plugins.dynamic_resources.structured.allocation_results import allocation_results
@@ -77,6 +77,10 @@ class ClaimAllocator:
             raise UnusableClaimError(DISABLED)
         unmapped = tuple(name for name in requested if name not in names)
         return StateData(pod, claims, devices, names, unmapped)
+
+    def visible_devices(self, data: StateData) -> VisibleDevices:
+        """Return the devices of nodes as a pod sees them."""
+        return VisibleDevices(self.cluster, data.pod)
 
     def claims_by_node(
         self, data: StateData, nodes: NodeView

@@ -31,7 +31,7 @@ from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.filtering import DeviceFilter
 from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, pod_resource_claims
-from scheduler.plugins.dynamic_resources.reservation import claim_ref, reserve
+from scheduler.plugins.dynamic_resources.reservation import reserve
 from scheduler.plugins.dynamic_resources.scoring import SubRequestScore
 from scheduler.plugins.dynamic_resources.state_data import NAME, get_state_data
 from scheduler.state.cluster import Cluster
@@ -110,10 +110,10 @@ class DynamicResources:
         for index in sorted(data.unavailable_claims):
             claim = data.user_claims[index]
             if all(consumer.uid == state.pod.uid for consumer in claim.status.reserved_for):
-                deallocate = DeallocateClaim(state.pod.ref, claim_ref(claim))
+                deallocate = DeallocateClaim(state.pod.ref, claim.ref)
                 return PostFilterMessage(DEALLOCATED, effects=(deallocate,))
         if data.extended_resource_claim is not None:
-            delete = DeleteClaim(state.pod.ref, claim_ref(data.extended_resource_claim))
+            delete = DeleteClaim(state.pod.ref, data.extended_resource_claim.ref)
             return PostFilterMessage(DELETED, effects=(delete,))
         return PostFilterMessage(STILL_NOT_SCHEDULABLE if reports else "")
 

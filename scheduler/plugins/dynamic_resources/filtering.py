@@ -97,8 +97,11 @@ class _ClaimFilter(CompiledFilter):
         self._verdicts = verdicts
         self._data = data
         self._hypothetical: HypotheticalDevices | None = None
+        self._visible = allocator.visible_devices(data)
         if allocator.freed is not None:
-            self._hypothetical = HypotheticalDevices(allocator.cluster, allocator.freed, data.kept)
+            self._hypothetical = HypotheticalDevices(
+                allocator.cluster, allocator.freed, data.kept, self._visible
+            )
         #: The nodes on which allocated claims are available, by index of the claim.
         self._available_on_nodes = {
             index: self._selected_nodes(claim, now - allocator.cluster.clock_ahead)
@@ -154,11 +157,11 @@ class _ClaimFilter(CompiledFilter):
         return codes
 
     def _devices(self, nodes: NodeView, passing: Bool) -> NodeDevices:
-        """Return the devices of nodes, without what evictions free."""
+        """Return the devices of nodes as the pod sees them, without what evictions free."""
         needed = self._data.to_allocate or self._data.class_names
         if needed and self._hypothetical is not None and isinstance(nodes, HypotheticalView):
             return self._hypothetical.of(nodes, passing)
-        return NodeDevices(self._allocator.cluster.devices, nodes)
+        return self._visible.of(nodes)
 
     def given_up(self, nodes: NodeView) -> Codes | None:
         given_up = None if self._hypothetical is None else self._hypothetical.given_up(nodes)
@@ -210,7 +213,7 @@ class _ClaimFilter(CompiledFilter):
         """Return whether the other claims can be allocated on one of the nodes as they are."""
         if not isinstance(devices, NodesWithout):
             return True
-        now = self._statuses(nodes, NodeDevices(self._allocator.cluster.devices, nodes))
+        now = self._statuses(nodes, self._visible.of(nodes))
         return bool((now == AllocationStatus.ALLOCATABLE).any())
 
     def _not_allocatable(self, rows: Rows) -> Codes | int:

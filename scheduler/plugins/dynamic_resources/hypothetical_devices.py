@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.model.api.devices import Allocation
+from scheduler.model.api.objects import Pod
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationStatus, NodeDevices
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
@@ -25,7 +26,7 @@ from scheduler.state.devices.devices import Devices
 from scheduler.state.views.held_devices import HeldDevices, Pattern
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
-__all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout"]
+__all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout", "VisibleDevices"]
 
 #: If there are more states, or more of them with a signature, all are forgotten.
 _MOST: Final = 65_536
@@ -50,6 +51,13 @@ class FreedStates:
         self._generations: tuple[int, int] | None = None
         #: The signature of nodes by the one that they have, and the state.
         self.signatures: dict[tuple[int, int], int] = {}
+
+    def code(self, parts: Pattern) -> int:
+        """Return the state in which some parts are freed."""
+        known = self._codes.setdefault(parts, len(self._states))
+        if known == len(self._states):
+            self._states.append(parts)
+        return known
 
     def begin_attempt(self) -> None:
         """Forget states if there are too many of them."""
@@ -89,11 +97,7 @@ class FreedStates:
                 parts.update(self.held.known[pattern])
             else:
                 parts.subtract(self.held.known[-pattern])
-            after = tuple(sorted((+parts).elements()))
-            known = self._codes.setdefault(after, len(self._states))
-            if known == len(self._states):
-                self._states.append(after)
-            self._moves[state, pattern] = known
+            known = self._moves[state, pattern] = self.code(tuple(sorted((+parts).elements())))
         return known
 
 
@@ -113,20 +117,56 @@ class _Folded:
     rounds: int | None = None
 
 
+class VisibleDevices:
+    """The devices of nodes as one pod sees them: what only other pods may not take is free."""
+
+    def __init__(self, cluster: Cluster, pod: Pod) -> None:
+        self._devices = cluster.devices
+        open_to = cluster.devices.nominations.open_to(pod.uid, pod.priority)
+        rows = ((cluster.columns.row(node), freed) for node, freed in open_to.items())
+        #: What nominations of devices keep from others, by row.
+        self.freed: Final = {row: freed for row, freed in rows if row is not None}
+
+    def of(self, nodes: NodeView) -> NodeDevices:
+        """Return the devices of a view as they are now."""
+        changed = _positions(nodes, self.freed)
+        if not changed:
+            return NodeDevices(self._devices, nodes)
+        rows: Rows = nodes.rows
+
+        def fallen(position: int) -> Sequence[Allocation]:
+            return self.freed.get(int(rows[position]), ())
+
+        nothing = np.zeros(len(nodes), dtype=np.bool_)
+        found = _VisibleNodes(self._devices, nodes, fallen, nothing, int)
+        found.free_each(changed)
+        return found
+
+    def allocated_state(self, row: int) -> AllocatedState:
+        """Return what is allocated where a node is."""
+        freed, state = self.freed.get(row), self._devices.allocated_state
+        return state.without(freed) if freed else state
+
+
 class HypotheticalDevices:
     """The devices of hypothetical views, in one attempt."""
 
-    def __init__(self, cluster: Cluster, states: FreedStates, kept: Collection[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, states: FreedStates, kept: Collection[str], visible: VisibleDevices
+    ) -> None:
         """Begin an attempt.
 
         Args:
             cluster: The cluster.
             states: What is freed, of all attempts.
             kept: The keys of claims that nothing frees: those that the preemptor has already.
+            visible: The devices as the preemptor sees them.
         """
         self._cluster = cluster
         self._states = states
         self._kept = kept
+        #: The devices as the preemptor sees them.
+        self.visible: Final = visible
         self._folded: dict[int, _Folded] = {}
         self._left = _MOST_EXAMINED
 
@@ -138,12 +178,18 @@ class HypotheticalDevices:
             passing: (n,) the rows that other filters do not reject; those that they reject are
                 given up for good.
         """
+        fallen = partial(self._fallen, nodes)
+        if nodes.gone.claims:
+            nothing = np.zeros(len(nodes), dtype=np.bool_)
+            without = NodesWithout(self._cluster.devices, nodes, fallen, nothing, int)
+            without.free_each(range(len(nodes)))
+            return without
         folded, known = self._fold(nodes), self._states.signatures
         if not folded.states.any():
             return NodeDevices(self._cluster.devices, nodes)
         folded.given_up |= ~passing
         share = self._share(folded)
-        fallen, may_search = partial(self._fallen, nodes), partial(self._take, share)
+        may_search = partial(self._take, share)
         found = NodesWithout(self._cluster.devices, nodes, fallen, folded.given_up, may_search)
         base = found.signatures
         changed = ((folded.states != _NOTHING) & ~folded.given_up).nonzero()[0]
@@ -196,13 +242,19 @@ class HypotheticalDevices:
         for slots, sign in nodes.log:
             times[int(slots[position])] -= sign
         evicted = {slot for slot, number in times.items() if number > 0 and slot >= 0}
-        return self._states.held.fallen(int(nodes.rows[position]), evicted, self._kept)
+        row = int(nodes.rows[position])
+        fallen = self._states.held.fallen(row, evicted, self._kept, nodes.gone)
+        return [*fallen, *self.visible.freed.get(row, ())]
 
     def _fold(self, nodes: HypotheticalView) -> _Folded:
         """Read the changes of a view that were not read before."""
         folded = self._folded.get(id(nodes))
         if folded is None:
             states = np.full(len(nodes), _NOTHING, dtype=np.int64)
+            for position in _positions(nodes, self.visible.freed):
+                row = int(nodes.rows[position])
+                parts = self._states.held.pattern(row, self.visible.freed[row])
+                states[position] = self._states.code(parts)
             given_up = np.zeros(len(nodes), dtype=np.bool_)
             folded = self._folded[id(nodes)] = _Folded(nodes, states, given_up)
         if folded.seen < len(nodes.log):
@@ -268,7 +320,27 @@ class NodesWithout(NodeDevices):
         assert node is not None
         return self._devices.signature_without(node, self._fallen(int(self._positions[position])))
 
+    def free_each(self, positions: Sequence[int]) -> None:
+        """Replace the signatures of some nodes by those without the allocations, one by one."""
+        signatures = [self.signature(position) for position in positions]
+        self.free(np.array(positions), np.array(signatures, dtype=np.int64))
+
     def free(self, positions: Int, signatures: Int) -> None:
         """Replace the signatures of some nodes by those without the allocations."""
         self._signatures = self.signatures.copy()
         self._signatures[positions] = signatures
+
+
+class _VisibleNodes(NodesWithout):
+    """The devices of some nodes as they are; they lack what does not count for a pod."""
+
+    unknown = AllocationStatus.TIMED_OUT
+
+
+def _positions(nodes: NodeView, rows: Collection[int]) -> list[int]:
+    """Return the positions of some rows in a view."""
+    if not rows:
+        return []
+    found = np.isin(nodes.rows, np.array([*rows], dtype=np.int64)).nonzero()[0]
+    positions: list[int] = found.tolist()
+    return positions

@@ -22,13 +22,7 @@ from scheduler.plugins.dynamic_resources import binding_conditions
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.state_data import StateData
 
-__all__ = ["ClaimReservation", "claim_ref", "reserve"]
-
-
-def claim_ref(claim: ResourceClaim) -> ClaimRef:
-    """Return a reference to the known state of a claim."""
-    metadata = claim.metadata
-    return ClaimRef(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
+__all__ = ["ClaimReservation", "reserve"]
 
 
 def reserve(data: StateData, node: Node, allocator: ClaimAllocator) -> Reservation | None:
@@ -47,7 +41,9 @@ def _writes(data: StateData, node: Node, allocator: ClaimAllocator) -> list[Clai
     A claim that is reserved for the pod is reserved again: an earlier attempt has failed, here or
     in another process, and its release of the claim may not have been seen yet.
     """
-    state = allocator.cluster.devices.allocated_state
+    row = allocator.cluster.columns.row(node.metadata.name)
+    assert row is not None, node.metadata.name
+    state = allocator.visible_devices(data).allocated_state(row)
     allocations, requests = allocator.allocate(data, node, state)
     writes = [_claim_write(claim, allocations.get(claim.uid)) for claim in data.user_claims]
     if requests is not None:
@@ -59,7 +55,7 @@ def _writes(data: StateData, node: Node, allocator: ClaimAllocator) -> list[Clai
 
 def _claim_write(claim: ResourceClaim, allocation: Allocation | None) -> ClaimWrite:
     return ClaimWrite(
-        claim_ref(claim),
+        claim.ref,
         allocation,
         is_protected=DELETE_PROTECTION in claim.metadata.finalizers,
     )
@@ -116,7 +112,7 @@ class ClaimReservation(Reservation):
         pod = self._pod
         known = filter(None, map(self._claims.get, dict.fromkeys(self._keys)))
         reserved = tuple(
-            claim_ref(claim)
+            claim.ref
             for claim in known
             if claim.reserved_by(pod.uid) or self._claims.is_in_flight(claim.uid)
         )
@@ -124,7 +120,7 @@ class ClaimReservation(Reservation):
             effects.append(ReleaseClaims(pod.ref, reserved))
         created = self._claims.extended_resource_claim_of(pod.uid)
         if created is not None:
-            effects.append(DeleteClaim(pod.ref, claim_ref(created)))
+            effects.append(DeleteClaim(pod.ref, created.ref))
         return effects
 
     def devices(self) -> tuple[tuple[str, bool], ...]:

@@ -17,7 +17,6 @@ from scheduler.framework.plugin import (
 )
 from scheduler.model.api.device_claims import MAX_SUB_REQUESTS
 from scheduler.model.api.devices import ResourceClaim
-from scheduler.plugins.dynamic_resources.allocation_cache import NodeDevices
 from scheduler.plugins.dynamic_resources.claim_allocator import ClaimAllocator
 from scheduler.plugins.dynamic_resources.state_data import StateData, get_state_data
 from scheduler.state.columns.arrays import Scores
@@ -53,7 +52,7 @@ class SubRequestScore(CompiledScore):
         if self._data is None:
             return scores
         allocated = sum(map(_score_of_allocation, self._data.user_claims))
-        devices = NodeDevices(self._allocator.cluster.devices, nodes)
+        devices = self._allocator.visible_devices(self._data).of(nodes)
         for positions, claims in self._allocator.claims_by_node(self._data, nodes):
             of_claims = self._allocator.cache.scores(claims, devices.take(positions))
             scores[positions] = allocated + of_claims

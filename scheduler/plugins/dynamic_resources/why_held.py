@@ -8,6 +8,7 @@ Axes: N rows, n rows that lack devices.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from scheduler.plugins.dynamic_resources.hypothetical_devices import (
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.allocated_state import AllocatedState
+from scheduler.state.devices.device_nominations import DeviceNomination
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import GatherPoolsError
 from scheduler.state.devices.slices import PoolId
@@ -32,6 +34,7 @@ __all__ = ["why_held"]
 
 #: Who else holds devices, in the order in which they are freed.
 _KINDS: Final = (
+    EvictionOutcome.DEVICES_NOMINATED,
     EvictionOutcome.DEVICES_HELD_ELSEWHERE,
     EvictionOutcome.DEVICES_UNRESERVED,
     EvictionOutcome.DEVICES_HELD_BY_OTHERS,
@@ -39,7 +42,8 @@ _KINDS: Final = (
 #: For so many rows at most it is found out which of these it is, as each of them takes a search of
 #: its own: others have no outcome.
 _MOST_ROWS: Final = 200
-_Held = list[tuple[ResourceClaim | None, Allocation]]
+#: With the claim, or with the preemptor that it is expected for.
+_Held = list[tuple[ResourceClaim | DeviceNomination | None, Allocation]]
 #: Returns, (n,), an `AllocationStatus` per node; see `filtering`.
 Statuses = Callable[[NodeView, NodeDevices], Int]
 
@@ -96,22 +100,31 @@ def why_held(
         found |= dict.fromkeys(too_few, EvictionOutcome.TOO_FEW_DEVICES)
         left = left[status == AllocationStatus.ALLOCATABLE]
     if left.shape[0]:
-        found.update(_kinds_of_holders(left[:_MOST_ROWS], kept, cluster, statuses))
+        freed = hypothetical.visible.freed
+        found.update(_kinds_of_holders(left[:_MOST_ROWS], kept, cluster, freed, statuses))
     return found
 
 
 def _kinds_of_holders(
-    rows: Rows, kept: Collection[str], cluster: Cluster, statuses: Statuses
+    rows: Rows,
+    kept: Collection[str],
+    cluster: Cluster,
+    nominated: Mapping[int, Sequence[Allocation]],
+    statuses: Statuses,
 ) -> Mapping[int, EvictionOutcome]:
-    """Return what holds the devices of nodes beside their pods, by row."""
+    """Return what holds the devices of nodes beside their pods, by row.
+
+    What is nominated and does not count for the preemptor is free.
+    """
     found: dict[int, EvictionOutcome] = {}
     by_pool = _by_pool(cluster, kept)
     held = {row: _held_on(row, cluster, by_pool) for row in rows.tolist()}
-    freed = {row: list(of_row[0]) for row, of_row in held.items()}
+    freed = {row: [*of_row[0], *nominated.get(row, ())] for row, of_row in held.items()}
+    counts = {id(each) for of_row in nominated.values() for each in of_row}
     for kind, outcome in enumerate(_KINDS, 1):
         more = [row for row in freed if held[row][kind]]
         for row in more:
-            freed[row] += held[row][kind]
+            freed[row] += (each for each in held[row][kind] if id(each) not in counts)
         without = [freed[row] for row in more]
         nodes = NodeView(cluster.columns, np.array(more, dtype=np.int64))
         nothing = np.zeros(len(more), dtype=np.bool_)
@@ -129,8 +142,9 @@ def _kinds_of_holders(
 def _by_pool(cluster: Cluster, kept: Collection[str]) -> dict[PoolId, _Held]:
     """Return what holds devices, by pool."""
     by_pool: dict[PoolId, _Held] = {}
-    for claim, allocation in cluster.devices.claims.counting():
-        if claim is None or claim.key not in kept:
+    nominated = ((each, one) for each in cluster.devices.nominations for one in each.allocations)
+    for claim, allocation in chain(cluster.devices.claims.counting(), nominated):
+        if not isinstance(claim, ResourceClaim) or claim.key not in kept:
             results = (each for each in allocation.devices.results if not each.admin_access)
             for pool in {(each.driver, each.pool) for each in results}:
                 by_pool.setdefault(pool, []).append((claim, allocation))
@@ -158,12 +172,14 @@ def _held_on(
     return kinds
 
 
-def _kind(claim: ResourceClaim | None, row: int, cluster: Cluster) -> int:
+def _kind(claim: ResourceClaim | DeviceNomination | None, row: int, cluster: Cluster) -> int:
     """Return the index of a kind, plus one; 0 for the pods of the row.
 
     What is in flight is not reserved yet.
     """
+    if isinstance(claim, DeviceNomination):
+        return 1
     if claim is None or not claim.status.reserved_for:
-        return 2
+        return 3
     holders = Holders.of(claim, row, cluster.pods)
-    return 3 if holders.others else int(holders.elsewhere)
+    return 4 if holders.others else 2 * holders.elsewhere

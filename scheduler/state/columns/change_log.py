@@ -1,15 +1,44 @@
 """A log of changed rows, from which cached results are refreshed instead of recomputed."""
 
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from scheduler.state.columns.arrays import Rows
 
-__all__ = ["ChangeLog"]
+__all__ = ["ChangeCount", "ChangeLog", "RowChanges"]
 
 _KEEP: Final = 65_536
 _NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
+
+
+class RowChanges(Protocol):
+    """Says which rows changed since a position."""
+
+    @property
+    def position(self) -> int:
+        """The position after the last change."""
+
+    def has_changed(self, row: int, position: int) -> bool:
+        """Return whether a row changed since a position."""
+
+
+class ChangeCount:
+    """Changes of all rows at once."""
+
+    __slots__ = ("position",)
+
+    def __init__(self) -> None:
+        #: The position after the last change.
+        self.position = 0
+
+    def record(self) -> None:
+        """Record that all rows changed."""
+        self.position += 1
+
+    def has_changed(self, _row: int, position: int) -> bool:
+        """Return whether the rows changed since a position."""
+        return self.position > position
 
 
 class ChangeLog:

@@ -1,6 +1,6 @@
 """Indexes claims by the pods that they are reserved for: what an eviction may free."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from scheduler.model.api.device_claims import Allocation, Consumer
@@ -37,6 +37,10 @@ class ClaimConsumers:
             self._start += _KEEP
             del self._changed[:_KEEP]
         self._changed += (consumer.uid for consumer in (*before[0], *now[0]))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the uids of all pods that claims are reserved for."""
+        return iter(self._keys)
 
     def of(self, uid: str) -> Collection[str]:
         """Return the keys of the claims that are reserved for a pod."""

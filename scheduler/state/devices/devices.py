@@ -23,11 +23,12 @@ from scheduler.model.api.devices import (
 from scheduler.model.api.objects import Node
 from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Int
-from scheduler.state.columns.change_log import ChangeLog
+from scheduler.state.columns.change_log import ChangeCount, ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.devices.allocated_state import AllocatedState, DeviceId
 from scheduler.state.devices.claim_users import ClaimUsers
 from scheduler.state.devices.device_classes import DeviceClasses
+from scheduler.state.devices.device_nominations import DeviceNominations
 from scheduler.state.devices.pools import GatherPoolsError, Pool, PoolGatherer
 from scheduler.state.devices.resource_claims import ClaimTracker
 from scheduler.state.devices.signatures import UNDETERMINED, Signatures
@@ -48,12 +49,13 @@ class Devices:
         self.classes: Final = DeviceClasses()
         self.allocated_state: Final = AllocatedState()
         self.claims: Final = ClaimTracker(self._allocation_changed)
+        self.nominations: Final = DeviceNominations(self._allocation_changed)
         self.slices: Final = ResourceSliceTracker(reference)
         self.users: Final = ClaimUsers()
         #: Rows whose devices or allocations changed.
         self.changes: Final = ChangeLog()
-        #: Grows with each change of all rows.
-        self.version = 0
+        #: Changes of all rows.
+        self.changes_of_all_rows: Final = ChangeCount()
         #: Grows with each change of a device class.
         self.classes_version = 0
         self._signatures: Final = Signatures(columns, self.allocated_state, self.changes)
@@ -61,6 +63,11 @@ class Devices:
         self._pools: dict[str, tuple[dict[str, str], tuple[Pool, ...] | GatherPoolsError]] = {}
         #: Pools with counters that are incomplete or invalid for nodes without devices of them.
         self._unusable_elsewhere: dict[PoolId, None] = {}
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of all rows."""
+        return self.changes_of_all_rows.position
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """Return the pools of a node, in the order of the search.
@@ -191,7 +198,7 @@ class Devices:
         return self.classes.erase(name)
 
     def _allocation_changed(self, before: Allocation | None, now: Allocation | None) -> None:
-        """Replace an allocation of a claim in the allocated state."""
+        """Replace an allocation of a claim, or for a preemptor, in the allocated state."""
         for pool in dict.fromkeys(self.allocated_state.change(before, now)):
             self._signatures.allocation_changed(pool)
             self._record_pool(pool, gathers=False)
@@ -232,7 +239,7 @@ class Devices:
         if pool in self.slices.shared:
             if gathers:
                 self._pools.clear()
-            self.version += 1
+            self.changes_of_all_rows.record()
             return
         entries = self.slices.pools.get(pool, {}).values()
         for node in dict.fromkeys(entry.node for entry in entries):
@@ -247,12 +254,15 @@ class Devices:
 
     def _record_all(self) -> None:
         self._pools.clear()
-        self.version += 1
+        self.changes_of_all_rows.record()
 
     def check(self) -> None:
-        """Assert the invariants: the allocated state is the sum over the allocations that count."""
+        """Assert the invariants: the allocated state is the sum over what counts as allocated."""
         self.claims.check()
         expected = AllocatedState()
         for _, allocation in self.claims.counting():
             list(expected.change(None, allocation))
+        for nomination in self.nominations:
+            for allocation in nomination.allocations:
+                list(expected.change(None, allocation))
         assert expected == self.allocated_state

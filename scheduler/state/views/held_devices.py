@@ -23,6 +23,7 @@ from scheduler.state.columns.row_cursor import RowCursor
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import GatherPoolsError, Pool
 from scheduler.state.pods.pod_table import NOWHERE, PodTable
+from scheduler.state.views.node_view import NOBODY, GonePods
 
 __all__ = ["HeldDevices", "Holders", "Pattern", "Share"]
 
@@ -73,8 +74,10 @@ class Holders(NamedTuple):
     others: bool
 
     @classmethod
-    def of(cls, claim: ResourceClaim, row: int, pods: PodTable) -> "Holders":
-        """Return the holders of a claim."""
+    def of(
+        cls, claim: ResourceClaim, row: int, pods: PodTable, gone: GonePods = NOBODY
+    ) -> "Holders":
+        """Return the holders of a claim, without pods that are gone."""
         slots = set()
         elsewhere = others = False
         for consumer in claim.status.reserved_for:
@@ -82,7 +85,7 @@ class Holders(NamedTuple):
             if slot is not None and pods.row(slot) == row:
                 slots.add(slot)
             elif consumer.is_pod:
-                elsewhere = True
+                elsewhere = elsewhere or consumer.uid not in gone.pods
             else:
                 others = True
         return cls(frozenset(slots), elsewhere, others)
@@ -91,6 +94,11 @@ class Holders(NamedTuple):
     def are_evictable(self) -> bool:
         """Whether evictions on the row free the claim, if all of them may be evicted."""
         return bool(self.slots) and not self.elsewhere and not self.others
+
+    @property
+    def are_gone(self) -> bool:
+        """Whether nobody holds the claim any more."""
+        return not self.slots and not self.elsewhere and not self.others
 
 
 class HeldDevices:
@@ -149,19 +157,26 @@ class HeldDevices:
                 freed[positions] = (lower & (patterns[ranked] != _NOTHING)).any(axis=0)
         return freed
 
-    def fallen(self, row: int, gone: Collection[int], kept: Collection[str]) -> list[Allocation]:
+    def fallen(
+        self,
+        row: int,
+        evicted: Collection[int],
+        kept: Collection[str],
+        gone: GonePods = NOBODY,
+    ) -> list[Allocation]:
         """Return the allocations that fall once some pods of a row are evicted.
 
         Args:
             row: The row.
-            gone: The slots of the pods.
+            evicted: The slots of the pods.
             kept: The keys of claims that nothing frees.
+            gone: Pods that are gone already, while their claims are allocated.
         """
-        claims = self._claims_on(row, gone, kept)
-        return [allocation for allocation, slots in claims if slots.issubset(gone)]
+        claims = self._claims_on(row, evicted, kept, gone)
+        return [allocation for allocation, slots in claims if slots.issubset(evicted)]
 
     def _claims_on(
-        self, row: int, slots: Iterable[int], kept: Collection[str]
+        self, row: int, slots: Iterable[int], kept: Collection[str], gone: GonePods = NOBODY
     ) -> Iterator[tuple[Allocation, frozenset[int]]]:
         """Yield the allocations of pods of a row that evictions there may free, in a fixed order.
 
@@ -169,12 +184,12 @@ class HeldDevices:
         """
         claims, pods = self._devices.claims, self._pods
         keys = {key for slot in slots for key in claims.consumers.of(pods.pod(slot).uid)}
-        for key in sorted(keys.difference(kept)):
+        for key in sorted((keys | gone.claims).difference(kept)):
             claim = claims.get(key)
             allocation = None if claim is None else claim.status.allocation
             if claim is not None and allocation is not None:
-                holders = Holders.of(claim, row, self._pods)
-                if holders.are_evictable:
+                holders = Holders.of(claim, row, self._pods, gone)
+                if holders.are_evictable or (key in gone.claims and holders.are_gone):
                     yield allocation, holders.slots
 
     def advance(self) -> bool:
@@ -251,6 +266,12 @@ class HeldDevices:
             code = self._codes[pattern] = len(self.known)
             self.known.append(pattern)
         return code
+
+    def pattern(self, row: int, allocations: Iterable[Allocation]) -> Pattern:
+        """Return the pattern of allocations, each as that of one pod of a row."""
+        pools = self._pools_of(row)
+        found = (tuple(self._results(each, pools)) for each in allocations)
+        return tuple(sorted(Share(1, 0, results) for results in found if results))
 
     def _find(
         self, row: int, pools: Sequence[Pool], kept: Collection[str]

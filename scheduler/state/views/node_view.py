@@ -6,7 +6,7 @@ hypothetical copies of preemption are three kinds of it, so a plugin need not di
 Axes: n rows of the view.
 """
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,18 @@ __all__ = ["HypotheticalView", "NodeView", "PerPod"]
 
 #: How much may be added to a number up to `MAX_NUMBER` within int64.
 _HEADROOM: Final = 2**62 - MAX_NUMBER
+
+
+class GonePods(NamedTuple):
+    """Pods that are gone, and whose claims count as deallocated although they are not yet."""
+
+    #: By uid.
+    pods: frozenset[str]
+    #: Keys of the claims that they used.
+    claims: frozenset[str]
+
+
+NOBODY: Final = GonePods(frozenset(), frozenset())
 
 
 class PerPod(Protocol):
@@ -134,15 +146,22 @@ class HypotheticalView(NodeView):
         "_requested",
         "_shifts",
         "_table",
+        "gone",
         "log",
     )
 
     def __init__(
-        self, columns: NodeColumns, pods: PodTable, footprints: PodFootprints, rows: Rows
+        self,
+        columns: NodeColumns,
+        pods: PodTable,
+        footprints: PodFootprints,
+        rows: Rows,
+        gone: GonePods = NOBODY,
     ) -> None:
         super().__init__(columns, rows)
         self._table = pods
         self._footprints = footprints
+        self.gone: Final = gone
         #: The changes in order: (n,) slots, -1 for rows without a change, and +1 or -1.
         self.log: list[tuple[Int, int]] = []
         self._footprint_log: list[Int] = []

@@ -21,7 +21,8 @@ from scheduler.core.eviction.plan import (
     Progress,
     Victim,
 )
-from scheduler.core.eviction.transitions import TERMINATION_MARGIN, Then, Transition
+from scheduler.core.eviction.transition import Then, Transition
+from scheduler.core.eviction.transitions import TERMINATION_MARGIN
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Evict, Nominate

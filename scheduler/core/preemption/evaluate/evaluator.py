@@ -47,6 +47,7 @@ NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
 )
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
+ALLOCATED: Final = "not eligible due to an allocated resource claim of a pod that was evicted."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 #: At most this many of the best candidates are checked one by one, then all that remain at once.
 #: Only one where more policies than `_MANY_POLICIES` apply, as each of them has to be evaluated.
@@ -325,15 +326,18 @@ def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
     """Return why the pod must not preempt, `None` when it may.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.PodEligibleToPreemptOthers. Differs: a victim
-    counts as terminating from the moment at which we request its eviction.
+    counts as terminating from the moment at which we request its eviction. A pod that waits for the
+    devices of its victims must not preempt either, until its plan ends.
     """
     if pod.spec.preemption_policy == "Never":
         return NEVER
     node = cluster.nominations.node(pod.uid)
     row = None if node is None else cluster.columns.row(node)
-    if row is None or not resolvable[row]:
+    devices = cluster.devices.nominations.get(pod.uid)
+    awaits_claims = devices is not None and devices.node == node and devices.awaits_claims
+    if row is None or not (resolvable[row] or awaits_claims):
         return None
     for other in cluster.pods.pods_on(row):
         if other.priority < pod.priority and cluster.is_being_preempted(other):
             return TERMINATING
-    return None
+    return ALLOCATED if awaits_claims else None

@@ -25,7 +25,7 @@ from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
-from scheduler.state.views.node_view import HypotheticalView
+from scheduler.state.views.node_view import NOBODY, GonePods, HypotheticalView
 
 __all__ = [
     "Pinned",
@@ -97,6 +97,7 @@ def still_needed(
     row: int,
     victims: frozenset[str],
     terminating: frozenset[str] = frozenset(),
+    gone: GonePods = NOBODY,
 ) -> frozenset[str] | None:
     """Return which victims of a plan must still be evicted for the preemptor to fit.
 
@@ -108,6 +109,7 @@ def still_needed(
         victims: The uids of the victims that the plan names.
         terminating: The uids of other pods that will terminate anyway. No pod beside these and the
             victims is removed.
+        gone: Pods that are gone, and whose claims are not deallocated yet.
 
     Returns:
         The uids of the victims that are on the node, are needed and do not terminate yet; empty
@@ -115,7 +117,7 @@ def still_needed(
         all of them, nominated pods included.
     """
     rows: Rows = np.array([row], dtype=np.int64)
-    copies = _HypotheticalRows(pod, cluster, predicates, rows)
+    copies = _HypotheticalRows(pod, cluster, predicates, rows, gone)
     removable = victims | terminating
     slots = [slot for slot in cluster.pods.on_row(row) if cluster.pods.pod(slot).uid in removable]
     for slot in slots:
@@ -140,6 +142,7 @@ def fits_without(
     predicates: Sequence[tuple[str, CompiledFilter]],
     row: int,
     victims: frozenset[str],
+    gone: GonePods = NOBODY,
 ) -> bool:
     """Return whether a pod fits on a node without some of its pods; nominations do not count.
 
@@ -148,8 +151,9 @@ def fits_without(
         predicates: The filters that apply to the pod in this attempt.
         row: The row of the node.
         victims: The uids of the pods that do not count.
+        gone: Pods that are gone, and whose claims are not deallocated yet.
     """
-    return bool(run_filters(_view_without(cluster, row, victims), predicates)[0] == 0)
+    return bool(run_filters(_view_without(cluster, row, victims, gone), predicates)[0] == 0)
 
 
 def expected_devices(
@@ -157,6 +161,7 @@ def expected_devices(
     predicates: Sequence[tuple[str, CompiledFilter]],
     row: int,
     victims: frozenset[str],
+    gone: GonePods = NOBODY,
 ) -> Mapping[str, Allocation]:
     """Return the devices that a preemptor would get on a node, by uid of its claim.
 
@@ -165,20 +170,23 @@ def expected_devices(
         predicates: The filters that apply to the pod in this attempt.
         row: The row of the node.
         victims: The uids of the victims.
+        gone: Pods that are gone, and whose claims are not deallocated yet.
 
     Raises:
         PluginError: It would not get its devices there.
     """
-    view = _view_without(cluster, row, victims)
+    view = _view_without(cluster, row, victims, gone)
     expected: dict[str, Allocation] = {}
     for _, predicate in predicates:
         expected.update(predicate.expected_devices(view))
     return expected
 
 
-def _view_without(cluster: Cluster, row: int, uids: frozenset[str]) -> HypotheticalView:
+def _view_without(
+    cluster: Cluster, row: int, uids: frozenset[str], gone: GonePods = NOBODY
+) -> HypotheticalView:
     """Return the view of a row without some of its pods."""
-    copy = cluster.hypothetical_view(np.array([row], dtype=np.int64))
+    copy = cluster.hypothetical_view(np.array([row], dtype=np.int64), gone)
     for slot in cluster.pods.on_row(row):
         if cluster.pods.pod(slot).uid in uids:
             copy.change(np.array([slot], dtype=np.int64), -1)
@@ -266,16 +274,17 @@ class _HypotheticalRows:
         cluster: Cluster,
         predicates: Sequence[tuple[str, CompiledFilter]],
         rows: Rows,
+        gone: GonePods = NOBODY,
     ) -> None:
         self._predicates = predicates
         self._changing = [
             predicate for _, predicate in predicates if predicate.reads is not Reads.NODE
         ]
         self._nominated = nominated_pods.layers_on(rows, pod, cluster)
-        self._copies = [cluster.hypothetical_view(rows)]
+        self._copies = [cluster.hypothetical_view(rows, gone)]
         if self._nominated and not all(predicate.monotone for predicate in self._changing):
             # A filter that more pods can satisfy must also pass if the nominated pods never come.
-            self._copies.append(cluster.hypothetical_view(rows))
+            self._copies.append(cluster.hypothetical_view(rows, gone))
 
     def change(self, slots: Int, sign: int) -> None:
         """Add back (+1) or remove (-1) one pod per row; -1 for rows that do not change."""

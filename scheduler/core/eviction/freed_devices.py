@@ -1,0 +1,183 @@
+"""Devices of preemptions: what a preemptor waits for, and which claims of victims keep it.
+
+A device is free once the claim of the evicted pod is deallocated, which its controller does some
+time after the pod is gone. From the decision until then, and until the preemptor is bound, the
+devices that it expects are kept for it; see `state/devices/device_nominations`.
+
+Differs from kube-scheduler, whose preemption frees no devices.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+
+from msgspec.structs import replace
+
+from scheduler.core.eviction.facts import FitChecker
+from scheduler.core.eviction.phases import CLOSED, KEEPS_DEVICES
+from scheduler.core.eviction.plan import FreedClaim, Placement, PreemptionPlan
+from scheduler.core.eviction.transition import Transition
+from scheduler.core.requeue.wakeups import Wakeups
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.plan_record import fingerprint
+from scheduler.model.times import Seconds
+from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.state.cluster import Cluster
+from scheduler.state.devices.device_nominations import DeviceNomination
+from scheduler.state.views.node_view import NOBODY, GonePods
+
+__all__ = ["KeptDevices", "freed_claims", "gone_pods", "undeallocated"]
+
+
+def freed_claims(placement: Placement, gone: Set[str], cluster: Cluster) -> tuple[FreedClaim, ...]:
+    """Return the allocated claims that no pod uses once the victims of a placement are gone.
+
+    Claims that the preemptor names itself are left out.
+
+    Args:
+        placement: A preemptor and its victims.
+        gone: More victims, by uid, which are gone already.
+        cluster: The cluster.
+    """
+    victims, devices = placement.victim_uids | gone, cluster.devices
+    keys = {key for uid in victims for key in devices.claims.consumers.of(uid)}
+    found = []
+    for key in sorted(keys):
+        claim = devices.claims.get(key)
+        if claim is None or placement.preemptor_uid in devices.users.of(key):
+            continue
+        consumers = frozenset([each.uid for each in claim.status.reserved_for if each.is_pod])
+        others = len(claim.status.reserved_for) - len(consumers)
+        if claim.status.allocation is not None and consumers <= victims and not others:
+            found.append(FreedClaim(key, claim.uid, consumers))
+    return tuple(found)
+
+
+def _allocated(
+    placement: Placement, cluster: Cluster
+) -> Iterator[tuple[FreedClaim, ResourceClaim]]:
+    """Yield the claims that are still allocated for nobody but victims of a placement."""
+    for freed in placement.freed_claims:
+        claim = cluster.devices.claims.get(freed.key)
+        if (
+            claim is not None
+            and claim.uid == freed.uid
+            and claim.status.allocation is not None
+            and all(each.uid in freed.consumers for each in claim.status.reserved_for)
+        ):
+            yield freed, claim
+
+
+def undeallocated(placement: Placement, cluster: Cluster) -> list[ResourceClaim]:
+    """Return the claims of a placement that are allocated although their pods are gone."""
+    return [
+        claim
+        for freed, claim in _allocated(placement, cluster)
+        if all(cluster.node_of(uid) is None for uid in freed.consumers)
+    ]
+
+
+def gone_pods(placement: Placement, cluster: Cluster) -> GonePods:
+    """Return the victims of a placement that are gone and whose claims are allocated."""
+    if not placement.freed_claims:
+        return NOBODY
+    allocated = [freed for freed, _ in _allocated(placement, cluster)]
+    uids = frozenset[str]().union(*(freed.consumers for freed in allocated))
+    gone = frozenset([uid for uid in uids if cluster.node_of(uid) is None])
+    keys = [freed.key for freed in allocated if not gone.isdisjoint(freed.consumers)]
+    return GonePods(gone, frozenset(keys)) if keys else NOBODY
+
+
+class KeptDevices:
+    """Keeps the devices that preemptors expect. It listens to the moves of preemptions."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        fit_checker: FitChecker,
+        wakeups: Wakeups,
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._fit_checker = fit_checker
+        self._wakeups = wakeups
+        #: The preemptors, by uid, that wait for the deallocation of a claim, by its key.
+        self._waiting: dict[str, set[str]] = {}
+
+    def awaiting(self, claim: str) -> list[str]:
+        """Return the preemptors, by uid, that wait for the deallocation of a claim, by its key."""
+        return sorted(self._waiting.get(claim, ()))
+
+    def expected(
+        self, placement: Placement, now: Seconds, marks: Set[str] = frozenset()
+    ) -> Placement:
+        """Return a placement with the devices that its preemptor waits for.
+
+        Args:
+            placement: The preemptor and its victims.
+            now: The time.
+            marks: Fingerprints of more victims, which are gone already.
+        """
+        cluster, queued = self._cluster, self._queue.get(placement.preemptor_uid)
+        if queued is None or not cluster.held_devices.is_used:
+            return placement
+        gone = frozenset(self._with_marks(placement.preemptor_uid, marks)) if marks else marks
+        freed = replace(placement, freed_claims=freed_claims(placement, gone, cluster))
+        devices = self._fit_checker.expected_devices(
+            queued.classified,
+            placement.node,
+            placement.victim_uids,
+            now,
+            gone_pods(freed, cluster),
+        )
+        return replace(freed, devices=dict(devices)) if devices else placement
+
+    def _with_marks(self, preemptor: str, marks: Set[str]) -> Iterator[str]:
+        """Yield the pods, by uid, that claims are reserved for, that are gone and have a mark."""
+        for uid in self._cluster.devices.claims.consumers:
+            if self._cluster.node_of(uid) is None and fingerprint(preemptor, uid) in marks:
+                yield uid
+
+    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
+        """Keep devices while a plan needs them, then let other pods have them."""
+        plan = transition.plan
+        if plan.phase in KEEPS_DEVICES:
+            self.keep(plan)
+        elif before.phase not in CLOSED:
+            for placement in plan.placements if plan.devices_expected else ():
+                self._release(placement, now)
+
+    def _release(self, placement: Placement, now: Seconds) -> None:
+        devices, preemptor = self._cluster.devices, placement.preemptor_uid
+        for claim in placement.freed_claims:
+            waiting = self._waiting.get(claim.key, set())
+            waiting.discard(preemptor)
+            if not waiting:
+                self._waiting.pop(claim.key, None)
+        former = devices.nominations.remove(preemptor)
+        for allocation in () if former is None else former.allocations:
+            ids = (result.id for result in allocation.devices.results)
+            if not all(map(devices.allocated_state.is_allocated_or_shared, ids)):
+                self._wakeups.wake_by_devices(allocation, now)
+                return
+
+    def keep_all(self, plans: Iterable[PreemptionPlan]) -> None:
+        """Keep the devices of all plans, which a snapshot of a machine does not have."""
+        for plan in plans:
+            self.keep(plan)
+
+    def keep(self, plan: PreemptionPlan) -> None:
+        """Keep the devices of a plan from now on."""
+        for placement in plan.placements if plan.phase in KEEPS_DEVICES else ():
+            self.keep_for(placement)
+
+    def keep_for(self, placement: Placement) -> None:
+        """Keep the devices of a placement, and note whether claims have to be deallocated."""
+        if placement.devices:
+            for claim in placement.freed_claims:
+                self._waiting.setdefault(claim.key, set()).add(placement.preemptor_uid)
+            node, priority = placement.node, placement.preemptor.priority
+            awaits_claims = any(True for _ in _allocated(placement, self._cluster))
+            devices = tuple(placement.devices.values())
+            self._cluster.devices.nominations.put(
+                placement.preemptor_uid, DeviceNomination(node, priority, devices, awaits_claims)
+            )
