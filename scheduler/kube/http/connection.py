@@ -54,7 +54,9 @@ class HttpResponse:
     """An answer while it arrives: the results of the parser, and one waiting reader."""
 
     def __init__(self) -> None:
-        self.parser: Final = httptools.HttpResponseParser(self)
+        #: `None` when the answer has ended. The parser refers to the answer, so each request would
+        #: leave a cycle to the garbage collector otherwise.
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self.status = 0
         self.headers: Final = Headers()
         #: Whether status and headers have arrived.
@@ -107,11 +109,15 @@ class HttpResponse:
         Raises:
             httptools.HttpParserError: It is not HTTP, or has too many headers.
         """
+        if self._parser is None:
+            raise httptools.HttpParserError("data after the end")
         self.received = True
         self._bytes_beside += len(data)
-        self.parser.feed_data(data)
+        self._parser.feed_data(data)
+        if self.complete:
+            self._parser = None
         # The parser keeps a header that has not ended, so those that it reports are not all.
-        if self._bytes_beside > HEAD_BYTES and not self.complete:
+        elif self._bytes_beside > HEAD_BYTES:
             raise httptools.HttpParserError(f"more than {HEAD_BYTES} bytes of headers")
         if self.begun:
             self._notify()
@@ -127,6 +133,7 @@ class HttpResponse:
                 self.complete = True
             else:
                 self.failure = Unreachable(problem or "the server closed the connection")
+        self._parser = None
         self._notify()
 
     def _unsized(self) -> bool:
@@ -168,7 +175,7 @@ class HttpResponse:
 
     def on_headers_complete(self) -> None:
         """Record the status; 1xx only announces the answer."""
-        self.status = self.parser.get_status_code()
+        self.status = 0 if self._parser is None else self._parser.get_status_code()
         self.begun = self.status >= 200
         if not self.begun:
             self.headers.raw.clear()
@@ -182,7 +189,7 @@ class HttpResponse:
     def on_message_complete(self) -> None:
         """Record the end, unless the status was 1xx."""
         self.complete = self.begun
-        self.kept = self.parser.should_keep_alive()
+        self.kept = self._parser is not None and self._parser.should_keep_alive()
 
 
 class HttpConnection(asyncio.Protocol):

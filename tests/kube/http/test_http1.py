@@ -1,11 +1,14 @@
 """HTTP/1.1: how answers end, and when a connection or a request is used twice."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http import http1
+from scheduler.kube.http.connection import HttpResponse
 from scheduler.kube.http.http1 import Http1, Reply
 from tests.support.scripted_api import OK
 
@@ -147,6 +150,26 @@ async def test_a_cancelled_request_cuts_its_connection(server, http):
 
     wait.set()
     assert reply.body == b"ok"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(OK, id="complete"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", id="too short"),
+    ],
+)
+def test_an_answer_that_has_ended_is_not_left_to_the_garbage_collector(data):
+    answer = HttpResponse()
+    gone = weakref.ref(answer)
+    gc.disable()
+    try:
+        answer.feed(data)
+        answer.end("")
+        del answer
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
