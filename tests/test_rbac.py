@@ -87,6 +87,7 @@ EFFECTS: Final[tuple[Effect, ...]] = (
             ClaimWrite(ClaimRef("default", "d", "uid-d", "1"), Allocation()),
             ClaimWrite(ClaimRef("default", "", "uid-e"), Allocation(), DeviceRequests()),
         ),
+        awaits_devices=True,
     ),
     ReleaseClaims(POD, (ClaimRef("default", "d", "uid-d", "1"),)),
     DeallocateClaim(POD, ClaimRef("default", "d", "uid-d", "1")),
@@ -140,7 +141,7 @@ class Recorder:
         status = 201 if method == "POST" else 200
         return Reply(status, {}, body or _claim(path) or _empty_list(path, self.kind))
 
-    def post(self, *_: object) -> bool:
+    def dispatch(self, *_: object) -> bool:
         return False
 
     @contextlib.asynccontextmanager

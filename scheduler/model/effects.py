@@ -143,7 +143,7 @@ class ClaimWrite(Record, frozen=True):
 
 
 class BindClaims(Record, frozen=True):
-    """Allocate and reserve the claims of a pod, after its nomination was written.
+    """Allocate and reserve the claims of a pod; nominate it first if its devices are not ready.
 
     Each claim in its order: finalizer, then allocation and reservation, on the newest state of the
     claim where the API server reports a conflict. Its answers are events of their own
@@ -153,6 +153,8 @@ class BindClaims(Record, frozen=True):
     pod: PodRef
     node: str
     claims: tuple[ClaimWrite, ...]
+    #: Whether some of the devices have to be made ready before the pod can be bound.
+    awaits_devices: bool = False
 
 
 class ReleaseClaims(Record, frozen=True):

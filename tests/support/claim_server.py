@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ class ClaimServer:
     claims: dict[str, dict[str, Any]]
     #: What happens to the next writes of a path: a status, a lost answer, or a change before it.
     faults: dict[str, list[Any]] = field(default_factory=dict)
+    #: How many requests can be sent without a task of the writer.
+    dispatched: int = 0
     requests: list[tuple[str, str]] = field(default_factory=list)
     bodies: list[tuple[str, Any]] = field(default_factory=list)
 
@@ -71,8 +74,26 @@ class ClaimServer:
             self.claims[plain] = found
         return Reply(200, {}, json.dumps(found).encode())
 
-    def post(self, *_: object) -> bool:
-        return False
+    def dispatch(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        _seconds: float,
+        then: Callable[[Reply | Unreachable], None],
+    ) -> bool:
+        if self.dispatched <= 0:
+            return False
+        self.dispatched -= 1
+
+        def answered(task: asyncio.Task[Reply]) -> None:
+            error = task.exception()
+            then(error if isinstance(error, Unreachable) else task.result())
+
+        task = asyncio.create_task(self.send(method, path, body, content_type))
+        task.add_done_callback(answered)
+        return True
 
     def stream(self, path: str, silence_seconds: float) -> Any:
         raise NotImplementedError

@@ -102,8 +102,8 @@ class Client:
             self.observer.request_ended(request.verb, request.resource, code, seconds)
         return body_of(request, answer)
 
-    def post(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
-        """Send a POST if that is possible at once; `then` is called later, once.
+    def dispatch(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
+        """Send a write if that is possible at once; `then` is called later, once.
 
         The caller evaluates the answer with `body_of`. A 401 is not retried here: `call` renews
         the credentials.
@@ -122,7 +122,9 @@ class Client:
             then(answer)
 
         body, seconds = request.body or b"", request.answer_seconds
-        sent = self._transport.post(request.path, body, request.content_type, seconds, ended)
+        sent = self._transport.dispatch(
+            request.method, request.path, body, request.content_type, seconds, ended
+        )
         if not sent and self._limiter is not None:
             self._limiter.put_back()
         return sent

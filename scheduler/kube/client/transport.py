@@ -26,17 +26,19 @@ class Transport(Protocol):
             Unreachable: No complete answer came.
         """
 
-    def post(
+    def dispatch(
         self,
+        method: str,
         path: str,
         body: bytes,
         content_type: str,
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a POST if it can be sent at once, and have `then` called with its answer later.
+        """Send a write if it can be sent at once, and have `then` called with its answer later.
 
         Args:
+            method: POST or PATCH.
             path: With the query.
             body: The body.
             content_type: Of the body.
@@ -138,21 +140,21 @@ class HttpTransport:
         may_help |= self._http.renew()
         return fresh if may_help else None
 
-    def post(
+    def dispatch(
         self,
+        method: str,
         path: str,
         body: bytes,
         content_type: str,
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a POST if credentials and a connection are available."""
+        """Send a write if credentials and a connection are available."""
         auth_headers = self._credentials.cached_headers()
         if auth_headers is None:
             return False
-        return self._http.post(
-            path, self._with_type(auth_headers, content_type), body, seconds, then
-        )
+        headers = self._with_type(auth_headers, content_type)
+        return self._http.dispatch(method, path, headers, body, seconds, then)
 
     def _with_type(self, auth_headers: Mapping[str, str], content_type: str) -> Mapping[str, str]:
         """Return the headers of a request with a body; those of the last one if they are equal."""

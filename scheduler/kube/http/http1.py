@@ -175,19 +175,22 @@ class Http1:
         self._release(connection)
         return Reply(answer.status, answer.headers, data)
 
-    def post(
+    def dispatch(
         self,
+        method: str,
         path: str,
         headers: Mapping[str, str],
         body: bytes,
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a POST over a connection that is open already, and have `then` called later.
+        """Send a request over a connection that is open already, and have `then` called later.
 
-        It costs a fraction of `send`: no task waits for the answer, and no timer of its own.
+        It costs a fraction of `send`: no task waits for the answer, and no timer of its own. It is
+        not sent again when the server has closed the connection.
 
         Args:
+            method: Of a write.
             path: Below the base URL, with the query.
             headers: Additional ones.
             body: The body.
@@ -203,7 +206,7 @@ class Http1:
         if connection is None:
             return False
         self._busy.add(connection)
-        answer = connection.send(self._request("POST", path, headers, body), now)
+        answer = connection.send(self._request(method, path, headers, body), now)
         answer.then = functools.partial(self._ended, connection, then)
         self._due[connection] = now + seconds
         if self._overdue is None:

@@ -34,6 +34,7 @@ from scheduler.model.effects import (
     Bind,
     BindClaims,
     BindVolumes,
+    ClaimRef,
     ClearNomination,
     DeallocateClaim,
     DeleteClaim,
@@ -128,6 +129,10 @@ class QueuedEffect:
     answers: tuple[ExtenderAnswer, ...] = ()
     #: The states of resource claims that the API server answered with, and whether each is new.
     claims: list[tuple[ResourceClaim, bool]] = field(default_factory=list)
+    #: How many claims of a `BindClaims` are written, and the state of the next one where that has
+    #: got its finalizer; see `scheduler.kube.write.resource_claims`.
+    claims_written: int = 0
+    claim_protected: ClaimRef | None = None
     #: Whether a `RecordEvent` was counted, and its series where a request is due.
     counted: bool = False
     series: Series | None = None

@@ -7,7 +7,7 @@ names say; this module dispatches to them, and sends the rest.
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
 | BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
-| BindClaims | PATCH pods/status, PATCH claims | reserved: done | other state: conflict |
+| BindClaims | PATCH claims, some pods/status first | reserved: done | other state: conflict |
 | ReleaseClaims | PATCH resourceclaims/status | no claim: done | |
 | DeallocateClaim | PATCH resourceclaims/status | | other state: conflict |
 | DeleteClaim | GET, PATCH, DELETE resourceclaims | no claim: done | |
@@ -29,6 +29,8 @@ needed.
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from scheduler.kube.client import requests
 from scheduler.kube.client.backoff import Sleeper
@@ -77,6 +79,13 @@ from scheduler.model.times import Seconds
 
 __all__ = ["EffectExecutor", "FirstAnswer", "Patience"]
 
+#: The effects whose requests are usually sent without a task.
+_WITHOUT_TASK: Final = (Bind, BindClaims, RecordEvent)
+
+
+def _ignore(_: bytes) -> None:
+    """Read nothing."""
+
 
 class EffectExecutor:
     """Carries out effects, many at a time."""
@@ -112,9 +121,10 @@ class EffectExecutor:
         self._retry.stop()
 
     def start(self, entry: QueuedEffect, then: Callable[[FirstAnswer | None], None]) -> bool:
-        """Send the one request of a binding or an Event at once, if that can be done.
+        """Send the requests of a binding, of claims or an Event without a task, if possible.
 
-        Most writes need no more than that, and a task for each would cost more than the request.
+        Most need no more than that, and a task for each would cost more than the request. The first
+        one is sent at once, and each further one when the one before it has succeeded.
 
         Args:
             entry: What to carry out.
@@ -125,35 +135,76 @@ class EffectExecutor:
             Whether it was sent; otherwise `then` is not called, and `execute` does all of it.
         """
         effect = entry.effect
-        if isinstance(effect, Bind):
-            if effect.extender is not None or not self._retry.may_start(effect):
-                return False
-            return self._post(requests.bind(effect), None, then)
-        if not isinstance(effect, RecordEvent) or not self._retry.may_start(effect):
+        if not isinstance(effect, _WITHOUT_TASK) or not self._retry.may_start(effect):
             return False
-        series = self._series(effect, entry)
-        if series is None or series.written:
-            return False
-        request = self._recorder.request(effect, series, entry.since)
-        return self._post(request, series, then)
+        match effect:
+            case BindClaims():
+                request = self._claims.first_request(effect, entry)
+                return request is not None and self._start_claims(request, effect, entry, then)
+            case Bind():
+                if effect.extender is not None:
+                    return False
+                return self._dispatch(requests.bind(effect), _ignore, partial(then, None), then)
+            case RecordEvent():
+                series = self._series(effect, entry)
+                if series is None or series.written:
+                    return False
+                request = self._recorder.request(effect, series, entry.since)
+                return self._dispatch(
+                    request,
+                    lambda _: self._recorder.written(series, self._clock()),
+                    partial(then, None),
+                    then,
+                )
 
-    def _post(
-        self, request: Request, series: Series | None, then: Callable[[FirstAnswer | None], None]
+    def _start_claims(
+        self,
+        request: Request,
+        effect: BindClaims,
+        entry: QueuedEffect,
+        then: Callable[[FirstAnswer | None], None],
     ) -> bool:
+        """Send a request for claims; each further one follows when the one before has succeeded."""
+
+        def go_on() -> None:
+            following = self._claims.next_request(effect, entry)
+            if following is None:
+                then(None)
+            elif not self._retry.may_start(effect) or not self._start_claims(
+                following, effect, entry, then
+            ):
+                then(FirstAnswer(following, None))
+
+        return self._dispatch(request, partial(self._claims.written, effect, entry), go_on, then)
+
+    def _dispatch(
+        self,
+        request: Request,
+        read: Callable[[bytes], None],
+        go_on: Callable[[], None],
+        then: Callable[[FirstAnswer | None], None],
+    ) -> bool:
+        """Send a request without a task; return whether it was sent.
+
+        Args:
+            request: The request.
+            read: Called with the body of a success; it may raise a KubeError.
+            go_on: Called after that.
+            then: Called with a first answer that is no success.
+        """
+
         def answered(answer: Reply | Unreachable) -> None:
             try:
                 try:
-                    body_of(request, answer)
+                    read(body_of(request, answer))
                 except KubeError:
                     then(FirstAnswer(request, answer))
-                    return
-                if series is not None:
-                    self._recorder.written(series, self._clock())
-                then(None)
+                else:
+                    go_on()
             except Exception as error:  # noqa: BLE001 - the connection is not to blame for it
                 self._defect(error)
 
-        return self._client.post(request, answered)
+        return self._client.dispatch(request, answered)
 
     async def execute(
         self, entry: QueuedEffect, first_answer: FirstAnswer | None = None

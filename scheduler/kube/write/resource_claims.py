@@ -21,6 +21,7 @@ from scheduler.kube.client import claim_requests, requests
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, Unreachable, prefixed
 from scheduler.kube.watch.decoding import UNREADABLE
+from scheduler.kube.write.effect_queue import QueuedEffect
 from scheduler.kube.write.retry import (
     TRANSIENT,
     Abandoned,
@@ -73,6 +74,19 @@ def _state(claim: ClaimRef, found: ResourceClaim) -> _State:
     )
 
 
+def _next_claim(effect: BindClaims, entry: QueuedEffect) -> tuple[ClaimWrite, _State]:
+    """Return the first claim that is not written yet, and the state that its write is based on."""
+    write = effect.claims[entry.claims_written]
+    if entry.claim_protected is not None:
+        return write, _State(entry.claim_protected, is_protected=True)
+    return write, _State(write.claim, write.is_protected)
+
+
+def _must_be_protected(state: _State, write: ClaimWrite) -> bool:
+    """Return whether a claim needs its finalizer first, without which it may vanish allocated."""
+    return write.allocation is not None and not state.is_protected
+
+
 class Claims:
     """Carries out the effects on resource claims."""
 
@@ -101,14 +115,53 @@ class Claims:
             case DeleteClaim(claim=claim):
                 await self._delete(claim, attempt)
 
+    def first_request(self, effect: BindClaims, entry: QueuedEffect) -> Request | None:
+        """Return the first request for claims; `None` where `carry_out` must do all of it.
+
+        It nominates the pod, creates claims, and reads those whose version is not known.
+        """
+        if effect.awaits_devices:
+            return None
+        if any(each.created_for is not None or not each.claim.version for each in effect.claims):
+            return None
+        return self.next_request(effect, entry)
+
+    def next_request(self, effect: BindClaims, entry: QueuedEffect) -> Request | None:
+        """Return the next request for claims that no request has failed for; `None` after the last.
+
+        When one fails, `carry_out` goes on from there.
+        """
+        if entry.claims_written == len(effect.claims):
+            return None
+        write, state = _next_claim(effect, entry)
+        if _must_be_protected(state, write):
+            return claim_requests.protect(state.claim)
+        return self._reservation(effect.pod, state.claim, write)
+
+    def written(self, effect: BindClaims, entry: QueuedEffect, answer: bytes) -> None:
+        """Record that the next request has succeeded.
+
+        Raises:
+            Unreachable: The answer is not a claim.
+        """
+        write, state = _next_claim(effect, entry)
+        if _must_be_protected(state, write):
+            entry.claim_protected = self._protected(state.claim, answer)
+        else:
+            entry.claims.append((self._decoded(answer), False))
+            entry.claims_written += 1
+            entry.claim_protected = None
+
     async def _bind(self, effect: BindClaims, attempt: RetryAttempt) -> None:
         """Allocate and reserve claims in their order. Completed writes stay."""
         self._retry.check(attempt)
-        with contextlib.suppress(KubeError):
-            # It shows others where the pod will be; nothing depends on it.
-            await self._client.call(requests.nominate_for_binding(effect))
-        for write in effect.claims:
-            state = _State(write.claim, write.is_protected)
+        if effect.awaits_devices:
+            with contextlib.suppress(KubeError):
+                # It shows others where the pod will be; nothing depends on it.
+                await self._client.call(requests.nominate_for_binding(effect))
+        entry = attempt.entry
+        while entry.claims_written < len(effect.claims):
+            write, state = _next_claim(effect, entry)
             if write.created_for is not None:
                 state = await self._created(effect.pod, write, attempt)
             try:
@@ -122,6 +175,8 @@ class Claims:
                     raise
             if write.created_for is not None:
                 await self._map(effect.pod, state.claim.name, write, attempt)
+            entry.claims_written += 1
+            entry.claim_protected = None
 
     async def _bind_claim(
         self, pod: PodRef, decided_on: _State, write: ClaimWrite, attempt: RetryAttempt
@@ -154,12 +209,11 @@ class Claims:
         """Bind a claim, unless it has changed since the state that is given."""
         claim, text = state.claim, f"add reservation to claim {state.claim.key}"
         try:
+            if _must_be_protected(state, write):
+                text = f"add finalizer to claim {claim.key}"
+                answer = await self._retry.call(claim_requests.protect(claim), attempt)
+                claim = self._protected(claim, answer)
             if write.allocation is not None:
-                if not state.is_protected:
-                    text = f"add finalizer to claim {claim.key}"
-                    answer = await self._client.call(claim_requests.protect(claim))
-                    version = self._decoded(answer).metadata.resource_version
-                    claim = ClaimRef(claim.namespace, claim.name, claim.uid, version)
                 text = f"add allocation and reservation to claim {claim.key}"
             await self._reserve(pod, claim, write, attempt)
         except (Conflict, NotFound, *TRANSIENT):
@@ -170,15 +224,18 @@ class Claims:
     async def _reserve(
         self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
     ) -> None:
-        stamp = times.stamp(self._clock())
-        request = claim_requests.reserve(claim, pod, write.allocation, stamp)
+        request = self._reservation(pod, claim, write)
         try:
-            answer = await self._client.call(request)
+            answer = await self._retry.call(request, attempt)
         except TRANSIENT as error:
             if may_have_executed(error):
                 self._retry.mark_uncertain(attempt)
             raise
         self._answered(answer, attempt)
+
+    def _reservation(self, pod: PodRef, claim: ClaimRef, write: ClaimWrite) -> Request:
+        stamp = times.stamp(self._clock())
+        return claim_requests.reserve(claim, pod, write.allocation, stamp)
 
     async def _bound_late(
         self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
@@ -319,6 +376,17 @@ class Claims:
         claim = self._decoded(answer)
         attempt.entry.claims.append((claim, created))
         return claim
+
+    def _protected(self, claim: ClaimRef, answer: bytes) -> ClaimRef:
+        """Return the state of a claim that has got its finalizer.
+
+        Raises:
+            Unreachable: The answer is not a claim. Without a version no write would be refused.
+        """
+        version = self._decoded(answer).metadata.resource_version
+        if not version:
+            raise Unreachable("unreadable resource claim: it has no version")
+        return ClaimRef(claim.namespace, claim.name, claim.uid, version)
 
     @staticmethod
     def _decoded(answer: bytes) -> ResourceClaim:

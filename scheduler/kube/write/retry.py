@@ -84,10 +84,14 @@ class Replaced(KubeError):
 
 
 class FirstAnswer(NamedTuple):
-    """A write that was sent without a task, and whose first answer is not a success."""
+    """A request that was sent without a task, and whose answer is not a success.
+
+    Earlier requests of the same effect have succeeded.
+    """
 
     request: Request
-    answer: Reply | Unreachable
+    #: `None` where the request could not be sent without a task.
+    answer: Reply | Unreachable | None
 
 
 @dataclass(slots=True)
@@ -158,7 +162,7 @@ class RetryPolicy:
     async def call(self, request: Request, attempt: RetryAttempt) -> bytes:
         """Send a request, or take the answer that has come already."""
         begun, attempt.first_answer = attempt.first_answer, None
-        if begun is not None:
+        if begun is not None and begun.answer is not None:
             return body_of(begun.request, begun.answer)
         return await self._client.call(request)
 

@@ -89,7 +89,7 @@ class ClaimReservation(Reservation):
         self._claims = allocator.cluster.devices.claims
         self._keys = tuple(claim.key for claim in data.user_claims)
         self._devices = _devices_if_conditional(data, writes)
-        self.effect = BindClaims(self._pod.ref, node, tuple(writes))
+        self.effect = BindClaims(self._pod.ref, node, tuple(writes), bool(self._devices))
         self.waiting_event = (
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {node}",

@@ -175,7 +175,9 @@ def test_an_answer_that_has_ended_is_not_left_to_the_garbage_collector(data):
 async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
     """Post without a task; there must be a connection."""
     answer: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
-    assert http.post("/a", {"Authorization": "Bearer t"}, b"{}", seconds, answer.set_result)
+    assert http.dispatch(
+        "POST", "/a", {"Authorization": "Bearer t"}, b"{}", seconds, answer.set_result
+    )
     assert not answer.done()
     async with asyncio.timeout(5):
         return await answer
@@ -184,7 +186,7 @@ async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
 async def test_without_an_open_connection_nothing_is_posted(server, http):
     told: list[object] = []
 
-    assert not http.post("/a", {}, b"{}", 10.0, told.append)
+    assert not http.dispatch("POST", "/a", {}, b"{}", 10.0, told.append)
 
     assert told == server.connections == []
 

@@ -57,7 +57,7 @@ async def test_a_post_that_is_overdue_reveals_dead_connections_too(server, http,
     await kept(http, 3)
     told: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
 
-    assert http.post("/", {}, b"{}", 0.02, told.set_result)
+    assert http.dispatch("POST", "/", {}, b"{}", 0.02, told.set_result)
     assert isinstance(await told, Unreachable)
     async with asyncio.timeout(10):
         reply = await get(http)
@@ -162,7 +162,7 @@ async def test_an_answer_without_a_length_is_not_whole_when_the_client_closes_it
     server.script = [[OK, b"HTTP/1.1 200 OK\r\n\r\nhalf", wait]]
     await kept(http, 1)
     told: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
-    assert http.post("/", {}, b"{}", 10.0, told.set_result)
+    assert http.dispatch("POST", "/", {}, b"{}", 10.0, told.set_result)
     posted_on = next(iter(http._busy))
     async with asyncio.timeout(10):
         while not posted_on._answer.begun:

@@ -147,7 +147,7 @@ async def test_the_date_of_each_kind_of_answer_is_read(server):
     answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
     await http.send("GET", "/", {}, None)
-    assert http.post("/", {}, b"{}", 5.0, answered.set_result)
+    assert http.dispatch("POST", "/", {}, b"{}", 5.0, answered.set_result)
     assert isinstance(await answered, Reply)
     stream = await http.stream("/", {}, 5.0)
     stream.close()

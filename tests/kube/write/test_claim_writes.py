@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -42,6 +43,15 @@ RESERVE = BindClaims(POD, "n1", (ClaimWrite(REF),))
 ELSEWHERE = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "x", "device": "y"}]}}
 
 
+#: How many requests of a test are sent without a task: with all, with none, and where it changes.
+DISPATCHED: ContextVar[int] = ContextVar("DISPATCHED")
+
+
+@pytest.fixture(autouse=True, params=[0, 1, 99])
+def dispatched(request: pytest.FixtureRequest) -> None:
+    DISPATCHED.set(request.param)
+
+
 def claim(version: str = "5", status: Any = None, **metadata: Any) -> dict[str, Any]:
     named = {"name": "c", "namespace": "default", "uid": "uid-c", "resourceVersion": version}
     spec = {"devices": {"requests": []}, "unknownToUs": 1}
@@ -67,7 +77,8 @@ async def write(
     """Return the server and the events after an effect."""
     paths = {"status": STATUS, "claim": CLAIM, "create": CLAIMS, "pod": STATUS_OF_POD}
     by_path = {f"{CLAIMS}/{each['metadata']['name']}": each for each in claims}
-    server = ClaimServer(by_path, {paths[name]: each for name, each in faults.items()})
+    by_path_faults = {paths[name]: each for name, each in faults.items()}
+    server = ClaimServer(by_path, by_path_faults, dispatched=DISPATCHED.get())
     events: list[Event] = []
 
     async def at_once(_: float) -> None:
@@ -96,9 +107,6 @@ async def test_a_claim_is_protected_then_allocated_and_reserved():
 
     status = server.claims[CLAIM]["status"]
     assert server.written() == [("PATCH", CLAIM), ("PATCH", STATUS)]
-    assert server.bodies[0] == (
-        STATUS_OF_POD, {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": "n1"}}
-    )  # fmt: skip
     assert server.claims[CLAIM]["metadata"]["finalizers"] == [FINALIZER]
     assert server.claims[CLAIM]["spec"]["unknownToUs"] == 1
     assert status["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
@@ -109,6 +117,38 @@ async def test_a_claim_is_protected_then_allocated_and_reserved():
     assert ("GET", CLAIM) not in server.requests
     assert answers[-1].status.allocation is not None
     assert events[-1] == EffectDone(BIND)
+
+
+@pytest.mark.parametrize("fault", [None, 500], ids=["", "refused"])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_pod_is_nominated_first_if_its_devices_have_to_be_made_ready(waits, fault):
+    effect = BindClaims(POD, "n1", BIND.claims, awaits_devices=waits)
+
+    server, events = await write([claim()], effect, pod=[fault])
+
+    nomination = {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": "n1"}}
+    asked = [("PATCH", STATUS_OF_POD), ("PATCH", CLAIM), ("PATCH", STATUS)]
+    assert server.requests == (asked if waits else asked[1:])
+    assert (STATUS_OF_POD, nomination) in server.bodies or not waits or fault
+    assert events[-1] == EffectDone(effect)
+
+
+async def test_the_claims_of_a_pod_are_written_one_after_the_other():
+    """Where one changes meanwhile, the ones before stay, and are not written again."""
+    second = ClaimRef("default", "d", "uid-d", "5")
+    parts = (*BIND.claims, ClaimWrite(second, ALLOCATION), ClaimWrite(second, None))
+    effect = BindClaims(POD, "n1", parts)
+    known = [claim(), claim("6", name="d", uid="uid-d")]
+
+    server, events = await write(known, effect)
+
+    other = f"{CLAIMS}/d"
+    assert server.written()[:3] == [("PATCH", CLAIM), ("PATCH", STATUS), ("PATCH", other)]
+    assert server.written().count(("PATCH", STATUS)) == 1
+    assert [server.claims[each]["status"]["reservedFor"][0]["uid"] for each in (CLAIM, other)] == [
+        "uid-p"
+    ] * 2
+    assert events[-1] == EffectDone(effect)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +190,12 @@ async def test_a_claim_that_was_allocated_elsewhere_before_the_write_is_left_alo
     assert server.claims[CLAIM]["status"] == {"allocation": ELSEWHERE}
 
 
-async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice():
-    server, events = await write([claim(finalizers=[FINALIZER])], PROTECTED, status=[LOST])
+@pytest.mark.parametrize("lost", ["claim", "status"])
+async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice(lost):
+    server, events = await write([claim()], **{lost: [LOST]})
 
-    assert server.written() == [("PATCH", STATUS)]
-    assert events[-1] == EffectDone(PROTECTED)
+    assert server.written() == [("PATCH", CLAIM), ("PATCH", STATUS)]
+    assert events[-1] == EffectDone(BIND)
     assert isinstance(events[-2], ClaimAnswered)
     assert events[-2].claim.status.allocation is not None
 
@@ -223,7 +264,7 @@ async def test_a_claim_for_extended_resources_is_made_and_named_in_the_pod():
     server, events = await write([], BindClaims(POD, "n1", (part,)))
 
     name = "p-extended-resources-uid-p"
-    created = server.bodies[1][1]
+    created = server.bodies[0][1]
     assert created["metadata"]["annotations"] == {
         "resource.kubernetes.io/extended-resource-claim": "true"
     }
