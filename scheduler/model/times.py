@@ -36,7 +36,12 @@ def parse(text: str | None) -> Seconds | None:
 
 def stamp(seconds: Seconds) -> str:
     """Return seconds since the epoch as an RFC 3339 timestamp with second precision."""
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+    return _stamp(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _stamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def earliest(moments: Iterable[Seconds | None]) -> Seconds | None:

@@ -22,7 +22,8 @@ class ClaimServer:
     """Keeps claims by path; a write must name the version that it was based on."""
 
     claims: dict[str, dict[str, Any]]
-    #: What happens to the next writes of a path: a status, a lost answer, or a change before it.
+    #: What happens to the next writes of a path: a status, a lost answer, another answer as bytes,
+    #: or a change before it.
     faults: dict[str, list[Any]] = field(default_factory=dict)
     #: How many requests can be sent without a task of the writer.
     dispatched: int = 0
@@ -46,7 +47,7 @@ class ClaimServer:
         reply = self._write(method, plain, path, json.loads(body or b"{}"))
         if fault is LOST:
             raise Unreachable("connection reset")
-        return reply
+        return Reply(200, {}, fault) if isinstance(fault, bytes) else reply
 
     def _write(self, method: str, plain: str, path: str, body: dict[str, Any]) -> Reply:
         if method == "POST":

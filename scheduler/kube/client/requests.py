@@ -5,15 +5,13 @@ same name. Status patches touch the conditions `PodScheduled`, `DisruptionTarget
 plan, and the nomination, and nothing else: the merge keeps all other conditions.
 """
 
-import functools
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.kube.client.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request
-from scheduler.model import plan_record
+from scheduler.model import plan_record, times
 from scheduler.model.api import storage
 from scheduler.model.api.objects import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, SCHEDULED
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -72,12 +70,7 @@ class Versioned(NamedTuple):
 def micro_stamp(now: Seconds) -> str:
     """Return seconds since the epoch as a time stamp with microseconds."""
     whole, micros = divmod(round(now * 1e6), 1_000_000)
-    return f"{_to_the_second(whole)}.{micros:06d}Z"
-
-
-@functools.lru_cache(maxsize=4)
-def _to_the_second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{times.stamp(whole).removesuffix('Z')}.{micros:06d}Z"
 
 
 def bind(effect: Bind) -> Request:

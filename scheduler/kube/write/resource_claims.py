@@ -13,14 +13,14 @@ version that must match is the same.
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from scheduler.kube.client import claim_requests, requests
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, Unreachable, prefixed
-from scheduler.kube.watch.decoding import UNREADABLE
+from scheduler.kube.watch.decoding import UNREADABLE, Identity
 from scheduler.kube.write.effect_queue import QueuedEffect
 from scheduler.kube.write.retry import (
     TRANSIENT,
@@ -56,6 +56,23 @@ __all__ = ["Claims"]
 _MAX_CONFLICTS: Final = 5
 
 _CLAIM: Final = msgspec.json.Decoder(ResourceClaim)
+
+
+class _Versioned(msgspec.Struct):
+    """The part of a claim that its next write needs."""
+
+    metadata: Identity = Identity()
+
+
+_VERSIONED: Final = msgspec.json.Decoder(_Versioned)
+_Answer = TypeVar("_Answer", ResourceClaim, _Versioned)
+
+
+def _decoded(decoder: "msgspec.json.Decoder[_Answer]", answer: bytes) -> _Answer:
+    try:
+        return decoder.decode(answer)
+    except UNREADABLE as error:
+        raise Unreachable(f"unreadable resource claim: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +165,7 @@ class Claims:
         if _must_be_protected(state, write):
             entry.claim_protected = self._protected(state.claim, answer)
         else:
-            entry.claims.append((self._decoded(answer), False))
+            entry.claims.append((_decoded(_CLAIM, answer), False))
             entry.claims_written += 1
             entry.claim_protected = None
 
@@ -373,27 +390,21 @@ class Claims:
         Raises:
             Unreachable: It is not a claim.
         """
-        claim = self._decoded(answer)
+        claim = _decoded(_CLAIM, answer)
         attempt.entry.claims.append((claim, created))
         return claim
 
-    def _protected(self, claim: ClaimRef, answer: bytes) -> ClaimRef:
+    @staticmethod
+    def _protected(claim: ClaimRef, answer: bytes) -> ClaimRef:
         """Return the state of a claim that has got its finalizer.
 
         Raises:
             Unreachable: The answer is not a claim. Without a version no write would be refused.
         """
-        version = self._decoded(answer).metadata.resource_version
+        version = _decoded(_VERSIONED, answer).metadata.resource_version
         if not version:
             raise Unreachable("unreadable resource claim: it has no version")
         return ClaimRef(claim.namespace, claim.name, claim.uid, version)
-
-    @staticmethod
-    def _decoded(answer: bytes) -> ResourceClaim:
-        try:
-            return _CLAIM.decode(answer)
-        except UNREADABLE as error:
-            raise Unreachable(f"unreadable resource claim: {error}") from error
 
 
 #: The reason of conflicts that another try cannot settle.

@@ -40,6 +40,7 @@ REF = ClaimRef("default", "c", "uid-c", "5")
 BIND = BindClaims(POD, "n1", (ClaimWrite(REF, ALLOCATION),))
 PROTECTED = BindClaims(POD, "n1", (ClaimWrite(REF, ALLOCATION, is_protected=True),))
 RESERVE = BindClaims(POD, "n1", (ClaimWrite(REF),))
+UNREADABLE = b'{"metadata": 1}'
 ELSEWHERE = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "x", "device": "y"}]}}
 
 
@@ -190,9 +191,18 @@ async def test_a_claim_that_was_allocated_elsewhere_before_the_write_is_left_alo
     assert server.claims[CLAIM]["status"] == {"allocation": ELSEWHERE}
 
 
-@pytest.mark.parametrize("lost", ["claim", "status"])
-async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice(lost):
-    server, events = await write([claim()], **{lost: [LOST]})
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("claim", LOST),
+        ("claim", UNREADABLE),
+        pytest.param("claim", b"{}", id="claim-without a version"),
+        ("status", LOST),
+        ("status", UNREADABLE),
+    ],
+)
+async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice(path, fault):
+    server, events = await write([claim()], **{path: [fault]})
 
     assert server.written() == [("PATCH", CLAIM), ("PATCH", STATUS)]
     assert events[-1] == EffectDone(BIND)
