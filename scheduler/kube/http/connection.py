@@ -70,8 +70,9 @@ class HttpResponse:
         #: the reader. 0 for an answer that is read as a whole.
         self.streamed = 0
         self.buffered = 0
-        #: Headers so far, and bytes received since the last part of the body.
-        self._headers_seen = 0
+        #: How many headers there may be after those of announcing answers, and bytes received since
+        #: the last part of the body.
+        self._headers_left = HEADERS
         self._bytes_beside = 0
         self._parts: list[bytes] = []
         #: Called once, when it is complete or has failed; instead of a reader.
@@ -168,16 +169,17 @@ class HttpResponse:
         Raises:
             httptools.HttpParserError: There are too many.
         """
-        self._headers_seen += 1
-        if self._headers_seen > HEADERS:
+        raw = self.headers.raw
+        raw.append((name, value))
+        if len(raw) > self._headers_left:
             raise httptools.HttpParserError(f"more than {HEADERS} headers")
-        self.headers.raw.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Record the status; 1xx only announces the answer."""
         self.status = 0 if self._parser is None else self._parser.get_status_code()
         self.begun = self.status >= 200
         if not self.begun:
+            self._headers_left -= len(self.headers.raw)
             self.headers.raw.clear()
 
     def on_body(self, part: bytes) -> None:
