@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from scheduler.model import times
 from scheduler.model.api.devices import AllocatedDevice
 from scheduler.model.api.objects import Condition
-from scheduler.model.effects import Bind, Nominate
+from scheduler.model.effects import Bind, BindClaims, Nominate
 from scheduler.queue.phases import QueuePhase
 from tests.properties.taped import restored, snapshot_of
 from tests.support.builders import node, pod
@@ -85,8 +85,26 @@ def test_a_pod_whose_devices_have_no_binding_conditions_does_not_wait():
     cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), claim("c", wants()))
     cluster.schedule(claiming("p", "c"))
 
+    (effect,) = cluster.asked(BindClaims)
+    assert not effect.awaits_devices
     assert len(cluster.asked(Bind)) == 1
     assert cluster.machine.take_device_waits() == ()
+
+
+@pytest.mark.parametrize("scene", ["waiting", "extended"])
+def test_the_write_of_claims_says_that_a_pod_will_wait_for_devices(scene, request):
+    cluster = request.getfixturevalue(scene)
+
+    (effect,) = cluster.asked(BindClaims)
+
+    assert effect.awaits_devices
+
+
+def test_a_pod_that_shares_the_claim_of_a_waiting_pod_waits_too(waiting):
+    waiting.schedule(claiming("q", "c"))
+
+    _, effect = waiting.asked(BindClaims)
+    assert effect.awaits_devices
 
 
 def test_a_pod_is_bound_when_the_devices_of_its_extended_resources_are_ready(extended):
