@@ -91,7 +91,9 @@ class Cluster(ClusterState):
 
     def prepare(self) -> bool:
         """Do a part of the work that the next decision needs; return whether more is left."""
-        return self.devices.prepare() or (self.held_devices.is_used and self.held_devices.advance())
+        return self.devices.prepare() or (
+            self.held_devices.is_used and (self.held_devices.advance() or self.pods.advance())
+        )
 
     def nodes(self) -> NodeView:
         """Return the view of all rows."""

@@ -6,6 +6,7 @@ Axes: N rows (or slots, or footprints): whatever the column is indexed by.
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.ma  # `np.unique` imports it in its first call: 10 ms of a decision
 from numpy.typing import NDArray
 
 __all__ = [

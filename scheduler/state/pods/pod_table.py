@@ -9,6 +9,7 @@ Axes: N rows, S slots, V pods on a row, most important first.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,8 @@ _NO_FOOTPRINT: Final = -1
 #: Rows with more pods than this are ranked outside of the matrix: one crowded node must not widen
 #: the matrix for all nodes.
 _WIDEST: Final = 256
+#: How many rows are ranked at once in advance: that takes less than a millisecond.
+_ROWS_AT_ONCE: Final = 256
 
 
 class PodTable:
@@ -289,7 +292,8 @@ class PodTable:
         comes first.
         """
         if self._stale:
-            self._rank()
+            self._rank(sorted(self._stale))
+            self._stale.clear()
         self._ensure_row(int(rows.max(initial=0)))
         positions = np.arange(rows.shape[0])
         if self._wide:
@@ -301,34 +305,54 @@ class PodTable:
         filled = np.flatnonzero((ranked >= 0).any(axis=1))
         yield positions, ranked[: filled[-1] + 1 if filled.shape[0] else 0]
 
-    def _rank(self) -> None:
-        """Sort the pods of every row that changed."""
-        self._ensure_row(max(self._stale))
-        for row in self._stale:
-            ranked = self._by_importance(self._on_row.get(row, ()))
-            self._wide.pop(row, None)
-            if len(ranked) > _WIDEST:
-                self._wide[row] = np.array(ranked, dtype=np.int64)
-                ranked = []
-            elif len(ranked) > self._ranked.shape[0]:
-                self._widen(min(_WIDEST, 2 * len(ranked)), self._ranked.shape[1])
-            self._ranked[len(ranked) :, row] = -1
-            self._ranked[: len(ranked), row] = ranked
-        self._stale.clear()
+    def advance(self) -> bool:
+        """Rank the pods of some of the rows that changed; return whether more are left."""
+        stale = self._stale
+        if stale:
+            self._rank(sorted(stale.pop() for _ in range(min(_ROWS_AT_ONCE, len(stale)))))
+        return bool(stale)
 
-    def _by_importance(self, on_row: Sequence[int]) -> list[int]:
-        if len(on_row) < 2:
-            return list(on_row)
-        priority, start = self._priority[list(on_row)], self._start[list(on_row)]
-        latest_first = self._reference.latest_unstarted_is_most_important
-        keyed = [
-            (-p, s, -index if latest_first and s == _NOT_STARTED else index, slot)
-            for index, (slot, p, s) in enumerate(
-                zip(on_row, priority.tolist(), start.tolist(), strict=True)
-            )
-        ]
-        keyed.sort()
-        return [slot for *_, slot in keyed]
+    def _rank(self, stale: Sequence[int]) -> None:
+        """Sort the pods of some rows.
+
+        Args:
+            stale: The rows, in order.
+        """
+        self._ensure_row(stale[-1])
+        on_rows = [self._on_row.get(row, ()) for row in stale]
+        lengths = np.array([len(on_row) for on_row in on_rows])
+        slots = np.fromiter(chain.from_iterable(on_rows), dtype=np.int64)
+        rows = np.array(stale).repeat(lengths)
+        ranks = np.arange(slots.shape[0]) - (lengths.cumsum() - lengths).repeat(lengths)
+        slots = self._by_importance(rows, slots, ranks)
+        longest = int(lengths.max())
+        if longest > _WIDEST or self._wide:
+            for row in self._wide.keys() & stale:
+                del self._wide[row]
+            for row in np.array(stale)[lengths > _WIDEST].tolist():
+                self._wide[row] = slots[rows == row]
+            narrow = (lengths <= _WIDEST).repeat(lengths)
+            slots, rows, ranks = slots[narrow], rows[narrow], ranks[narrow]
+            longest = int(lengths[lengths <= _WIDEST].max(initial=0))
+        if longest > self._ranked.shape[0]:
+            self._widen(min(_WIDEST, 2 * longest), self._ranked.shape[1])
+        self._ranked[:, stale] = -1
+        self._ranked[ranks, rows] = slots
+
+    def _by_importance(self, rows: Int, slots: Int, ranks: Int) -> Int:
+        """Return the slots of some rows by row, then by importance.
+
+        Args:
+            rows: The rows, in order.
+            slots: Their slots, in NodeInfo order.
+            ranks: The position of each slot on its row.
+        """
+        starts = self._start[slots]
+        if self._reference.latest_unstarted_is_most_important:
+            ranks = np.where(starts == _NOT_STARTED, -ranks, ranks)
+        order = np.lexsort((ranks, starts, -self._priority[slots], rows))
+        sorted_slots: Int = slots[order]
+        return sorted_slots
 
     def _ensure_row(self, row: int) -> None:
         """Extend the ranking to a row; one that never had a pod may lie beyond it."""

@@ -75,6 +75,18 @@ def test_a_crowded_row_is_ranked_like_any_other(table, size):
     assert ranked(table, 0, 1) == {0: ["alone"], 1: want}
 
 
+def test_rows_are_ranked_in_parts_in_advance(table):
+    for row in range(600):
+        put(table, row, pod(f"low{row}"), pod(f"high{row}").priority(1))
+
+    parts = 1
+    while table.advance():
+        parts += 1
+
+    assert parts == 3
+    assert ranked(table, *range(600)) == {row: [f"high{row}", f"low{row}"] for row in range(600)}
+
+
 def test_a_row_that_was_crowded_may_empty_again(table):
     put(table, 1, *crowd(300))
     assert len(ranked(table, 1)[1]) == 300
