@@ -113,15 +113,17 @@ class AllocatingDevices:
             CapacityError: The capacity cannot be computed.
         """
         device = self.devices[at]
-        consumed = self.allocated_state.consumed_capacity(device.id)
-        shares = (consumed,) if device.allow_multiple_allocations else ()
+        shares: tuple[Mapping[str, int], ...] = ()
+        if device.allow_multiple_allocations:
+            shares = (self.allocated_state.consumed_capacity(device.id),)
         if self.consumed_capacity(r.request, device, shares) is None:
             return False
         if device.taints and not all(map(r.request.tolerates, device.taints)):
             return False
-        return not any(
+        constraints = self.constraints[r.claim]
+        return not constraints or not any(
             constraint.lookup_attribute(device) is None
-            for constraint in self.constraints[r.claim]
+            for constraint in constraints
             if constraint.matches(r.request)
         )
 

@@ -47,10 +47,12 @@ class CapacityError(Exception):
 
 def has_capacity_by_default(device: DeviceWithId) -> bool:
     """Return whether an unallocated device fits every request that names no capacities."""
-    return not device.allow_multiple_allocations and all(
-        capacity.request_policy is None and capacity.value >= 0
-        for capacity in device.capacity.values()
-    )
+    if device.allow_multiple_allocations:
+        return False
+    for capacity in device.capacity.values():
+        if capacity.request_policy is not None or capacity.value < 0:
+            return False
+    return True
 
 
 def consumed_capacity(

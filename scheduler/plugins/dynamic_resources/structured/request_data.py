@@ -227,12 +227,14 @@ class DeviceMatcher:
         self, request: RequestAccessor, device: DeviceWithId, claim_name: str
     ) -> bool:
         """Return whether the selectors of class and request match a device of the node."""
-        class_name = request.api.device_class_name
-        return (
-            self._selectors_match(request.class_selectors, f"class {class_name}", device)
-            and self._selectors_match(request.selectors, f"claim {claim_name}", device)
-            and device.id not in self._allocating.not_targeting_node
-        )
+        of_class, own = request.class_selectors, request.selectors
+        if of_class:
+            where = f"class {request.api.device_class_name}"
+            if not self._selectors_match(of_class, where, device):
+                return False
+        if own and not self._selectors_match(own, f"claim {claim_name}", device):
+            return False
+        return device.id not in self._allocating.not_targeting_node
 
     def _selectors_match(
         self, selectors: Sequence[CompiledSelector], where: str, device: DeviceWithId
