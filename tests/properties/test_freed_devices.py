@@ -1,6 +1,6 @@
 """What evictions free, on random clusters: compared with the rule, row by row, without caches."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import zip_longest
 
 import numpy as np
@@ -173,10 +173,36 @@ def compiled(plugin: DynamicResources, pod: Pod, cluster: Cluster) -> CompiledFi
     return prepared
 
 
-def patterns(held: HeldDevices) -> dict[int, Pattern]:
-    """Return the patterns of pods that have one, by slot."""
-    codes = held.patterns(()).tolist()
-    return {slot: held.known[code] for slot, code in enumerate(codes) if code}
+def patterns(held: HeldDevices) -> dict[int, tuple[Pattern, int]]:
+    """Return the patterns of pods that have one, also as sets of devices, by slot."""
+    codes, whole = held.patterns(()).tolist(), held.whole(()).tolist()
+    return {slot: (held.known[code], whole[slot]) for slot, code in enumerate(codes) if code}
+
+
+def check_sets(cluster: Cluster, pod: Pod, evicted: Sequence[Set[str]]) -> None:
+    """Compare what sets of whole devices free with what the allocations do that fall."""
+    state = cluster.machine.cluster
+    devices, held, pods = state.devices, state.held_devices, state.pods
+    kept = {
+        known.key
+        for each in pod.spec.resource_claims
+        if (known := cluster.claim(each.resource_claim_name or "")).status.allocation is not None
+    }
+    codes, whole = held.patterns(kept), held.whole(kept)
+    for row, uids in enumerate(evicted):
+        slots = [slot for uid in uids if (slot := pods.slot(uid)) is not None]
+        having = codes[slots] != 0
+        known = whole[slots] != 0
+        assert (having == known).all() or not known.any()
+        node = state.columns.nodes[row]
+        if node is not None and known.any():
+            gone, fallen = int(whole[slots].sum()), held.fallen(row, slots, kept)
+            same = devices.signature_without(node, fallen)
+            assert devices.signature_without_whole(node, gone) == same
+            ids = [each.id for each in devices.devices_of(node)]
+            without = devices.state_without_whole(node, gone)
+            expected = devices.allocated_state.without(fallen)
+            assert [*map(without.counts, ids)] == [*map(expected.counts, ids)]
 
 
 @pytest.mark.parametrize("most", [65_536, 4])
@@ -210,6 +236,9 @@ def compare_with_the_rule(data: st.DataObject) -> None:
             for uids, slot in zip(evicted, slots.tolist(), strict=True):
                 if slot >= 0:
                     (uids.add if sign < 0 else uids.remove)(state.pods.pod(slot).uid)
+            if data.draw(st.booleans()):
+                continue  # it is read with the next change
+            check_sets(cluster, pod, evicted)
 
             expected = [
                 fits(cluster, pod, state.columns.names[row], uids)

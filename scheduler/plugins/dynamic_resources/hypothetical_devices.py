@@ -1,7 +1,8 @@
 """The devices of nodes as they would be once some of their pods are evicted.
 
 A preemption is tried on all candidate rows at once, and pods are added back rank by rank. So what
-is freed on a row is a small integer, its *state*: the parts of the evicted pods in their claims, by
+is freed on a row is an integer, its *state*: the set of the devices where these are whole ones,
+with a bit for each; else a negative code of the parts of the evicted pods in their claims, by
 position. Rows that had equal signatures, and are in equal states, have equal signatures again, and
 share the results of the allocator with all nodes that are like that already.
 
@@ -17,13 +18,13 @@ from typing import Final
 import numpy as np
 
 from scheduler.model.api.devices import Allocation
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import Node, Pod
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationStatus, NodeDevices
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.devices.allocated_state import AllocatedState
 from scheduler.state.devices.devices import Devices
-from scheduler.state.views.held_devices import HeldDevices, Pattern
+from scheduler.state.views.held_devices import HeldDevices, Pattern, Share, as_set
 from scheduler.state.views.node_view import HypotheticalView, NodeView
 
 __all__ = ["FreedStates", "HypotheticalDevices", "NodesWithout", "VisibleDevices"]
@@ -39,30 +40,54 @@ _NOTHING: Final = 0
 
 
 class FreedStates:
-    """What is freed on rows, as small integers; of all attempts."""
+    """What is freed on rows, as integers; of all attempts."""
 
     def __init__(self, held: HeldDevices) -> None:
         self.held: Final = held
-        #: By state: the parts of the evicted pods, in order.
-        self._states: list[Pattern] = [()]
-        self._codes: dict[Pattern, int] = {(): _NOTHING}
-        #: The state after a pod with a pattern is evicted, or with a negative one added back.
-        self._moves: dict[tuple[int, int], int] = {}
+        #: By code: the numbers of the parts of the evicted pods, in order.
+        self._states: list[tuple[int, ...]] = [()]
+        self._codes: dict[tuple[int, ...], int] = {(): _NOTHING}
+        #: The parts by number.
+        self._parts: list[Share] = []
+        self._numbers: dict[Share, int] = {}
+        #: The numbers of the parts of patterns.
+        self._patterns: dict[int, list[int]] = {}
+        #: The state after pods with patterns are evicted, or with negative ones added back.
+        self._moves: dict[tuple[int, ...], int] = {}
         self._generations: tuple[int, int] | None = None
         #: The signature of nodes by the one that they have, and the state.
         self.signatures: dict[tuple[int, int], int] = {}
 
     def code(self, parts: Pattern) -> int:
         """Return the state in which some parts are freed."""
-        known = self._codes.setdefault(parts, len(self._states))
+        return self._code(tuple(sorted(map(self._number, parts))))
+
+    def _code(self, numbers: tuple[int, ...]) -> int:
+        known = self._codes.setdefault(numbers, len(self._states))
         if known == len(self._states):
-            self._states.append(parts)
-        return known
+            self._states.append(numbers)
+        return -known
+
+    def _number(self, part: Share) -> int:
+        number = self._numbers.setdefault(part, len(self._parts))
+        if number == len(self._parts):
+            self._parts.append(part)
+        return number
+
+    def fallen(self, state: int) -> list[Share]:
+        """Return the claims that are free in a state with a code, by the part of a pod in them."""
+        return [
+            part
+            for number, count in Counter(self._states[-state]).items()
+            if count >= (part := self._parts[number]).pods
+        ]
 
     def begin_attempt(self) -> None:
         """Forget states if there are too many of them."""
-        if max(len(self._states), len(self._moves)) > _MOST:
+        if max(len(self._states), len(self._moves), len(self._parts)) > _MOST:
             self._states, self._codes = [()], {(): _NOTHING}
+            self._parts, self._numbers = [], {}
+            self._patterns.clear()
             self._moves.clear()
             self.signatures.clear()
 
@@ -70,34 +95,51 @@ class FreedStates:
         """Forget what other generations of patterns and signatures meant."""
         if generations != self._generations or len(self.signatures) > _MOST:
             self._generations = generations
+            self._patterns.clear()
             self._moves.clear()
             self.signatures.clear()
 
-    def moved(self, states: Int, patterns: Int) -> Int:
-        """Return, (n,), the states of rows after one pod of each was evicted or added back.
+    def moved(self, states: Int, patterns: Int, whole: Int, given_up: Bool) -> Int:
+        """Return, (n,), the states of rows after pods of each were evicted or added back.
 
         Args:
             states: (n,) the states before.
-            patterns: (n,) the patterns of the pods, negative if they are added back.
+            patterns: (L, n) the patterns of the pods, negative if they are added back.
+            whole: (L, n) the same as sets of devices; 0 where they are none.
+            given_up: (n,) rows whose states do not matter.
         """
-        width = len(self.held.known)
-        _, first, inverse = np.unique(
-            states * (2 * width) + patterns + width, return_index=True, return_inverse=True
-        )
-        pairs = zip(states[first].tolist(), patterns[first].tolist(), strict=True)
-        after = np.array([self._moved(*pair) for pair in pairs], dtype=np.int64)
-        moved: Int = after[inverse]
+        moved = states
+        for devices in whole:
+            moved = np.where(devices > 0, moved | devices, moved & ~-devices)
+        in_parts = (states < 0) | ((patterns != 0) & (whole == 0)).any(axis=0)
+        coded = (in_parts & patterns.any(axis=0) & ~given_up).nonzero()[0]
+        if coded.shape[0]:
+            changes = (states[coded], *np.sort(patterns[:, coded], axis=0))
+            first, inverse = _distinct(*changes)
+            rows = zip(*(each[first].tolist() for each in changes), strict=True)
+            keys = [(state, *filter(None, of_row)) for state, *of_row in rows]
+            after = np.array([self._moved(key) for key in keys], dtype=np.int64)
+            moved[coded] = after[inverse]
         return moved
 
-    def _moved(self, state: int, pattern: int) -> int:
-        known = self._moves.get((state, pattern))
+    def _moved(self, key: tuple[int, ...]) -> int:
+        """Return a state after changes: first the state before, then patterns."""
+        known = self._moves.get(key)
         if known is None:
-            parts = Counter(self._states[state])
-            if pattern > 0:
-                parts.update(self.held.known[pattern])
-            else:
-                parts.subtract(self.held.known[-pattern])
-            known = self._moves[state, pattern] = self.code(tuple(sorted((+parts).elements())))
+            state, *patterns = key
+            numbers = [*self._states[-state]]
+            # First those of evicted pods: some may be added back at once.
+            for pattern in reversed(patterns):
+                parts = self._patterns.get(abs(pattern))
+                if parts is None:
+                    parts = [*map(self._number, self.held.known[abs(pattern)])]
+                    self._patterns[abs(pattern)] = parts
+                if pattern > 0:
+                    numbers += parts
+                else:
+                    for number in filter(numbers.__contains__, parts):
+                        numbers.remove(number)
+            known = self._moves[key] = self._code(tuple(sorted(numbers)))
         return known
 
 
@@ -190,15 +232,14 @@ class HypotheticalDevices:
         folded.given_up |= ~passing
         share = self._share(folded)
         may_search = partial(self._take, share)
-        found = NodesWithout(self._cluster.devices, nodes, fallen, folded.given_up, may_search)
+        devices, whole = self._cluster.devices, partial(self._whole, folded)
+        found = NodesWithout(devices, nodes, fallen, folded.given_up, may_search, whole)
         base = found.signatures
         changed = ((folded.states != _NOTHING) & ~folded.given_up).nonzero()[0]
         if not changed.shape[0]:
             return found
         of_changed, states = base[changed], folded.states[changed]
-        _, first, inverse = np.unique(
-            of_changed * (int(states.max()) + 1) + states, return_index=True, return_inverse=True
-        )
+        first, inverse = _distinct(states, of_changed)
         pairs = [*zip(of_changed[first].tolist(), states[first].tolist(), strict=True)]
         missing = [at for at, pair in enumerate(pairs) if pair not in known]
         for at in missing[: self._take(share, len(missing))]:
@@ -246,6 +287,14 @@ class HypotheticalDevices:
         fallen = self._states.held.fallen(row, evicted, self._kept, nodes.gone)
         return [*fallen, *self.visible.freed.get(row, ())]
 
+    def _whole(self, folded: _Folded, position: int) -> int:
+        """Return what is freed on a row of a view if it is a set of whole devices; else 0."""
+        state = int(folded.states[position])
+        if state >= 0:
+            return state
+        pools = self._states.held.pools_of(int(folded.nodes.rows[position]))
+        return as_set(self._states.fallen(state), pools) or 0
+
     def _fold(self, nodes: HypotheticalView) -> _Folded:
         """Read the changes of a view that were not read before."""
         folded = self._folded.get(id(nodes))
@@ -259,13 +308,13 @@ class HypotheticalDevices:
             folded = self._folded[id(nodes)] = _Folded(nodes, states, given_up)
         if folded.seen < len(nodes.log):
             held = self._states.held
-            patterns = held.patterns(self._kept)
+            patterns, whole = held.patterns(self._kept), held.whole(self._kept)
             self._states.keep_up((held.generation, self._cluster.devices.signature_space[0]))
-            for slots, sign in nodes.log[folded.seen :]:
-                of_pods = patterns[slots]
-                at = of_pods.nonzero()[0]
-                if at.shape[0]:
-                    folded.states[at] = self._states.moved(folded.states[at], -sign * of_pods[at])
+            slots = np.array([slots for slots, _ in nodes.log[folded.seen :]])
+            signs = np.array([[sign] for _, sign in nodes.log[folded.seen :]])
+            folded.states = self._states.moved(
+                folded.states, -signs * patterns[slots], -signs * whole[slots], folded.given_up
+            )
             folded.seen = len(nodes.log)
         return folded
 
@@ -282,6 +331,7 @@ class NodesWithout(NodeDevices):
         fallen: Callable[[int], Sequence[Allocation]],
         given_up: Bool,
         may_search: Callable[[int], int],
+        whole: Callable[[int], int] | None = None,
     ) -> None:
         """Begin with signatures as if nothing was free; see `free`.
 
@@ -291,11 +341,13 @@ class NodesWithout(NodeDevices):
             fallen: Returns the allocations that are gone, by position.
             given_up: (n,) the nodes that are not evaluated; `give_up` adds some.
             may_search: Returns how many of some wanted searches are made.
+            whole: Returns what is gone if it is a set of whole devices, by position; else 0.
         """
         super().__init__(devices, nodes)
         self._fallen = fallen
         self._given_up = given_up
         self._may_search = may_search
+        self._whole = whole
         #: (n,) the positions in the view.
         self._positions: Int = np.arange(len(nodes))
 
@@ -312,13 +364,24 @@ class NodesWithout(NodeDevices):
         return taken
 
     def allocated_state(self, position: int) -> AllocatedState:
+        node, whole = self._gone(position)
+        if whole:
+            return self._devices.state_without_whole(node, whole)
         return self._devices.allocated_state.without(self._fallen(int(self._positions[position])))
 
     def signature(self, position: int) -> int:
         """Return the signature of a node without the allocations."""
+        node, whole = self._gone(position)
+        if whole:
+            return self._devices.signature_without_whole(node, whole)
+        return self._devices.signature_without(node, self._fallen(int(self._positions[position])))
+
+    def _gone(self, position: int) -> tuple[Node, int]:
+        """Return a node, and what is gone if it is a set of whole devices; else 0."""
         node = self.node(position)
         assert node is not None
-        return self._devices.signature_without(node, self._fallen(int(self._positions[position])))
+        whole = 0 if self._whole is None else self._whole(int(self._positions[position]))
+        return node, whole
 
     def free_each(self, positions: Sequence[int]) -> None:
         """Replace the signatures of some nodes by those without the allocations, one by one."""
@@ -344,3 +407,20 @@ def _positions(nodes: NodeView, rows: Collection[int]) -> list[int]:
     found = np.isin(nodes.rows, np.array([*rows], dtype=np.int64)).nonzero()[0]
     positions: list[int] = found.tolist()
     return positions
+
+
+def _distinct(*columns: Int) -> tuple[Int, Int]:
+    """Return positions of different tuples in some columns, in order, and which each tuple is.
+
+    Args:
+        columns: (n,) each.
+    """
+    order = np.lexsort(columns)
+    differs = np.zeros(order.shape[0], dtype=np.bool_)
+    differs[0] = True
+    for column in columns:
+        ordered = column[order]
+        differs[1:] |= ordered[1:] != ordered[:-1]
+    inverse = np.empty_like(order)
+    inverse[order] = differs.cumsum() - 1
+    return order[differs], inverse

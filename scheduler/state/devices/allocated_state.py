@@ -45,7 +45,7 @@ class AllocatedState:
 
     def counts(self, device: DeviceId) -> tuple[int, int]:
         """Return how many claims have the device alone, and how many shares of it there are."""
-        return self._devices[device], self._shares[device]
+        return self._devices.get(device, 0), self._shares.get(device, 0)
 
     def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
         """Return the consumed capacity of a shared device by name, in billionths."""
@@ -58,6 +58,10 @@ class AllocatedState:
             for _ in less.change(None, allocation):
                 pass
         return _Without(self, less)
+
+    def without_whole(self, devices: Iterable[DeviceId]) -> "AllocatedState":
+        """Return the same as if claims were gone that have devices alone."""
+        return _Without(self, AllocatedState(Counter(devices)))
 
     def change(
         self, before: Allocation | None, now: Allocation | None
@@ -96,7 +100,9 @@ class _Without(AllocatedState):
         self._less = less
 
     def is_allocated(self, device: DeviceId) -> bool:
-        return self.counts(device)[0] > 0
+        # Most devices are as before.
+        is_less = device in self._less._devices
+        return self.counts(device)[0] > 0 if is_less else self._all.is_allocated(device)
 
     def is_shared(self, device: DeviceId) -> bool:
         return self.counts(device)[1] > 0

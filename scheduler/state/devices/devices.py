@@ -120,6 +120,21 @@ class Devices:
         state = self.allocated_state.without(allocations)
         return self._signatures.hypothetical(seen, state, keys)
 
+    def signature_without_whole(self, node: Node, devices: int) -> int:
+        """Return the signature of a node as if whole devices were freed.
+
+        Args:
+            node: The node, whose pools have no counters.
+            devices: Each has a bit, by its position in all pools; one claim has it alone.
+        """
+        return self._signatures.without_whole(self.pools(node), devices)
+
+    def state_without_whole(self, node: Node, devices: int) -> AllocatedState:
+        """Return the allocated state as if whole devices were freed; see the method above."""
+        all_devices = (each for pool in self.pools(node) for each in pool.devices)
+        ids = [each.id for at, each in enumerate(all_devices) if devices >> at & 1]
+        return self.allocated_state.without_whole(ids)
+
     def free_signature(self, node: Node) -> int:
         """Return the signature of a node as if all devices were free."""
         try:

@@ -51,6 +51,8 @@ class Pool:
     is_invalid: bool = False
     #: The code of its devices and of their allocation, with the revision at which it was computed.
     signature: tuple[tuple[int, int], int] = ((-1, -1), -1)
+    #: The code of what is in it, with the generation of the signatures.
+    content: tuple[int, int] = (-1, -1)
     #: The positions of the devices, and below zero those of the other consumers of counters; found
     #: when they are needed.
     _positions: dict[DeviceId, int] | None = None

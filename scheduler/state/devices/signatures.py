@@ -9,7 +9,7 @@ Axes: N rows.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,26 @@ UNDETERMINED: Final = 0
 _MOST: Final = 65_536
 #: Pools with more devices are compared by identity: that of their state would cost too much.
 _LARGE: Final = 512
-#: How many rows are checked at once: that takes about a millisecond.
-_ROWS_AT_ONCE: Final = 64
+#: How many rows are checked at once: that takes less than a millisecond.
+_ROWS_AT_ONCE: Final = 16
+
+
+class _PoolState(NamedTuple):
+    """The state of a pool; sets of devices have a bit for each by its position."""
+
+    #: A code of what is in the pool; for a large one its identity and revision.
+    content: Hashable
+    #: The devices that a claim has alone, and those of which shares are allocated.
+    allocated: int = 0
+    shared: int = 0
+    #: The consumed capacity of shared devices, and the counters that are left.
+    capacity: tuple[Hashable, ...] = ()
+    counters: tuple[Hashable, ...] = ()
+
+    def without(self, devices: int) -> "_PoolState":
+        """Return the state once devices are free that one claim has alone."""
+        allocated = self.allocated & ~devices
+        return _PoolState(self.content, allocated, self.shared, self.capacity, self.counters)
 
 
 class Signatures:
@@ -51,6 +69,10 @@ class Signatures:
         self._pending: list[int] = []
         self._codes: dict[Hashable, int] = {}
         self._pool_codes: dict[Hashable, int] = {}
+        #: The states of pools by code.
+        self._pool_states: list[_PoolState] = []
+        #: By what is in pools, whatever is allocated of it.
+        self._content_codes: dict[Hashable, int] = {}
         #: Grows whenever signatures lose their meaning.
         self.generation = 0
         self._revisions: dict[PoolId, int] = {}
@@ -100,11 +122,13 @@ class Signatures:
             self._forget_all()
 
     def _crowd(self) -> int:
-        return len(self._codes) + len(self._pool_codes)
+        return len(self._codes) + len(self._pool_codes) + len(self._content_codes)
 
     def _forget_all(self) -> None:
         self._codes.clear()
         self._pool_codes.clear()
+        self._pool_states.clear()
+        self._content_codes.clear()
         self._revision += 1
         self.generation += 1
         self._version = -1
@@ -150,14 +174,28 @@ class Signatures:
                 self._of_pool(pool)
                 if pool.id not in freed
                 else self._code(
-                    (self._of_pool(pool), freed[pool.id])
+                    _PoolState((self._of_pool(pool), freed[pool.id]))
                     if len(pool.devices) > _LARGE
-                    else _pool_state(pool, allocated_state)
+                    else self._state(pool, allocated_state)
                 )
                 for pool in seen
             ]
         )
         return self._codes.setdefault(key, len(self._codes) + 1)
+
+    def without_whole(self, seen: Iterable[Pool], freed: int) -> int:
+        """Return the signature of a node as if whole devices that one claim has were freed.
+
+        Args:
+            seen: The pools of the node, all without counters.
+            freed: The set of the devices: a bit for each by its position in all pools.
+        """
+        codes = []
+        for pool in seen:
+            code, size = self._of_pool(pool), len(pool.devices)
+            of_pool, freed = freed & (1 << size) - 1, freed >> size
+            codes.append(self._code(self._pool_states[code].without(of_pool)) if of_pool else code)
+        return self._codes.setdefault(tuple(codes), len(self._codes) + 1)
 
     def _of_pool(self, pool: Pool) -> int:
         revision = (self.generation, self._revisions.get(pool.id, 0))
@@ -165,31 +203,48 @@ class Signatures:
         if known == revision:
             return code
         is_large = len(pool.devices) > _LARGE
-        state = (pool, revision) if is_large else _pool_state(pool, self._allocated_state)
+        state = (
+            _PoolState((pool, revision)) if is_large else self._state(pool, self._allocated_state)
+        )
         code = self._code(state)
         pool.signature = (revision, code)
         return code
 
-    def _code(self, pool_state: Hashable) -> int:
-        return self._pool_codes.setdefault(pool_state, len(self._pool_codes))
+    def _code(self, pool_state: "_PoolState") -> int:
+        code = self._pool_codes.setdefault(pool_state, len(self._pool_states))
+        if code == len(self._pool_states):
+            self._pool_states.append(pool_state)
+        return code
 
+    def _content(self, pool: Pool) -> int:
+        """Return a code of what is in a pool, whatever is allocated of it."""
+        generation, code = pool.content
+        if generation != self.generation:
+            devices = tuple(
+                [
+                    (each.equivalence_key, each.id in pool.not_targeting_node)
+                    for each in pool.devices
+                ]
+            )
+            counters = tuple(sorted(pool.counter_sets.items()))
+            content = (pool.is_incomplete, pool.is_invalid, devices, counters)
+            code = self._content_codes.setdefault(content, len(self._content_codes))
+            pool.content = (self.generation, code)
+        return code
 
-def _pool_state(pool: Pool, allocated_state: AllocatedState) -> Hashable:
-    """Return the state of a pool without names: pools with equal states are allocated alike."""
-    devices = []
-    for device in pool.devices:
-        allocated = used = allocated_state.is_allocated(device.id)
-        consumed: Mapping[str, int] | None = None
-        if device.allow_multiple_allocations:
-            used = allocated_state.is_allocated_or_shared(device.id)
-            consumed = allocated_state.consumed_capacity(device.id)
-        capacity = tuple(sorted(consumed.items())) if consumed else None
-        excluded = device.id in pool.not_targeting_node
-        devices.append((device.equivalence_key, allocated, used, capacity, excluded))
-    return (
-        pool.is_incomplete,
-        pool.is_invalid,
-        tuple(devices),
-        tuple(sorted(pool.counter_sets.items())),
-        tuple(sorted(pool.available_counters(allocated_state).items())),
-    )
+    def _state(self, pool: Pool, allocated_state: AllocatedState) -> "_PoolState":
+        """Return the state of a pool without names: equal ones are allocated alike."""
+        allocated = shared = 0
+        capacity: list[Hashable] = []
+        for at, device in enumerate(pool.devices):
+            if allocated_state.is_allocated(device.id):
+                allocated |= 1 << at
+            if device.allow_multiple_allocations:
+                if allocated_state.is_shared(device.id):
+                    shared |= 1 << at
+                if consumed := allocated_state.consumed_capacity(device.id):
+                    capacity.append((at, tuple(sorted(consumed.items()))))
+        counters: tuple[Hashable, ...] = ()
+        if pool.counter_sets:
+            counters = tuple(sorted(pool.available_counters(allocated_state).items()))
+        return _PoolState(self._content(pool), allocated, shared, tuple(capacity), counters)

@@ -142,6 +142,12 @@ CASES = [
         ("x",),
     ),
     Case(
+        "devices of two pools",
+        [gpus("n1", "a"), NETWORK, *low("x", "n1/a"), *low("y", "net/a", priority=2)],
+        ("y", "x"),
+        asked=count(2),
+    ),
+    Case(
         "a shared claim of three pods",
         [gpus("n1", "a"), SHARED, *sharing("s", "s1", "s2", "s3")],
         ("s1", "s2", "s3"),

@@ -101,6 +101,23 @@ def test_nodes_in_the_same_state_have_one_signature():
     assert [first == second for first, second in signatures] == [True, False, True, False]
 
 
+def test_whole_devices_are_freed_by_their_positions_in_all_pools():
+    network = gpus("", "x", "y", name="net", pool="net", all_nodes=True)
+    devices = devices_with(gpus("n1", "a", "b"), network)
+    assert seen(devices) == ["n1: a b", "net: x y"]
+    for each in ("n1/b", "net/y"):
+        devices.write(allocated(each.replace("/", "-"), each, on="n1"))
+    first, second = (allocation for _, allocation in devices.claims.counting())
+
+    for positions, gone in ((0b0010, [first]), (0b1000, [second]), (0b1010, [first, second])):
+        expected = devices.signature_without(N1, gone)
+        assert devices.signature_without_whole(N1, positions) == expected
+        state, rest = devices.state_without_whole(N1, positions), {"b", "y"}
+        rest -= {result.device for each in gone for result in each.devices.results}
+        free = [each.id[2] for each in devices.devices_of(N1) if not state.is_allocated(each.id)]
+        assert free == sorted({"a", "b", "x", "y"} - rest)
+
+
 def test_an_allocation_counts_once_in_flight_and_when_it_is_known():
     devices = devices_with(gpus("n1", "a"))
     known = allocated("c", "n1/a", on="n1")
