@@ -99,16 +99,19 @@ def _different_devices(request: Callable[[int], DeviceRequest]) -> Callable[[int
     return _claiming(made, request)
 
 
-def _preempting(claims: bool) -> Callable[[int], None]:
+def _preempting(*, claims: bool = True, differ: bool = False) -> Callable[[int], None]:
     """Return what preempts on nodes whose pods have a device each, or none.
 
     Args:
         claims: Whether preemptors need devices of pods, or else their CPU.
+        differ: Whether no two devices are equal, as where they have serial numbers.
     """
     made = _with_classes(NODES, load.parse(PREEMPTING, source="perf"))
     for index in range(NODES):
         where = f"node-{index}"
-        made.observe(DevicesObserved(gpus(where, *(f"d{each}" for each in range(GPUS)))), 0.0)
+        serials = ({"uuid": f"{where}-{each}"} if differ else {} for each in range(GPUS))
+        devices = (device(f"d{each}", **serial) for each, serial in enumerate(serials))
+        made.observe(DevicesObserved(gpus(where, *devices)), 0.0)
         for each in range(PODS):
             name = f"low-{index}-{each}"
             has_device = (index + each) % 4
@@ -224,8 +227,9 @@ CASES: Final[Mapping[str, Case]] = {
     "selectors of maximum cost, 5000 nodes with 8 devices, all different": Case(
         lambda: _different_devices(_most_expensive), 1
     ),
-    "preemption for devices, 5000 nodes with 8 devices and 6 pods": Case(
-        lambda: _preempting(claims=True), 8
+    "preemption for devices, 5000 nodes with 8 devices and 6 pods": Case(_preempting, 8),
+    "preemption for devices, 5000 nodes with 8 devices and 6 pods, all different": Case(
+        lambda: _preempting(differ=True), 8
     ),
     "preemption for CPU, 5000 nodes with 8 devices and 6 pods": Case(
         lambda: _preempting(claims=False), 8
