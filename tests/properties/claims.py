@@ -8,7 +8,7 @@ that is out of date is refused, and a claim that a pod uses is not deleted.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -59,6 +59,14 @@ Action = tuple[int, int]
 class Claims:
     """The API server, and the machine of the process that leads."""
 
+    #: The methods for what can happen; what happens often is named more than once.
+    happenings = (
+        "come", "come", "decide", "decide", "carry_out", "carry_out", "hear", "hear", "wait",
+        "refuse", "lose", "delete", "recreate", "clean_up", "taint", "relist", "kill",
+    )  # fmt: skip
+
+    claim_names: tuple[str, ...] = CLAIMS
+
     def __init__(self) -> None:
         self.now = float(EPOCH)
         self.pods: dict[str, Pod] = {}
@@ -66,12 +74,12 @@ class Claims:
         self._tainted = dict.fromkeys(NODES, False)
         self._version = 0
         self._came = 0
-        for name in CLAIMS:
+        for name in self.claim_names:
             self._create(name)
         self._begin()
 
     def _begin(self) -> None:
-        self.machine = Machine(PROFILES, PodBackoff())
+        self.machine = self.new_machine()
         #: What is to be done, in order for each pod.
         self.waiting: dict[str, deque[Effect]] = {}
         #: What the watches of pods and of claims are about to report.
@@ -81,6 +89,10 @@ class Claims:
             self._publish(name)
         self._tell(DeviceClassObserved(device_class()))
         self._list()
+
+    def new_machine(self) -> Machine:
+        """Return the machine of a process that begins."""
+        return Machine(PROFILES, PodBackoff())
 
     def _list(self) -> None:
         for event in (*map(DevicesObserved, self.claims.values()), *map(PodObserved, self._all())):
@@ -94,7 +106,7 @@ class Claims:
     def act(self, action: Action) -> None:
         """Let one thing happen."""
         kind, number = action
-        HAPPENINGS[kind % len(HAPPENINGS)](self, number)
+        getattr(self, self.happenings[kind % len(self.happenings)])(number)
         self.machine.check()
 
     def come(self, number: int) -> None:
@@ -344,11 +356,3 @@ class Claims:
                 self.waiting.setdefault(effect.pod.uid, deque()).append(effect)
             else:
                 self._tell(EffectDone(effect))
-
-
-#: What happens often is named more than once.
-HAPPENINGS: Final[tuple[Callable[[Claims, int], None], ...]] = (
-    Claims.come, Claims.come, Claims.decide, Claims.decide, Claims.carry_out, Claims.carry_out,
-    Claims.hear, Claims.hear, Claims.wait, Claims.refuse, Claims.lose, Claims.delete,
-    Claims.recreate, Claims.clean_up, Claims.taint, Claims.relist, Claims.kill,
-)  # fmt: skip

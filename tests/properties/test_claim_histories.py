@@ -11,7 +11,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.properties.claims import HAPPENINGS, Claims
+from tests.properties.claims import Claims
 
 HISTORIES = int(os.environ.get("CLAIM_HISTORIES", "600"))
 SLICES = 6
@@ -22,7 +22,9 @@ def test_claims_survive_every_history(part: int) -> None:
     for seed in range(part, HISTORIES, SLICES):
         world, random = Claims(), np.random.default_rng(seed)
         try:
-            for kind, number in random.integers(0, (len(HAPPENINGS), 64), size=(60, 2)).tolist():
+            for kind, number in random.integers(
+                0, (len(Claims.happenings), 64), size=(60, 2)
+            ).tolist():
                 world.act((kind, number))
             world.come_to_rest()
             world.check()

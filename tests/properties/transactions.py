@@ -103,7 +103,7 @@ class Transactions(LateCluster):
     def act(self, action: Action) -> None:
         """Let one thing happen."""
         kind, number = action
-        HAPPENINGS[kind % len(HAPPENINGS)](self, number)
+        getattr(self, HAPPENINGS[kind % len(HAPPENINGS)].__name__)(number)
 
     def come(self, number: int) -> None:
         """Preemptors are created, as many as are; some are more important than others."""

@@ -20,7 +20,7 @@ from scheduler.core.eviction.state import PreemptionsState
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.framework.profile import CLAIMS, PREEMPTION, Profile
-from scheduler.model.api.devices import Allocation, ResourceClaim
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
@@ -364,16 +364,17 @@ class ClusterFacts:
         return self._fit_checker.fits(other.classified, node, now)
 
     def fit_where_freed(
-        self, pods: Mapping[str, QueuedPod], freed: Allocation | None, now: Seconds
+        self, pods: Mapping[str, QueuedPod], freed: ResourceClaim, now: Seconds
     ) -> bool:
         """Return whether pods of one set, which lack devices, may fit where some were freed.
 
         Args:
             pods: By uid.
-            freed: The former allocation of a claim.
+            freed: The claim that had the devices.
             now: The time.
         """
-        node = None if freed is None else freed.only_node
+        allocation = freed.status.allocation
+        node = None if allocation is None else allocation.only_node
         return node is None or self.equivalents_fit(pods, node, now)
 
     def change_logs(self) -> tuple[RowChanges, ...]:

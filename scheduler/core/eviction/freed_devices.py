@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Set
 from msgspec.structs import replace
 
 from scheduler.core.eviction.facts import FitChecker
-from scheduler.core.eviction.phases import CLOSED, KEEPS_DEVICES
+from scheduler.core.eviction.phases import CLOSED, KEEPS_DEVICES, PreemptionOutcome
 from scheduler.core.eviction.plan import FreedClaim, Placement, PreemptionPlan
 from scheduler.core.eviction.transition import Transition
 from scheduler.core.requeue.wakeups import Wakeups
@@ -100,12 +100,6 @@ class KeptDevices:
         self._queue = queue
         self._fit_checker = fit_checker
         self._wakeups = wakeups
-        #: The preemptors, by uid, that wait for the deallocation of a claim, by its key.
-        self._waiting: dict[str, set[str]] = {}
-
-    def awaiting(self, claim: str) -> list[str]:
-        """Return the preemptors, by uid, that wait for the deallocation of a claim, by its key."""
-        return sorted(self._waiting.get(claim, ()))
 
     def expected(
         self, placement: Placement, now: Seconds, marks: Set[str] = frozenset()
@@ -143,22 +137,23 @@ class KeptDevices:
         if plan.phase in KEEPS_DEVICES:
             self.keep(plan)
         elif before.phase not in CLOSED:
+            taken = plan.progress.outcome is PreemptionOutcome.BOUND
             for placement in plan.placements if plan.devices_expected else ():
-                self._release(placement, now)
+                self._release(placement, now, taken=taken)
 
-    def _release(self, placement: Placement, now: Seconds) -> None:
-        devices, preemptor = self._cluster.devices, placement.preemptor_uid
-        for claim in placement.freed_claims:
-            waiting = self._waiting.get(claim.key, set())
-            waiting.discard(preemptor)
-            if not waiting:
-                self._waiting.pop(claim.key, None)
-        former = devices.nominations.remove(preemptor)
+    def _release(self, placement: Placement, now: Seconds, *, taken: bool) -> None:
+        """Let other pods have the devices of a placement; the preemptor may have taken them."""
+        devices = self._cluster.devices
+        former = devices.nominations.remove(placement.preemptor_uid)
         for allocation in () if former is None else former.allocations:
             ids = (result.id for result in allocation.devices.results)
-            if not all(map(devices.allocated_state.is_allocated_or_shared, ids)):
+            if not taken or not all(map(devices.allocated_state.is_allocated_or_shared, ids)):
                 self._wakeups.wake_by_devices(allocation, now)
                 return
+
+    def are_in_flight(self, placement: Placement) -> bool:
+        """Return whether it is uncertain whether the preemptor has got its devices."""
+        return any(map(self._cluster.devices.claims.is_in_flight, placement.devices))
 
     def keep_all(self, plans: Iterable[PreemptionPlan]) -> None:
         """Keep the devices of all plans, which a snapshot of a machine does not have."""
@@ -171,13 +166,9 @@ class KeptDevices:
             self.keep_for(placement)
 
     def keep_for(self, placement: Placement) -> None:
-        """Keep the devices of a placement, and note whether claims have to be deallocated."""
+        """Keep the devices of a placement, and note which claims have to be deallocated."""
         if placement.devices:
-            for claim in placement.freed_claims:
-                self._waiting.setdefault(claim.key, set()).add(placement.preemptor_uid)
             node, priority = placement.node, placement.preemptor.priority
-            awaits_claims = any(True for _ in _allocated(placement, self._cluster))
-            devices = tuple(placement.devices.values())
-            self._cluster.devices.nominations.put(
-                placement.preemptor_uid, DeviceNomination(node, priority, devices, awaits_claims)
-            )
+            claims = frozenset([freed.key for freed, _ in _allocated(placement, self._cluster)])
+            nomination = DeviceNomination(node, priority, placement.devices, claims)
+            self._cluster.devices.nominations.put(placement.preemptor_uid, nomination)

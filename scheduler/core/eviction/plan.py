@@ -177,8 +177,6 @@ class Progress(Record, frozen=True):
     seen_terminating: dict[str, Seconds] = field(default_factory=dict)
     #: When the last victim of a plan that waits for devices was seen to be gone.
     victims_gone_at: Seconds | None = None
-    #: Claims, by uid, whose deallocation was requested.
-    deallocating: frozenset[str] = frozenset()
     #: Victims that the ledger counts for the plan.
     in_ledger: frozenset[str] = frozenset()
     #: Why the plan failed, empty where it did not; and whether another try would fail too.

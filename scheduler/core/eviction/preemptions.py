@@ -332,9 +332,9 @@ class Preemptions:
 
     def devices_freed(self, claim: ResourceClaim, now: Seconds, *, gone: bool) -> None:
         """Wake the preemptors, and others, that the devices can help which a claim had before."""
-        done = [*filter(self.facts.has_victims_gone, self.devices.awaiting(claim.key))]
-        freed = claim.status.allocation
-        fits = functools.partial(self.facts.fit_where_freed, freed=freed, now=now)
+        waiting = self._cluster.devices.nominations.waiting_for(claim.key)
+        done = [*filter(self.facts.has_victims_gone, waiting)]
+        fits = functools.partial(self.facts.fit_where_freed, freed=claim, now=now)
         self._wakeups.wake_by_freed_claim(claim, gone, done, fits, now)
 
     def stop_all(self, now: Seconds) -> None:
@@ -381,6 +381,8 @@ class Preemptions:
         if plan is not None and plan.phase in AWAITING_VICTIMS:
             placement, facts = plan.placement(uid), self.facts
             self.devices.keep_for(placement)
+            if self.devices.are_in_flight(placement):
+                return
             if facts.remaining(placement) or facts.preemptor_fits(placement, now, deallocated=True):
                 return
             self._close_as_lost(self._part(plan, {uid}, now), now)

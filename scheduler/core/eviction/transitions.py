@@ -302,23 +302,21 @@ def _check_claims(plan: PreemptionPlan, facts: Facts, since: Seconds, now: Secon
     """Deallocate claims that nobody uses; give up a plan that waits for devices for too long."""
     if facts.is_placed(plan):
         return Transition(plan, check_at=now + TAKE_WITHIN)
-    progress, deallocate = plan.progress, []
     left = [(each, claim) for each in plan.placements for claim in facts.undeallocated(each)]
     if left and now >= since + DEALLOCATE_WITHIN:
-        reason, wasted = WasteReason.NOT_DEALLOCATED, frozenset(progress.evicted)
+        reason, wasted = WasteReason.NOT_DEALLOCATED, frozenset(plan.progress.evicted)
         then: dict[str, Any] = {"withdrawn": plan.preemptors, "then": Then.WAKE}
         return moved(plan, PreemptionMove.END, now, reason=reason, wasted=wasted, **then)
     if now >= since + DEALLOCATE_WITHIN + TAKE_WITHIN:
         return victim_stays(plan, now)
-    for placement, claim in left:
-        if not claim.status.reserved_for and claim.uid not in progress.deallocating:
-            deallocate.append(DeallocateClaim(placement.preemptor.ref, claim.ref))
-    uids = progress.deallocating | {each.claim.uid for each in deallocate}
-    return Transition(
-        plan.at(replace(progress, deallocating=uids)),
-        deallocations=tuple(deallocate),
-        check_at=now + (DEALLOCATE_AFTER if left else TAKE_WITHIN),
+    # A former request may have failed. One that comes late names an old version of the claim.
+    deallocations = tuple(
+        DeallocateClaim(placement.preemptor.ref, claim.ref)
+        for placement, claim in left
+        if not claim.status.reserved_for
     )
+    check_at = now + (DEALLOCATE_AFTER if left else TAKE_WITHIN)
+    return Transition(plan, deallocations=deallocations, check_at=check_at)
 
 
 def _watched(plan: PreemptionPlan, facts: Facts, now: Seconds) -> tuple[Progress, Seconds | None]:

@@ -68,7 +68,9 @@ class ClaimAllocator:
             return None
         for claim in claims:
             if claim.status.allocation is None:
-                if devices.claims.is_in_flight(claim.uid):
+                if devices.claims.is_in_flight(claim.uid) or devices.nominations.promises(
+                    claim.uid, pod.uid, pod.priority
+                ):
                     text = f"resource claim {claim.key} is in the process of being allocated"
                     raise UnusableClaimError(text)
                 for request in claim.spec.devices.requests:
@@ -76,7 +78,26 @@ class ClaimAllocator:
         if not self._may_allocate:
             raise UnusableClaimError(DISABLED)
         unmapped = tuple(name for name in requested if name not in names)
-        return StateData(pod, claims, devices, names, unmapped)
+        return StateData(pod, claims, devices, names, unmapped, self._needed_by_others(pod))
+
+    def _needed_by_others(self, pod: Pod) -> frozenset[str]:
+        """Return the keys of claims that evictions must not free for a pod.
+
+        Other pods are about to use them: those that are being bound, and nominated ones that are at
+        least as important. Claims are not reserved for them yet.
+        """
+        cluster = self.cluster
+        if self.freed is None:
+            return frozenset()
+        coming = [
+            each.pod.uid
+            for each in cluster.nominations
+            if each.pod.priority >= pod.priority and each.pod.uid != pod.uid
+        ]
+        coming += cluster.assumed_uids()
+        devices = cluster.devices
+        keys = [key for uid in coming for key in devices.users.keys(uid)]
+        return frozenset([key for key in keys if devices.claims.is_allocated(key)])
 
     def visible_devices(self, data: StateData) -> VisibleDevices:
         """Return the devices of nodes as a pod sees them."""

@@ -116,6 +116,9 @@ class _ClaimFilter(CompiledFilter):
             claim: The claim.
             now: The time by the API server's clock.
         """
+        pod, nominations = self._data.pod, self._allocator.cluster.devices.nominations
+        if nominations.keeps(claim.key, pod.uid, pod.priority):
+            return False
         ready, timeout = is_ready_for_binding(claim), self._allocator.binding_timeout_seconds
         if isinstance(ready, str) or (not ready and is_timed_out(claim, now, timeout)):
             return False

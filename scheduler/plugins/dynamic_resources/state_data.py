@@ -31,6 +31,7 @@ class StateData:
         devices: Devices,
         class_names: Mapping[str, str],
         unmapped: tuple[str, ...],
+        needed_by_others: frozenset[str] = frozenset(),
     ) -> None:
         self.pod: Final = pod
         #: The claims that the pod names, in their order.
@@ -49,10 +50,10 @@ class StateData:
             for claim in claims
             if claim.status.allocation is None
         ]
-        #: The keys of the claims that the pod has devices of already.
-        self.kept: Final = frozenset(
-            claim.key for claim in claims if claim.status.allocation is not None
-        )
+        #: The keys of the claims that nothing frees: the pod has devices of them already, or others
+        #: are about to use them.
+        own = (claim for claim in claims if claim.status.allocation is not None)
+        self.kept: Final = frozenset([claim.key for claim in own]) | needed_by_others
         #: Indices of allocated claims that were not available on a node that passes otherwise.
         #: Filter adds them, PostFilter deallocates one of them.
         self.unavailable_claims: Final[set[int]] = set()

@@ -34,6 +34,10 @@ class ClaimUsers:
             if not users:
                 del self._users[key]
 
+    def keys(self, uid: str) -> tuple[str, ...]:
+        """Return the keys of the claims that a pod names."""
+        return self._keys.get(uid, ())
+
     def of(self, key: str) -> tuple[str, ...]:
         """Return the uids of the pods that name a claim."""
         return tuple(self._users.get(key, ()))

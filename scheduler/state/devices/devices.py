@@ -100,6 +100,13 @@ class Devices:
         """Return, (N,), the signature of each row: equal ones give the same result."""
         return self._signatures.refreshed(self.version, self.pools)
 
+    def waits_on(self, uid: str, node: str | None) -> bool:
+        """Return whether a preemptor waits for devices of a node to be free, or to be its own."""
+        nomination = self.nominations.get(uid)
+        if nomination is None or nomination.node != node:
+            return False
+        return bool(nomination.claims) or any(map(self.claims.is_in_flight, nomination.devices))
+
     def begin_attempt(self) -> None:
         """Begin an attempt: signatures keep their meaning until the next one."""
         self._signatures.begin_attempt()

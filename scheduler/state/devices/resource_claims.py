@@ -72,6 +72,11 @@ class ClaimTracker:
         """Return the newest known state of a claim."""
         return self._claims.get(key)
 
+    def is_allocated(self, key: str) -> bool:
+        """Return whether the newest known state of a claim has an allocation."""
+        claim = self._claims.get(key)
+        return claim is not None and claim.status.allocation is not None
+
     def encoded_spec(self, claim: ResourceClaim) -> bytes:
         """Return the encoded `spec.devices` of a claim: equal for claims of one template."""
         cached = self._specs.get(claim.key)

@@ -23,7 +23,7 @@ profiles:
   pluginConfig:
   - {name: PreemptiveScheduler, args: {preemptForDevices: true}}
 """
-ALLOCATED = "not eligible due to an allocated resource claim of a pod that was evicted."
+ALLOCATED = "not eligible due to devices that are not free or not allocated to it yet."
 AWAITING, DEALLOCATING = PreemptionPhase.AWAITING, PreemptionPhase.DEALLOCATING
 
 

@@ -47,7 +47,7 @@ NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
 )
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
-ALLOCATED: Final = "not eligible due to an allocated resource claim of a pod that was evicted."
+ALLOCATED: Final = "not eligible due to devices that are not free or not allocated to it yet."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 #: At most this many of the best candidates are checked one by one, then all that remain at once.
 #: Only one where more policies than `_MANY_POLICIES` apply, as each of them has to be evaluated.
@@ -333,11 +333,10 @@ def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
         return NEVER
     node = cluster.nominations.node(pod.uid)
     row = None if node is None else cluster.columns.row(node)
-    devices = cluster.devices.nominations.get(pod.uid)
-    awaits_claims = devices is not None and devices.node == node and devices.awaits_claims
-    if row is None or not (resolvable[row] or awaits_claims):
+    waits = cluster.devices.waits_on(pod.uid, node)
+    if row is None or not (resolvable[row] or waits):
         return None
     for other in cluster.pods.pods_on(row):
         if other.priority < pod.priority and cluster.is_being_preempted(other):
             return TERMINATING
-    return ALLOCATED if awaits_claims else None
+    return ALLOCATED if waits else None
