@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler.framework.cycle_state import AttemptState
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.api.device_claims import Consumer
+from scheduler.model.api.device_claims import Allocation, Consumer, DeviceResult, Results
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Placed, Preempting
@@ -23,6 +23,7 @@ from scheduler.plugins.dynamic_resources.structured.allocator import AllocationE
 from scheduler.plugins.dynamic_resources.structured.claims import compile_claim
 from scheduler.plugins.dynamic_resources.structured.selectors import CelCache
 from scheduler.state.devices.allocated_state import AllocatedState
+from scheduler.state.devices.device_nominations import DeviceNomination
 from scheduler.state.views import held_devices
 from scheduler.state.views.held_devices import HeldDevices, Pattern
 from tests.properties.test_devices import NODES, claims, slices
@@ -59,6 +60,13 @@ def fits(cluster: Cluster, pod: Pod, where: str, evicted: Set[str]) -> bool:
     for claim, allocation in devices.claims.counting():
         if claim is None or not falls(claim, evicted, kept):
             list(state.change(None, allocation))
+    of_pod = devices.nominations.get(pod.uid)
+    for nomination in devices.nominations:
+        if nomination is of_pod:
+            continue
+        if nomination.priority >= pod.priority or nomination.node != where:
+            for allocation in nomination.allocations:
+                list(state.change(None, allocation))
     asked = [each for each in own if each.status.allocation is None]
     cache = CelCache(devices.reference)
     compiled = [compile_claim(each.spec.devices, devices.classes, cache) for each in asked]
@@ -109,7 +117,10 @@ class Drawn:
         """Change who has a device, or which devices there are."""
         known = [each for each in self.cluster.claims if each.status.allocation is not None]
         pods = [each for each in self.cluster.pods.values() if each.spec.node_name]
-        kind = self._draw(st.integers(0, 8))
+        kind = self._draw(st.integers(0, 10))
+        if kind > 8:
+            self.nominate()
+            return
         if kind < 2 or not known or not pods:
             self.run_pod()
             return
@@ -136,6 +147,19 @@ class Drawn:
                 return
         status = replace(claim.status, reserved_for=consumers)
         self.cluster.add(replace(claim, status=status))
+
+    def nominate(self) -> None:
+        """Let a preemptor wait for a device of a node, or for none any more."""
+        state, where = self.cluster.machine.cluster, self._draw(st.sampled_from(NODES))
+        uid, target = f"q{self._draw(st.integers(0, 2))}", self.cluster.nodes[where]
+        having = [each.id for each in state.devices.devices_of(target)]
+        state.devices.nominations.remove(uid)
+        if having and self._draw(st.booleans()):
+            result = DeviceResult("r", *self._draw(st.sampled_from(having)))
+            priority = self._draw(st.integers(0, 4))
+            devices = {"claim": Allocation(Results([result]))}
+            nomination = DeviceNomination(where, priority, devices, frozenset())
+            state.devices.nominations.put(uid, nomination)
 
     def add_device(self) -> None:
         """Put a device before the others of a slice."""

@@ -187,7 +187,8 @@ class ClusterFacts:
 
     def _waits(self, placement: Placement) -> bool:
         """Return whether victims of a placement, or their devices, are not gone yet."""
-        return bool(self.remaining(placement) or self.undeallocated(placement))
+        waits_for_claims = placement.freed_claims and self.undeallocated(placement)
+        return bool(waits_for_claims or self.remaining(placement))
 
     def done_waiting(self, node: str, now: Seconds) -> list[str]:
         """Return the preemptors, by uid, that need not wait for victims on a node any more."""
@@ -318,6 +319,17 @@ class ClusterFacts:
             return None
         needed = self._fit_checker.still_needed(queued.classified, node, uids, now)
         return Candidate(row, terminating, 0) if needed is not None and not needed else None
+
+    def may_come(self, placement: Placement, now: Seconds) -> bool:
+        """Return whether a preemptor fits, or may fit, when what it waits for is gone.
+
+        A write of its claims that had no answer may have given it the devices already.
+        """
+        return (
+            bool(self.remaining(placement))
+            or any(map(self._cluster.devices.claims.is_in_flight, placement.devices))
+            or self.preemptor_fits(placement, now, deallocated=True)
+        )
 
     def preemptor_fits(
         self, placement: Placement, now: Seconds, *, deallocated: bool = False

@@ -15,6 +15,7 @@ from scheduler.core.eviction.facts import FitChecker
 from scheduler.core.eviction.phases import CLOSED, KEEPS_DEVICES, PreemptionOutcome
 from scheduler.core.eviction.plan import FreedClaim, Placement, PreemptionPlan
 from scheduler.core.eviction.transition import Transition
+from scheduler.core.outbox import Outbox
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.plan_record import fingerprint
@@ -87,7 +88,7 @@ def gone_pods(placement: Placement, cluster: Cluster) -> GonePods:
 
 
 class KeptDevices:
-    """Keeps the devices that preemptors expect. It listens to the moves of preemptions."""
+    """Keeps the devices that preemptors expect, by the moves of preemptions."""
 
     def __init__(
         self,
@@ -95,11 +96,13 @@ class KeptDevices:
         queue: SchedulingQueue,
         fit_checker: FitChecker,
         wakeups: Wakeups,
+        outbox: Outbox,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._fit_checker = fit_checker
         self._wakeups = wakeups
+        self._outbox = outbox
 
     def expected(
         self, placement: Placement, now: Seconds, marks: Set[str] = frozenset()
@@ -132,8 +135,12 @@ class KeptDevices:
                 yield uid
 
     def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
-        """Keep devices while a plan needs them, then let other pods have them."""
+        """Keep devices while a plan needs them, then let other pods have them.
+
+        Claims that nobody uses are deallocated.
+        """
         plan = transition.plan
+        self._outbox.emit_all(transition.deallocations)
         if plan.phase in KEEPS_DEVICES:
             self.keep(plan)
         elif before.phase not in CLOSED:
@@ -150,10 +157,6 @@ class KeptDevices:
             if not taken or not all(map(devices.allocated_state.is_allocated_or_shared, ids)):
                 self._wakeups.wake_by_devices(allocation, now)
                 return
-
-    def are_in_flight(self, placement: Placement) -> bool:
-        """Return whether it is uncertain whether the preemptor has got its devices."""
-        return any(map(self._cluster.devices.claims.is_in_flight, placement.devices))
 
     def keep_all(self, plans: Iterable[PreemptionPlan]) -> None:
         """Keep the devices of all plans, which a snapshot of a machine does not have."""

@@ -35,7 +35,7 @@ class Listener(Protocol):
 
 
 class Victims:
-    """Requests evictions and deallocations, and keeps which evictions are under way."""
+    """Requests evictions, and keeps which of them are under way."""
 
     def __init__(
         self,
@@ -65,7 +65,6 @@ class Victims:
             self._policies.victims_spared(transition.spared)
         for uid in transition.overdue:
             self._cluster.mark_overdue(uid)
-        self._outbox.emit_all(transition.deallocations)
         for effect in transition.evictions:
             uid = effect.victim.uid
             if uid not in plan.progress.outstanding:

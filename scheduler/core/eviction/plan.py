@@ -381,7 +381,10 @@ class PreemptionPlan(Record, frozen=True):
     @property
     def devices_expected(self) -> bool:
         """Whether preemptors wait for devices."""
-        return any(each.devices for each in self.placements)
+        for each in self.placements:  # noqa: SIM110 - asked at each move: a generator is a call
+            if each.devices:
+                return True
+        return False
 
     @property
     def nominations_answered(self) -> bool:

@@ -15,9 +15,7 @@ is written to the preemptor together with the nomination. The next leader checks
 preemptor's attempt by the rules for new decisions. It continues with exactly this plan, or cancels
 it, and never adds a victim to it.
 
-What the ledger has to count is written before the first victim is evicted (`ledger_writer`); plans
-that wait for that share one write. `waste` counts the evictions that did not lead to a binding.
-`scheduler.kube.write.evictions` sends the evictions that are emitted here.
+`kube/write/evictions` sends the evictions that are emitted here.
 """
 
 import functools
@@ -109,12 +107,11 @@ class Preemptions:
             state.ledger_writer, cluster, ledger, wakeups.blocked, outbox
         )
         #: The devices that preemptors wait for.
-        self.devices: Final = KeptDevices(cluster, queue, fit_checker, wakeups)
+        self.devices: Final = KeptDevices(cluster, queue, fit_checker, wakeups, outbox)
         #: They do what a transition wants, in this order. Who reports preemptions adds a listener.
         self.listeners: Final[list[Listener]] = [
             self._ledger_writer,
             Victims(cluster, policies, wakeups, outbox, binding),
-            self.devices,
             Preemptors(queue, wakeups, status, self.facts),
             Waste(state.waste, ledger, status, wakeups.blocked, self._ledger_writer),
         ]
@@ -133,7 +130,9 @@ class Preemptions:
         pod, victims = queued.pod, candidate.victims
         node = self._cluster.columns.names[candidate.row]
         charge = self._policies.charge(pod, node, victims, now)
-        placement = self.devices.expected(Placement.of(pod, node, victims, self._cluster), now)
+        placement = Placement.of(pod, node, victims, self._cluster)
+        if self._cluster.held_devices.is_used:
+            placement = self.devices.expected(placement, now)
         self.carry_out((placement,), charge, message, now)
         return node
 
@@ -150,7 +149,8 @@ class Preemptions:
         plan = self._ledger_writer.hold(plan, now)
         for placement in plan.placements:
             self._cluster.nominate(placement.preemptor, placement.node)
-        self.devices.keep(plan)
+        if self._cluster.held_devices.is_used:
+            self.devices.keep(plan)
         plan = self.facts.at_decision(plan.with_records())
         self.state.add(plan)
         for placement in plan.placements:
@@ -221,8 +221,7 @@ class Preemptions:
             The move, `None` without such a plan, and the placement of the pod. After `WITHDRAW` the
             caller withdraws the nomination if no other plan follows.
         """
-        plan = self.state.unchecked(queued.uid)
-        if plan is None:
+        if (plan := self.state.unchecked(queued.uid)) is None:
             return None, None
         checked = transitions.check_inherited(plan, self.facts, now)
         if checked.move is PreemptionMove.RESUME:
@@ -313,8 +312,7 @@ class Preemptions:
 
     def _lose_nomination(self, pod: Pod, event: str, now: Seconds) -> None:
         """Stop the plan of a pod that is not nominated any more, or try the pod again."""
-        plan = self.state.in_progress(pod.uid)
-        if plan is not None:
+        if (plan := self.state.in_progress(pod.uid)) is not None:
             self._apply(transitions.stop(plan, now), now)
         else:
             self._status.clear_nomination(pod.ref)
@@ -324,7 +322,7 @@ class Preemptions:
         """Wake the preemptors, and others, that can use the resources of a pod that left a node."""
         node = victim.spec.node_name
         for plan in self.state.on_node(node):
-            if plan.phase is PreemptionPhase.AWAITING:
+            if plan.progress.phase is PreemptionPhase.AWAITING:
                 self._go_on(plan, now)
         fits = functools.partial(self.facts.equivalents_fit, node=node, now=now)
         done_waiting = self.facts.done_waiting(node, now)
@@ -379,13 +377,11 @@ class Preemptions:
         """
         plan = self.state.plan_of(uid)
         if plan is not None and plan.phase in AWAITING_VICTIMS:
-            placement, facts = plan.placement(uid), self.facts
-            self.devices.keep_for(placement)
-            if self.devices.are_in_flight(placement):
-                return
-            if facts.remaining(placement) or facts.preemptor_fits(placement, now, deallocated=True):
-                return
-            self._close_as_lost(self._part(plan, {uid}, now), now)
+            placement = plan.placement(uid)
+            if placement.devices:
+                self.devices.keep_for(placement)
+            if not self.facts.may_come(placement, now):
+                self._close_as_lost(self._part(plan, {uid}, now), now)
 
     def _close_as_lost(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan whose preemptor did not get the freed resources."""
@@ -470,6 +466,8 @@ class Preemptions:
             state.due.put(plan.number, transition.check_at)
         if transition.claims_nodes:
             self._withdraw_lower_nominations(plan, now)
+        if self._cluster.held_devices.is_used:
+            self.devices.moved(before, transition, now)
         for listener in self.listeners:
             listener.moved(before, transition, now)
         if plan.number not in state.plans:

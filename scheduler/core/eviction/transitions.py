@@ -150,8 +150,9 @@ def _evict(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition:
 
 def _victims_gone(plan: PreemptionPlan, facts: Facts, now: Seconds) -> Transition | None:
     """Wait until claims are deallocated, once all victims are gone; `None` while one is there."""
-    known = not plan.devices_expected or plan.progress.victims_gone_at is not None
-    if known or any(map(facts.remaining, plan.placements)):
+    if plan.progress.victims_gone_at is not None or not plan.devices_expected:
+        return None
+    if any(map(facts.remaining, plan.placements)):
         return None
     progress = replace(plan.progress, victims_gone_at=now)
     if any(map(facts.undeallocated, plan.placements)):

@@ -333,7 +333,7 @@ def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
         return NEVER
     node = cluster.nominations.node(pod.uid)
     row = None if node is None else cluster.columns.row(node)
-    waits = cluster.devices.waits_on(pod.uid, node)
+    waits = cluster.held_devices.is_used and cluster.devices.waits_on(pod.uid, node)
     if row is None or not (resolvable[row] or waits):
         return None
     for other in cluster.pods.pods_on(row):
