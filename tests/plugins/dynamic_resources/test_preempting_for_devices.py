@@ -469,9 +469,8 @@ def test_a_dry_run_tells_the_devices_that_the_pod_would_get():
 
     expected = expected_devices(state, filters, row, frozenset({"uid:default/x"}))
 
-    assert {uid: [each.device for each in of.devices.results] for uid, of in expected.items()} == {
-        "uid:c": ["b"]
-    }
+    found = {uid: [each.device for each in of.devices.results] for uid, of in expected.items()}
+    assert found == {"uid:c": ["b"]}
     with pytest.raises(PluginError, match="not found"):
         expected_devices(state, filters, row, frozenset())
 
