@@ -1,13 +1,16 @@
 """What users see of a pod's scheduling: the `PodScheduled` condition, and Events."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from scheduler.core.outbox import Outbox
 from scheduler.model import times
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner, shown_to
 from scheduler.model.effects import ClearNomination, Evict, PodRef, RecordEvent, SetCondition
 from scheduler.model.events import Failure
+from scheduler.model.messages import count, joined
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 
@@ -16,6 +19,8 @@ __all__ = ["SCHEDULER_ERROR", "UNSCHEDULABLE", "StatusReporter", "not_evicted"]
 #: Reasons of the condition.
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
+#: How many claims an Event names.
+_NAMED: Final = 3
 
 
 class StatusReporter:
@@ -64,6 +69,27 @@ class StatusReporter:
         reason, _, text = why.partition(": ")
         note = f"{text}. Preemption is paused until {times.stamp(until)}."
         self._report(pod, "Warning", reason, "Preempting", note)
+
+    def report_claims(
+        self, pod: Pod, node: str, claims: Sequence[ResourceClaim], *, given_up: bool
+    ) -> None:
+        """Report that claims of evicted pods keep devices that a pod waits for.
+
+        Those who read it may not be allowed to read other namespaces, so their claims are counted.
+        """
+        own = [each.metadata for each in claims if each.metadata.namespace == pod.ref.namespace]
+        named, others = [each.name for each in own[:_NAMED]], len(claims) - len(own)
+        more = [f"{len(own) - _NAMED} more"] if len(own) > _NAMED else []
+        parts = [f"ResourceClaim{'s' * (len(own) > 1)} {joined(named + more)}"] if own else []
+        parts += [f"{count(others, 'ResourceClaim')} of other namespaces"] if others else []
+        where, verb = f"devices of evicted pods on node {node}", "is" if len(claims) == 1 else "are"
+        why = f"{joined(parts)} {verb} not deallocated"
+        if given_up:
+            note = f"Gave up {where}: {why}."
+            self._report(pod, "Warning", "NotDeallocated", "Preempting", note)
+        else:
+            note = f"Waits for {where}: {why} yet; kube-controller-manager does that."
+            self._report(pod, "Normal", "WaitingForDeallocation", "Preempting", note)
 
     def _report(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         """Emit an Event of a pod of ours."""

@@ -204,6 +204,9 @@ class Loop:
         durations = self._machine.preemptions.durations
         while durations:
             self._telemetry.preemption_executed(*durations.popleft())
+        waits = self._machine.preemptions.devices.waits
+        while waits:
+            self._telemetry.claims_deallocated(waits.popleft())
 
     def _forget_placed(self) -> None:
         """Forget attempts whose pod is gone, or was released before it was bound."""

@@ -55,6 +55,7 @@ _NAMES: Final[Mapping[type[Any], str]] = {resource.type: resource.name for resou
 #: first count.
 _WASTED: Final = (
     "room_lost", "placed_elsewhere", "preemptor_gone", "node_gone", "victim_hangs", "plan_failed",
+    "not_deallocated",
 )  # fmt: skip
 
 #: How many drifted objects of each kind one log line names.
@@ -102,6 +103,10 @@ class Telemetry:
     def preemption_executed(self, seconds: Seconds, succeeded: bool) -> None:
         """Report how long it took to have the victims of a preemption evicted."""
         self._metrics.record_preemption_execution(seconds, succeeded=succeeded)
+
+    def claims_deallocated(self, seconds: Seconds) -> None:
+        """Report for how long the claims of victims that were gone kept devices."""
+        self._metrics.record_deallocation(seconds)
 
     def outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
         """Report the outcome of an effect."""
@@ -259,6 +264,15 @@ def provide(
     )
     metrics.provide("scheduler_preemption_fruitless_total", lambda: waste.failed_preemptions)
     metrics.provide("scheduler_preemption_loops_total", lambda: {(): waste.stops})
+    devices, kept = machine.preemptions.devices, machine.cluster.devices.nominations
+    metrics.provide(
+        "scheduler_preemption_devices_kept",
+        lambda: {(): sum(one.device_count for each in kept for one in each.allocations)},
+    )
+    metrics.provide("scheduler_preemption_devices_freed_total", lambda: devices.outcomes)
+    metrics.provide(
+        "scheduler_preemption_devices_deallocations_total", lambda: {(): devices.deallocations}
+    )
     metrics.provide("scheduler_effect_queue_length", writer.lengths)
     metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
     metrics.provide(

@@ -32,6 +32,11 @@ ELSEWHERE: Final = {
     "scheduler_preemption_fruitless_total": "tests/integration/test_loops.py",
     "scheduler_preemption_victims_wasted_total": "tests/integration/test_loops.py",
     "scheduler_wasted_wakeups_total": "tests/service/test_telemetry.py",
+    # Evictions free no devices here.
+    "scheduler_preemption_devices_kept": "tests/service/test_telemetry.py",
+    "scheduler_preemption_devices_freed_total": "tests/service/test_telemetry.py",
+    "scheduler_preemption_devices_deallocations_total": "tests/service/test_telemetry.py",
+    "scheduler_preemption_devices_deallocation_duration_seconds": "tests/service/test_telemetry.py",
     # A gap needs a disk that is full, or a thread that cannot keep up.
     "scheduler_recording_gaps_total": "tests/service/test_telemetry.py",
     "scheduler_undecodable_objects_total": "tests/service/test_telemetry.py",

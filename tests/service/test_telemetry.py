@@ -7,8 +7,10 @@ import json
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from scheduler.core.eviction.transitions import DEALLOCATE_AFTER
 from scheduler.kube.watch.cache_comparer import Drift
 from scheduler.model.api.devices import DeviceClass, ResourceClaim
 from scheduler.model.api.objects import Service
@@ -38,6 +40,7 @@ from scheduler.service.telemetry import (
     provide_agreement,
     provide_recording,
 )
+from tests.core.eviction.test_freed_devices import preempting
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import labelled, policy
@@ -155,6 +158,35 @@ def test_a_pending_pod_counts_once_by_why_it_is_pending(registry, metrics, logs)
         "paused": 0, "error": 0,
     }  # fmt: skip
     assert sum(found.values()) == len(cluster.machine.queue)
+
+
+def test_devices_of_preemptions_are_counted(registry, metrics, logs):
+    cluster = preempting()
+    provide(metrics, cluster.machine, [], NoPolicies(), NoWriter(), logs)
+
+    read = registry.get_sample_value
+    freed = "scheduler_preemption_devices_freed_total"
+    waited = "scheduler_preemption_devices_deallocation_duration_seconds"
+
+    def values() -> list[float | None]:
+        return [
+            read("scheduler_preemption_devices_kept"),
+            *(read(freed, {"result": result}) for result in ("taken", "lost")),
+            read("scheduler_preemption_devices_deallocations_total"),
+            read(f"{waited}_sum"),
+        ]
+
+    before = values()
+    cluster.delete("low-n1")
+    known = cluster.claim("low-n1-claim")
+    cluster.add(replace(known, status=replace(known.status, reserved_for=[])))
+    cluster.wait(DEALLOCATE_AFTER)
+    cluster.drain()
+    for seconds in cluster.machine.preemptions.devices.waits:
+        Telemetry(metrics, logs).claims_deallocated(seconds)
+
+    assert before == [1, 0, 0, 0, 0]
+    assert values() == [0, 1, 0, 1, DEALLOCATE_AFTER]
 
 
 async def test_the_phases_of_attempts_are_timed(registry, metrics, logs):

@@ -7,15 +7,23 @@ devices that it expects are kept for it; see `state/devices/device_nominations`.
 Differs from kube-scheduler, whose preemption frees no devices.
 """
 
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Set
+from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.core.eviction.facts import FitChecker
-from scheduler.core.eviction.phases import CLOSED, KEEPS_DEVICES, PreemptionOutcome
+from scheduler.core.eviction.phases import (
+    CLOSED,
+    KEEPS_DEVICES,
+    PreemptionOutcome,
+    PreemptionPhase,
+)
 from scheduler.core.eviction.plan import FreedClaim, Placement, PreemptionPlan
 from scheduler.core.eviction.transition import Transition
 from scheduler.core.outbox import Outbox
+from scheduler.core.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.plan_record import fingerprint
@@ -26,6 +34,9 @@ from scheduler.state.devices.device_nominations import DeviceNomination
 from scheduler.state.views.node_view import NOBODY, GonePods
 
 __all__ = ["KeptDevices", "freed_claims", "gone_pods", "undeallocated"]
+
+#: How many durations are kept; nobody reads them outside the live scheduler.
+_MOST_WAITS: Final = 1000
 
 
 def freed_claims(placement: Placement, gone: Set[str], cluster: Cluster) -> tuple[FreedClaim, ...]:
@@ -97,12 +108,20 @@ class KeptDevices:
         fit_checker: FitChecker,
         wakeups: Wakeups,
         outbox: Outbox,
+        status: StatusReporter,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._fit_checker = fit_checker
         self._wakeups = wakeups
         self._outbox = outbox
+        self._status = status
+        #: For metrics: what became of devices that evictions have freed, how many deallocations
+        #: were requested, and how long the claims of victims that were gone kept devices. Metrics
+        #: remove the last.
+        self.outcomes: Final = Counter(taken=0, lost=0)
+        self.deallocations = 0
+        self.waits: Final[deque[Seconds]] = deque(maxlen=_MOST_WAITS)
 
     def expected(
         self, placement: Placement, now: Seconds, marks: Set[str] = frozenset()
@@ -141,12 +160,43 @@ class KeptDevices:
         """
         plan = transition.plan
         self._outbox.emit_all(transition.deallocations)
+        self._report_claims(transition)
+        if plan.devices_expected:
+            self._count(before, transition)
         if plan.phase in KEEPS_DEVICES:
             self.keep(plan)
         elif before.phase not in CLOSED:
             taken = plan.progress.outcome is PreemptionOutcome.BOUND
             for placement in plan.placements if plan.devices_expected else ():
                 self._release(placement, now, taken=taken)
+
+    def _count(self, before: PreemptionPlan, transition: Transition) -> None:
+        """Count what metrics tell. A plan that goes on as another one is not counted."""
+        plan, progress = transition.plan, transition.plan.progress
+        self.deallocations += len(transition.deallocations)
+        are_gone = before.progress.victims_gone_at is None and progress.victims_gone_at is not None
+        if are_gone and plan.phase is PreemptionPhase.AWAITING:
+            self.waits.append(0.0)  # nothing is left to be deallocated
+        if plan.phase in CLOSED and before.phase not in CLOSED and progress.evicted:
+            devices = sum(each.device_count for each in plan.placements)
+            if progress.outcome is PreemptionOutcome.BOUND:
+                self.outcomes["taken"] += devices
+            elif transition.reason is not None:
+                self.outcomes["lost"] += devices
+
+    def deallocated(self, plans: Iterable[PreemptionPlan | None], now: Seconds) -> None:
+        """Note that no claim keeps devices any more for which plans have waited."""
+        for plan in plans:
+            if plan is not None and plan.progress.victims_gone_at is not None:
+                self.waits.append(now - plan.progress.victims_gone_at)
+
+    def _report_claims(self, transition: Transition) -> None:
+        """Report to preemptors the claims that keep devices for which they wait, or have waited."""
+        for each in transition.plan.placements if transition.undeallocated else ():
+            claims = [claim for of, claim in transition.undeallocated if of is each]
+            if claims:
+                ended = transition.reason is not None
+                self._status.report_claims(each.preemptor, each.node, claims, given_up=ended)
 
     def _release(self, placement: Placement, now: Seconds, *, taken: bool) -> None:
         """Let other pods have the devices of a placement; the preemptor may have taken them."""

@@ -132,6 +132,11 @@ class Placement(Record, frozen=True):
         """The uids of the victims."""
         return frozenset(victim.uid for victim in self.victims)
 
+    @property
+    def device_count(self) -> int:
+        """How many devices the preemptor waits for."""
+        return sum(each.device_count for each in self.devices.values())
+
     def with_victims(self, more: Iterable[Victim]) -> "Placement":
         """Return the placement with more victims."""
         return replace(self, victims=(*self.victims, *more))
@@ -177,6 +182,8 @@ class Progress(Record, frozen=True):
     seen_terminating: dict[str, Seconds] = field(default_factory=dict)
     #: When the last victim of a plan that waits for devices was seen to be gone.
     victims_gone_at: Seconds | None = None
+    #: Whether people were told that claims are not deallocated yet.
+    told_of_claims: bool = False
     #: Victims that the ledger counts for the plan.
     in_ledger: frozenset[str] = frozenset()
     #: Why the plan failed, empty where it did not; and whether another try would fail too.

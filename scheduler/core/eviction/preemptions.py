@@ -107,7 +107,7 @@ class Preemptions:
             state.ledger_writer, cluster, ledger, wakeups.blocked, outbox
         )
         #: The devices that preemptors wait for.
-        self.devices: Final = KeptDevices(cluster, queue, fit_checker, wakeups, outbox)
+        self.devices: Final = KeptDevices(cluster, queue, fit_checker, wakeups, outbox, status)
         #: They do what a transition wants, in this order. Who reports preemptions adds a listener.
         self.listeners: Final[list[Listener]] = [
             self._ledger_writer,
@@ -332,6 +332,7 @@ class Preemptions:
         """Wake the preemptors, and others, that the devices can help which a claim had before."""
         waiting = self._cluster.devices.nominations.waiting_for(claim.key)
         done = [*filter(self.facts.has_victims_gone, waiting)]
+        self.devices.deallocated(map(self.state.plan_of, done), now)
         fits = functools.partial(self.facts.fit_where_freed, freed=claim, now=now)
         self._wakeups.wake_by_freed_claim(claim, gone, done, fits, now)
 

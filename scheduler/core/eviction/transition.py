@@ -13,7 +13,8 @@ from scheduler.core.eviction.phases import (
     PreemptionOutcome,
     WasteReason,
 )
-from scheduler.core.eviction.plan import PreemptionPlan, Progress
+from scheduler.core.eviction.plan import Placement, PreemptionPlan, Progress
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.base import Record
 from scheduler.model.effects import DeallocateClaim, Evict
 from scheduler.model.phase_table import next_phase
@@ -50,6 +51,9 @@ class Transition(Record, frozen=True):
     evictions: tuple[Evict, ...] = ()
     #: Claims to deallocate, which no pod uses and nobody else deallocates.
     deallocations: tuple[DeallocateClaim, ...] = ()
+    #: Claims that are still allocated, with the placement that needs their devices, if that is to
+    #: be told: once while a plan waits, and when it is given up for that.
+    undeallocated: tuple[tuple[Placement, ResourceClaim], ...] = ()
     #: Whether less important nominations to the nodes are withdrawn first.
     claims_nodes: bool = False
     #: Victims, by uid, that are not evicted after all, and those that hang.

@@ -307,6 +307,7 @@ def _check_claims(plan: PreemptionPlan, facts: Facts, since: Seconds, now: Secon
     if left and now >= since + DEALLOCATE_WITHIN:
         reason, wasted = WasteReason.NOT_DEALLOCATED, frozenset(plan.progress.evicted)
         then: dict[str, Any] = {"withdrawn": plan.preemptors, "then": Then.WAKE}
+        then |= {"undeallocated": tuple(left)}
         return moved(plan, PreemptionMove.END, now, reason=reason, wasted=wasted, **then)
     if now >= since + DEALLOCATE_WITHIN + TAKE_WITHIN:
         return victim_stays(plan, now)
@@ -316,8 +317,13 @@ def _check_claims(plan: PreemptionPlan, facts: Facts, since: Seconds, now: Secon
         for placement, claim in left
         if not claim.status.reserved_for
     )
-    check_at = now + (DEALLOCATE_AFTER if left else TAKE_WITHIN)
-    return Transition(plan, deallocations=deallocations, check_at=check_at)
+    told = plan.progress.told_of_claims
+    return Transition(
+        plan.at(replace(plan.progress, told_of_claims=told or bool(left))),
+        deallocations=deallocations,
+        undeallocated=() if told else tuple(left),
+        check_at=now + (DEALLOCATE_AFTER if left else TAKE_WITHIN),
+    )
 
 
 def _watched(plan: PreemptionPlan, facts: Facts, now: Seconds) -> tuple[Progress, Seconds | None]:

@@ -184,6 +184,11 @@ class Allocation(Value, frozen=True):
     allocation_timestamp: str | None = None
 
     @property
+    def device_count(self) -> int:
+        """How many devices it takes; with admin access, a pod takes none."""
+        return sum(not each.admin_access for each in self.devices.results)
+
+    @property
     def only_node(self) -> str | None:
         """The only node where pods that use the claim may run; `None` where there may be more."""
         terms = [] if self.node_selector is None else self.node_selector.node_selector_terms

@@ -268,7 +268,8 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("reason",),
         note="`reason`: `room_lost` (other pods took the resources), `placed_elsewhere`, "
         "`preemptor_gone`, `node_gone`, `victim_hangs` (still terminating after its grace "
-        "period), `plan_failed` (another victim could not be evicted). Counted once that is "
+        "period), `plan_failed` (another victim could not be evicted), `not_deallocated` (its "
+        "ResourceClaim kept its devices for a minute after it was gone). Counted once that is "
         "certain. A victim is not wasted if its resources went to another pod of this scheduler "
         "that could have preempted it.",
     ),
@@ -284,6 +285,32 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Times that preemption was stopped because evictions were wasted.",
         note="Each is reported by an Event `PreemptionLoop` or `PreemptionStopped` on the "
         "preemptor.",
+    ),
+    Row(
+        "scheduler_preemption_devices_kept", _GAUGE, _ALPHA, _OURS,
+        "Devices that are kept for pods that preempted for them.",
+        note="From the decision until the preemptor has them, or the preemption is given up; while "
+        "they are still taken, too.",
+    ),
+    Row(
+        "scheduler_preemption_devices_freed_total", _COUNTER, _ALPHA, _OURS,
+        "Devices for which pods were evicted, by whether their preemptor got them.",
+        ("result",),
+        note="`result`: `taken` (the preemptor was bound to the node), `lost` (it was not).",
+    ),
+    Row(
+        "scheduler_preemption_devices_deallocation_duration_seconds", _HISTOGRAM, _ALPHA, _OURS,
+        "Time from the end of the last victim of a preemption for devices until the ResourceClaims "
+        "of its victims are deallocated.",
+        (), _exponential(0.05, 2, 12),
+        note="0 where they were deallocated first. kube-controller-manager deallocates claims. A "
+        "preemption that is given up for that has no value: see `not_deallocated` of "
+        "`scheduler_preemption_victims_wasted_total`.",
+    ),
+    Row(
+        "scheduler_preemption_devices_deallocations_total", _COUNTER, _ALPHA, _OURS,
+        "ResourceClaims of evicted pods that the scheduler asked the API server to deallocate.",
+        note="Only those that no pod reserved any more five seconds after the pods were gone.",
     ),
     *_work(
         "lost", "",

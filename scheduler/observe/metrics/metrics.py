@@ -124,6 +124,11 @@ class Metrics:
         """Record how long it took to have the victims of a preemption evicted."""
         self._execution.child("pod", "success" if succeeded else "error").observe(seconds)
 
+    def record_deallocation(self, seconds: Seconds) -> None:
+        """Record for how long the claims of victims that were gone kept devices."""
+        name = "scheduler_preemption_devices_deallocation_duration_seconds"
+        self._histograms[name].child().observe(seconds)
+
     def record_bound(self, attempt: Attempt, seconds: Seconds, waited_seconds: Seconds) -> None:
         """Count a pod that was bound.
 
