@@ -17,6 +17,7 @@ from scheduler.model.rest.common import PodView
 from scheduler.model.rest.preemptions import PolicyVeto, Replacement
 from scheduler.model.rest.what_if import DisplacedPod, DrainBlocker, SimulatedPod, WhatIfAnswer
 from scheduler.observe.api import views
+from scheduler.observe.api.preempted_devices import seen_devices
 from scheduler.sim.what_if_verdict import with_verdict
 
 __all__ = ["hide", "namespaces"]
@@ -31,7 +32,10 @@ NOTHING: Final[About] = MappingProxyType({})
 def namespaces(answer: WhatIfAnswer, about: About = NOTHING) -> frozenset[str]:
     """Return the namespaces of all pods in an answer, and of what its warnings tell about."""
     pods = frozenset(pod.namespace for pod in _pods(answer))
-    return pods.union((each.namespace for each in answer.budgets), *about.values())
+    planned = (*answer.items, *answer.others)
+    held = (each.devices.items for each in planned if each.devices is not None)
+    claims = (each.namespace for devices in held for each in devices if each.claim)
+    return pods.union((each.namespace for each in answer.budgets), claims, *about.values())
 
 
 def hide(answer: WhatIfAnswer, may_see: MaySee, about: About = NOTHING) -> WhatIfAnswer:
@@ -78,7 +82,12 @@ def _pod_of(replacement: Replacement | None) -> Iterator[PodView]:
 
 def _simulated(item: SimulatedPod, may_see: MaySee) -> SimulatedPod:
     victims = tuple(each for each in item.victims if may_see(each.pod.namespace))
-    item = replace(item, victims=victims, hidden_victims=len(item.victims) - len(victims))
+    item = replace(
+        item,
+        victims=victims,
+        hidden_victims=len(item.victims) - len(victims),
+        devices=seen_devices(item.devices, item.pod.namespace, may_see),
+    )
     if may_see(item.pod.namespace):
         return item
     return replace(

@@ -151,6 +151,7 @@ class AnswerBuilder:
             verdicts=tuple(_group(each, attempt, pod) for each in verdicts),
             victims=tuple(self._victim(each.uid, attempt) for each in victims),
             pdb_violations=chosen.violations if isinstance(chosen, Preempting) else 0,
+            devices=self._after.devices.get(uid) if isinstance(chosen, Preempting) else None,
             criteria=compared.criteria,
             candidates=compared.candidates,
             candidates_total=compared.candidates_total,

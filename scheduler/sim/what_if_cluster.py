@@ -37,7 +37,9 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 from scheduler.model.extender_answers import ExtenderAnswer
+from scheduler.model.rest.preemptions import PreemptionDevices
 from scheduler.model.times import Seconds
+from scheduler.observe.api.preempted_devices import devices_of
 from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
@@ -159,6 +161,8 @@ class WhatIfCluster(VirtualCluster):
         self.last: dict[str, Attempt] = {}
         #: What the claims of each placed pod have, by uid of the pod and key of the claim.
         self.allocations: dict[str, dict[str, Allocation]] = {}
+        #: The devices that the first preemption for each pod frees, by its uid.
+        self.devices: dict[str, PreemptionDevices] = {}
         #: The pods that are scheduled, in the order of the queue or of the files.
         self.pending: list[PodRef] = []
         self._gone: list[Pod] = []
@@ -414,6 +418,15 @@ class WhatIfCluster(VirtualCluster):
         self.last[attempt.pod.uid] = attempt
         if isinstance(attempt.decision, Preempting):
             self.budgets.preempted(self.pods[victim.uid] for victim in attempt.decision.victims)
+            self._note_devices(attempt.pod.uid)
+
+    def _note_devices(self, uid: str) -> None:
+        """Note which devices a pod waits for, while its victims have them."""
+        plan = self.machine.preemptions.state.plan_of(uid)
+        if plan is not None and uid not in self.devices:
+            devices = devices_of(plan.placement(uid), self.machine.cluster)
+            if devices is not None:
+                self.devices[uid] = devices
 
     def _gated(self, pod: Pod) -> Attempt:
         return Attempt(

@@ -8,6 +8,7 @@ from scheduler.model.rest.common import CriterionView, Document, Impact, PodView
 from scheduler.model.rest.preemptions import (
     CandidateView,
     PolicyVeto,
+    PreemptionDevices,
     PreemptionView,
     VictimView,
 )
@@ -80,6 +81,8 @@ class PossiblePreemption(Document, frozen=True):
     #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
     pdb_violations: int = 0
+    #: The devices that it would free; null if it frees none.
+    devices: PreemptionDevices | None = None
     criteria: tuple[CriterionView, ...] = ()
     candidates: tuple[CandidateView, ...] = ()
     candidates_total: int = 0
@@ -148,6 +151,8 @@ class PodExplanation(Document, frozen=True):
     replaces: PodEviction | None = None
     #: The last preemption for this pod; empty if none is known.
     preempted: str = ""
+    #: The devices that the pod waits for where pods are evicted for it; null if it does not.
+    devices: PreemptionDevices | None = None
     #: With `?nodes=1`.
     nodes: tuple[NodeVerdict, ...] = ()
 

@@ -11,12 +11,15 @@ __all__ = [
     "BudgetUse",
     "BudgetView",
     "CandidateView",
+    "DeviceView",
     "PoliciesDocument",
     "PolicyVeto",
     "PolicyView",
+    "PreemptionDevices",
     "PreemptionView",
     "PreemptionsDocument",
     "Replacement",
+    "UndeallocatedClaim",
     "VictimView",
 ]
 
@@ -70,6 +73,45 @@ class PolicyVeto(Document, frozen=True):
     count: int = 0
 
 
+class DeviceView(Document, frozen=True):
+    """A device that a preemptor waits for, and the claim of a victim that has it, or had it."""
+
+    driver: str
+    pool: str
+    device: str
+    #: The namespace and the name of the claim; empty if no claim of a victim had the device when
+    #: the preemption was decided, or if the caller may not see it.
+    namespace: str = ""
+    claim: str = ""
+    #: A pod that the claim was reserved for, and how many more.
+    pod: str = ""
+    more_pods: int = 0
+
+
+class UndeallocatedClaim(Document, frozen=True):
+    """A claim that keeps its devices although its pods are gone."""
+
+    namespace: str
+    name: str
+    #: A pod that it is still reserved for; empty if there is none.
+    pod: str = ""
+
+
+class PreemptionDevices(Document, frozen=True):
+    """The devices that a preemptor waits for."""
+
+    #: At most 16.
+    items: tuple[DeviceView, ...] = ()
+    #: How many more there are, with those that the caller may not see.
+    more: int = 0
+    #: When the last victim was gone; empty before, and when the preemption is over.
+    victims_gone_at: str = ""
+    #: Claims of victims that are gone, which are not deallocated yet; at most 16, and how many
+    #: more there are, with those that the caller may not see.
+    claims: tuple[UndeallocatedClaim, ...] = ()
+    more_claims: int = 0
+
+
 class PreemptionView(Document, frozen=True):
     """One preemption, under way or past."""
 
@@ -77,7 +119,8 @@ class PreemptionView(Document, frozen=True):
     revision: int
     preemptor: PodView
     node: str
-    #: A value of the table of phases: nominating, recording, evicting, awaiting, done, and so on.
+    #: A value of the table of phases: nominating, recording, evicting, awaiting, deallocating (the
+    #: victims are gone, and their claims keep the devices), done, and so on.
     phase: str
     decided_at: str
     #: One sentence for people: for whom pods are evicted, where, and what came of it.
@@ -94,6 +137,8 @@ class PreemptionView(Document, frozen=True):
     hidden_victims: int = 0
     #: How many of all victims violate a disruption budget.
     pdb_violations: int = 0
+    #: Null where it frees no devices for the preemptor.
+    devices: PreemptionDevices | None = None
     #: The criteria of the candidates in the order of comparison, then what else decided.
     criteria: tuple[CriterionView, ...] = ()
     #: At most 20, the best ones first; the first is the chosen one.

@@ -8,6 +8,7 @@ from scheduler.model.rest.explanations import RejectionGroup
 from scheduler.model.rest.preemptions import (
     CandidateView,
     PolicyVeto,
+    PreemptionDevices,
     Replacement,
     VictimView,
 )
@@ -83,6 +84,8 @@ class SimulatedPod(Document, frozen=True):
     #: How many more victims there are, which the caller may not see.
     hidden_victims: int = 0
     pdb_violations: int = 0
+    #: The devices that its preemption would free; null if it frees none.
+    devices: PreemptionDevices | None = None
     criteria: tuple[CriterionView, ...] = ()
     candidates: tuple[CandidateView, ...] = ()
     candidates_total: int = 0

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from scheduler.core.attempt.node_results import NodeResult
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
+from scheduler.core.eviction.plan import Placement
 from scheduler.core.machine import Machine
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.model import times
@@ -22,7 +23,7 @@ from scheduler.model.rest.explanations import (
     PodExplanation,
     PossiblePreemption,
 )
-from scheduler.model.rest.preemptions import PolicyVeto, VictimView
+from scheduler.model.rest.preemptions import PolicyVeto, PreemptionDevices, VictimView
 from scheduler.model.times import Seconds
 from scheduler.observe.api import lists, verdicts
 from scheduler.observe.api.higher_priority import SpaceHeld, held_on, space_held
@@ -35,6 +36,7 @@ from scheduler.observe.api.left_pods import (
     placed_pod,
 )
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
+from scheduler.observe.api.preempted_devices import devices_of, seen_devices
 from scheduler.observe.api.preemptions import PreemptionViews
 from scheduler.observe.api.queue_views import QueueViews, found
 from scheduler.observe.api.rejections import Rejections, grouped, nodes_by_name, veto_text
@@ -187,17 +189,22 @@ class Explanations:
             result, problem = evaluated
             # Rows get other nodes while something is awaited.
             node, nodes = _node_of(result, self._machine), nodes_by_name(self._machine.cluster)
+            devices = self._freed_devices(queued, result, node, now)
             await asyncio.sleep(0)
             if result.candidate is None and not problem:
                 higher = await self._higher_priority(queued, result, now)
         victims = () if result.candidate is None else result.candidate.victims
         others = {pod.metadata.namespace for pod in (victims if higher is None else higher.victims)}
+        others |= {each.namespace for each in devices.items} if devices is not None else set()
         seen = await names.visible(others | {queued.pod.metadata.namespace})
         cluster = self._machine.cluster
         groups = await grouped(queued.pod, result)
         texts = () if problem else await suggestions(queued.pod, result, groups, nodes, cluster)
         candidate = result.candidate
         preemption = None if candidate is None else self._preemption(candidate, node, seen, now)
+        if preemption is not None:
+            own = queued.pod.metadata.namespace
+            preemption = replace(preemption, devices=seen_devices(devices, own, seen.__contains__))
         document = self._explained(queued, result, problem, now, preemption)
         document = replace(
             document,
@@ -207,6 +214,16 @@ class Explanations:
             suggestions=(*(() if higher is None else (higher.text(seen),)), *texts),
         )
         return document, result
+
+    def _freed_devices(
+        self, queued: QueuedPod, result: AttemptResult, node: str, now: Seconds
+    ) -> PreemptionDevices | None:
+        """Return the devices that the preemption of an attempt would free for its pod."""
+        machine, candidate = self._machine, result.candidate
+        if candidate is None:
+            return None
+        placement = Placement.of(queued.pod, node, candidate.victims, machine.cluster)
+        return devices_of(machine.preemptions.devices.expected(placement, now), machine.cluster)
 
     async def _higher_priority(
         self, queued: QueuedPod, result: AttemptResult, now: Seconds
@@ -277,7 +294,10 @@ class Explanations:
         latest = [known for known in victims if of_name(known[1])][:_EVICTIONS]
         replaced = [known for known in victims if replaced_by_it(known[1])]
         known = [*latest, *replaced[:1]]
-        seen = await names.visible({each for past, _ in known for each in past.namespaces})
+        preempted = await self._preemptions.of_preemptor(pod.uid)
+        waits = preempted if document.state == "waiting" and _waits(preempted) else None
+        concerned = [past for past, _ in known] + ([] if waits is None else [waits])
+        seen = await names.visible({each for past in concerned for each in past.namespaces})
 
         def view(of: tuple[PastPreemption, PastVictim]) -> PodEviction:
             return self._preemptions.eviction(*of, seen, now)
@@ -289,7 +309,10 @@ class Explanations:
             state="evicted" if any(state in verdicts.GOING for state in own) else document.state,
             evictions=evictions,
             replaces=view(replaced[0]) if replaced else None,
-            preempted=await self._preemptions.of_preemptor(pod.uid),
+            preempted="" if preempted is None else preempted.name,
+            devices=None
+            if waits is None
+            else seen_devices(waits.devices, pod.namespace, seen.__contains__),
         )
         verdict, impact = verdicts.of_pod(document, now, is_last_known=is_last_known)
         return replace(document, verdict=verdict, impact=impact)
@@ -363,6 +386,11 @@ def _node_of(result: AttemptResult, machine: Machine) -> str:
 
 def _of_name(namespace: str, name: str) -> Callable[[PastVictim], bool]:
     return lambda each: each.pod.name == name and each.pod.namespace == namespace
+
+
+def _waits(preempted: PastPreemption | None) -> bool:
+    """Return whether a preemption is under way for devices."""
+    return preempted is not None and preempted.ended_at is None and preempted.devices is not None
 
 
 def _replaces(pod: PodView, victim: PastVictim) -> bool:

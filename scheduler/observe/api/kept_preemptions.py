@@ -13,7 +13,7 @@ from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.preemption.evaluate.objective import LABELS
 from scheduler.model.comparisons import MAX_COMPARED, ComparedCandidate, Comparison
 from scheduler.model.rest.common import TIME, OwnerView, PodView
-from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.model.rest.preemptions import DeviceView, PolicyVeto, PreemptionDevices
 from scheduler.model.times import LATEST, Seconds
 from scheduler.observe.api.kept_fields import (
     ENCODER,
@@ -33,6 +33,7 @@ from scheduler.observe.api.kept_fields import (
     read,
 )
 from scheduler.observe.api.past_preemption import INTERRUPTED, PastPreemption, PastVictim
+from scheduler.observe.api.preempted_devices import MAX_DEVICES
 from scheduler.observe.api.refusals import MAX_ROWS
 from scheduler.state.cluster import Cluster
 
@@ -60,6 +61,8 @@ _MAX_BUDGETS: Final = 16
 _Mode = Annotated[str, Meta(pattern=r"^(Enforce|Audit)\Z")]
 _Budget = Annotated[str, Meta(max_length=320)]
 _Amount = Annotated[int, Meta(ge=0, le=2**53)]
+#: A part of the name of a device.
+_Part = Annotated[str, Meta(min_length=1, max_length=253, pattern=r"^[!-~]+\Z")]
 _Value = Annotated[float, Meta(ge=-(2**53), le=2**53)]
 
 
@@ -114,6 +117,21 @@ class _Victim(Kept):
     replacement: _Pod | None = None
 
 
+class _Device(Kept, array_like=True):
+    driver: _Part
+    pool: _Part
+    device: _Part
+    namespace: Namespace | None = None
+    claim: Name | None = None
+    pod: Name | None = None
+    more_pods: Count = 0
+
+    def view(self) -> DeviceView:
+        """Return the view of the device."""
+        named = (self.namespace or "", self.claim or "", self.pod or "")
+        return DeviceView(self.driver, self.pool, self.device, *named, self.more_pods)
+
+
 class _Candidate(Kept, array_like=True):
     node: Name
     values: Annotated[list[_Value | None], Meta(max_length=16)]
@@ -144,6 +162,8 @@ class KeptPreemption(Kept):
     outcome: Annotated[str, Meta(max_length=20, pattern=r"^[a-z ]*\Z")] = ""
     problem: Text = ""
     victims: Annotated[list[_Victim], Meta(max_length=_MAX_VICTIMS)] = field(default_factory=list)
+    devices: Annotated[list[_Device], Meta(max_length=MAX_DEVICES)] = field(default_factory=list)
+    more_devices: Count = 0
     comparison: _Comparison | None = None
     would_refuse: Annotated[list[_Refusal], Meta(max_length=_MAX_REFUSALS)] = field(
         default_factory=list
@@ -197,6 +217,8 @@ def kept(past: PastPreemption) -> KeptPreemption:
         outcome=past.outcome,
         problem=past.problem[:MAX_TEXT],
         victims=[_kept_victim(each) for each in past.victims[:_MAX_VICTIMS]],
+        devices=[] if past.devices is None else [*map(_kept_device, past.devices.items)],
+        more_devices=0 if past.devices is None else past.devices.more,
         comparison=None if past.comparison is None else _kept_comparison(past.comparison),
         would_refuse=[
             _Refusal(each.policy, each.rule, each.message[:253])
@@ -216,6 +238,11 @@ def _kept_victim(victim: PastVictim) -> _Victim:
         budgets=[*victim.budgets[:_MAX_BUDGETS]],
         replacement=None if victim.replacement is None else _Pod.of(victim.replacement),
     )
+
+
+def _kept_device(view: DeviceView) -> _Device:
+    named = (view.namespace or None, view.claim or None, view.pod or None)
+    return _Device(view.driver, view.pool, view.device, *named, view.more_pods)
 
 
 def _kept_comparison(found: Comparison) -> _Comparison:
@@ -281,6 +308,9 @@ def restored(found: KeptPreemption, number: int, cluster: Cluster, now: Seconds)
     past.ended_at = min(found.decided_at if found.ended_at is None else found.ended_at, now)
     past.victims = [_restored_victim(each, now) for each in found.victims]
     past.comparison = _restored_comparison(found.comparison)
+    if found.devices:
+        items = tuple(each.view() for each in found.devices)
+        past.devices = PreemptionDevices(items, found.more_devices)
     past.would_refuse = tuple(
         PolicyVeto(each.policy, each.rule, each.message) for each in found.would_refuse
     )

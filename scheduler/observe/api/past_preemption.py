@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Set
 from typing import Final
 
-from scheduler.core.eviction.phases import PreemptionPhase
+from msgspec.structs import replace
+
+from scheduler.core.eviction.phases import CLOSED, PreemptionPhase
 from scheduler.core.eviction.plan import Placement, PreemptionPlan
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.start_time import runs_since
@@ -11,10 +13,11 @@ from scheduler.model.comparisons import Comparison
 from scheduler.model.decisions import Attempt
 from scheduler.model.policies import PolicyMode
 from scheduler.model.rest.common import PodView
-from scheduler.model.rest.preemptions import PolicyVeto
+from scheduler.model.rest.preemptions import DeviceView, PolicyVeto, PreemptionDevices
 from scheduler.model.times import Seconds
 from scheduler.observe.api.costs import Cost, lost
-from scheduler.observe.api.views import FORMER, former, pending_view, violated_budgets
+from scheduler.observe.api.preempted_devices import devices_of, with_claims
+from scheduler.observe.api.views import FORMER, former, pending_view, stamp, violated_budgets
 from scheduler.state.cluster import Cluster
 
 __all__ = ["INTERRUPTED", "PastPreemption", "PastVictim"]
@@ -150,6 +153,8 @@ class PastPreemption:
         #: Whether an earlier leader has decided it, and this process carries it out.
         self.is_inherited = False
         self.victims: list[PastVictim] = []
+        #: The devices that it is for, and the claims that keep them now.
+        self.devices: PreemptionDevices | None = None
         self.revision = 0
         #: Whether nothing of it can change any more.
         self.settled = False
@@ -188,6 +193,7 @@ class PastPreemption:
             )
         # All else is made later: a preemption must not take longer because of it.
         past._add_victims(placement, cluster)
+        past.devices = devices_of(placement, cluster)
         return past
 
     @classmethod
@@ -240,7 +246,12 @@ class PastPreemption:
         self.phase, self.problem = plan.phase, progress.problem
         if progress.ended_at is not None:
             self.ended_at, self.outcome = progress.ended_at, progress.outcome or ""
-        self._add_victims(plan.placement(self.preemptor_uid), cluster)
+        placement = plan.placement(self.preemptor_uid)
+        self._add_victims(placement, cluster)
+        if self.devices is not None:
+            waits = placement if plan.phase is PreemptionPhase.DEALLOCATING else None
+            since = stamp(None if plan.phase in CLOSED else progress.victims_gone_at)
+            self.devices = with_claims(self.devices, waits, since, cluster)
         for victim in self.victims:
             if victim.evicted_at is None:
                 victim.evicted_at = progress.evicted.get(victim.uid)
@@ -268,6 +279,8 @@ class PastPreemption:
         """Take what is known of the same preemption from the process that has decided it."""
         self.name, self.comparison = earlier.name, earlier.comparison
         self.would_refuse = earlier.would_refuse
+        # It was decided while the victims had their devices.
+        self.devices = earlier.devices or self.devices
         known = {victim.uid: victim for victim in earlier.victims}
         for victim in self.victims:
             before = known.pop(victim.uid, None)
@@ -288,6 +301,10 @@ class PastPreemption:
             if victim.pod.namespace in names:
                 victim.leave_namespace()
                 is_of_them = True
+        devices = self.devices
+        if devices is not None and not names.isdisjoint(each.namespace for each in devices.items):
+            items = (_left(each, names) for each in devices.items)
+            self.devices, is_of_them = replace(devices, items=tuple(items)), True
         return is_of_them
 
     def newly_wasted(self) -> Iterator[PastVictim]:
@@ -325,7 +342,7 @@ class PastPreemption:
             )
             for victim in self.victims
         )
-        return self.phase, self.outcome, self.ended_at, self.problem, victims
+        return self.phase, self.outcome, self.ended_at, self.problem, victims, self.devices
 
     @property
     def is_new(self) -> bool:
@@ -350,5 +367,15 @@ class PastPreemption:
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces of the preemptor and of the victims."""
-        return frozenset({self.preemptor.namespace, *(each.pod.namespace for each in self.victims)})
+        """The namespaces of the preemptor, of the victims and of their claims."""
+        found = {self.preemptor.namespace, *(each.pod.namespace for each in self.victims)}
+        if self.devices is not None:
+            found.update(each.namespace for each in self.devices.items if each.namespace)
+            found.update(each.namespace for each in self.devices.claims)
+        return frozenset(found)
+
+
+def _left(device: DeviceView, names: Set[str]) -> DeviceView:
+    """Return a device without claim and pod if their namespace was deleted."""
+    is_left = device.namespace in names
+    return DeviceView(device.driver, device.pool, device.device) if is_left else device

@@ -21,6 +21,7 @@ from scheduler.observe.api import lists, verdicts
 from scheduler.observe.api.costs import Cost
 from scheduler.observe.api.history import History
 from scheduler.observe.api.past_preemption import PastPreemption, PastVictim
+from scheduler.observe.api.preempted_devices import seen_devices
 from scheduler.observe.api.requests import (
     ApiRequest,
     NameAccess,
@@ -155,6 +156,7 @@ class PreemptionViews:
             victims=tuple(self._victim(victim, now) for victim in seen),
             hidden_victims=len(past.victims) - len(seen),
             pdb_violations=len(violating),
+            devices=seen_devices(past.devices, past.preemptor.namespace, visible.__contains__),
             criteria=compared.criteria,
             candidates=compared.candidates,
             candidates_total=compared.candidates_total,
@@ -185,14 +187,14 @@ class PreemptionViews:
             await asyncio.sleep(0)
         return found
 
-    async def of_preemptor(self, uid: str) -> str:
-        """Return the name of the last preemption for a pod; empty if none is known."""
+    async def of_preemptor(self, uid: str) -> PastPreemption | None:
+        """Return the last preemption for a pod; `None` if none is known."""
         for part in lists.slices(reversed(self._history.known()), _SCANNED):
             for past in part:
                 if past.preemptor_uid == uid:
-                    return past.name
+                    return past
             await asyncio.sleep(0)
-        return ""
+        return None
 
     def _victim(self, victim: PastVictim, now: Seconds) -> VictimView:
         replacement = victim.replacement

@@ -42,6 +42,7 @@ NOTHING_TO_EVICT: Final = "nothing to evict"
 #: Why evictions free too few devices, or are not tried.
 _DEVICES: Final = {
     EvictionOutcome.DEVICES_HELD_BY_HIGHER: "pods of its priority or higher have the devices",
+    EvictionOutcome.DEVICES_NOMINATED: "the devices are kept for pods that preempted for them",
     EvictionOutcome.DEVICES_HELD_ELSEWHERE: "pods that are not on the node have the devices",
     EvictionOutcome.DEVICES_UNRESERVED: "a claim that no pod has reserved has the devices",
     EvictionOutcome.DEVICES_HELD_BY_OTHERS: "consumers that are no pods have the devices",

@@ -12,7 +12,12 @@ from scheduler.model import times
 from scheduler.model.messages import age, amount, count, joined
 from scheduler.model.rest.common import Impact, PodView
 from scheduler.model.rest.explanations import PodEviction, PodExplanation, RejectionGroup
-from scheduler.model.rest.preemptions import PreemptionView, VictimView
+from scheduler.model.rest.preemptions import (
+    DeviceView,
+    PreemptionDevices,
+    PreemptionView,
+    VictimView,
+)
 from scheduler.model.times import Seconds
 
 __all__ = [
@@ -20,6 +25,7 @@ __all__ = [
     "NEITHER",
     "NOTHING_LOWER",
     "STILL_NOT",
+    "device_name",
     "named",
     "of_pod",
     "of_preemption",
@@ -64,18 +70,23 @@ def of_preemption(view: PreemptionView, evicted: int, violated: int) -> tuple[st
     """
     who, node = _sentence_start(view.preemptor), view.node
     planned = len(view.victims) + view.hidden_victims
-    pods = count(evicted, "pod")
+    pods, victims = count(evicted, "pod"), count(planned, "pod")
     wasted = sum(victim.wasted for victim in view.victims)
+    devices = _devices(view.devices)
+    gets = f" for {devices}" if devices else ""
     if not view.ended_at:
         text = (
-            f"{who} evicts {count(planned, 'pod')} on {node} and runs there when they are gone"
+            f"{who} evicts {victims} on {node}{gets} and runs there when they are gone"
             if evicted
-            else f"{who} is about to evict {count(planned, 'pod')} on {node}"
+            else f"{who} is about to evict {victims} on {node}{gets}"
         )
+        if view.devices is not None and (view.devices.claims or view.devices.more_claims):
+            waits = _claims(view.devices, f"since {view.devices.victims_gone_at}")
+            text = f"{who} evicted {pods} on {node} and waits{gets}: {waits}"
     elif view.outcome == "bound":
         took = _took(view)
         text = (
-            f"{who} evicted {pods} on {node} and was bound there {took}later"
+            f"{who} evicted {pods} on {node}{gets} and was bound there {took}later"
             if evicted
             else f"{who} was bound to {node}, and no pod was evicted"
         )
@@ -155,25 +166,77 @@ def of_waiting(found: PodExplanation, who: str, number: int, now: Seconds) -> tu
     waits = f"{who} {'have' if number > 1 else 'has'} waited {age(now - since)}{what}"
     if found.node:
         return f"{waits} and {'fit' if number > 1 else 'fits'} on {found.node} now", "none"
-    if pending.phase == "gated":
-        gates = [text.split('"')[1] for text in found.suggestions if text.count('"') == 2]
-        held = f"its scheduling gate {joined(gates)} is removed" if gates else found.message
-        return (f"{waits} until {held}" if gates else f"{waits}: {held}").rstrip("."), "none"
-    if not found.verdicts:
-        return f"{waits}: {found.message}".rstrip("."), "none"
+    if pending.phase == "gated" or not found.verdicts:
+        return f"{waits}{_untried(found)}".rstrip("."), "none"
+    if found.devices is not None and pending.nominated_node and number == 1:
+        waits = f"{who} has waited {age(now - since)} for"
+        return f"{waits} {_awaited(found.devices, pending.nominated_node, now)}", "evictions"
     text = f"{waits}: {_nodes(found.verdicts)}"
     if found.preemption is not None:
         possible = found.preemption
         pods = count(len(possible.victims) + possible.hidden_victims, "pod")
         broken = _violations(possible.victims, possible.pdb_violations, "would be")
         impact: Impact = "budgets" if possible.pdb_violations else "evictions"
-        return f"{text}; a preemption would evict {pods} on {possible.node}{broken}", impact
+        devices = _devices(possible.devices)
+        where = f"{possible.node} for {devices}" if devices else possible.node
+        return f"{text}; a preemption would evict {pods} on {where}{broken}", impact
     if pending.nominated_node:
         where = pending.nominated_node
         return f"{waits} until evicted pods on {where} are gone, and then runs there", "evictions"
     higher = found.preempts_above
     helps = "" if higher is None else f"; a priority above {higher} would preempt"
     return f"{text}; {_no_eviction(found.verdicts)}{helps}", "none"
+
+
+def _devices(found: PreemptionDevices | None) -> str:
+    """Return which devices a preemptor waits for; empty if none, or if none may be seen."""
+    items = () if found is None else found.items
+    if found is None or not items:
+        return ""
+    if len(items) + found.more == 1:
+        return f"device {device_name(items[0])}"
+    names = [device_name(each) for each in items[:_NAMED]]
+    more = len(items) - len(names) + found.more
+    return f"devices {joined(names + ([f'{more} more'] if more else []))}"
+
+
+def _awaited(found: PreemptionDevices, node: str, now: Seconds) -> str:
+    """Return which devices on a node a pod waits for, and until what."""
+    lasting = age(now - (times.parse(found.victims_gone_at) or now))
+    claims = _claims(found, f"for {lasting}")
+    why = claims or "it runs there when evicted pods are gone and their claims are deallocated"
+    return f"{_devices(found) or 'devices'} on {node}: {why}"
+
+
+def device_name(found: DeviceView) -> str:
+    """Return the name of a device as people write it: driver, pool and device."""
+    return f"{found.driver}/{found.pool}/{found.device}"
+
+
+def _claims(found: PreemptionDevices, lasting: str) -> str:
+    """Return which claims are not deallocated; empty if nothing waits for that."""
+    number = len(found.claims) + found.more_claims
+    if not number:
+        return ""
+    named = [
+        f"{each.namespace}/{each.name}" + (f" of the evicted pod {each.pod}" if each.pod else "")
+        for each in found.claims[:_NAMED]
+    ]
+    more = number - len(named)
+    what, verb = ("claim", "has") if number == 1 else ("claims", "have")
+    if named:
+        what = f"{what} {joined(named + ([f'{more} more'] if more else []))}"
+    else:
+        what = f"{count(number, 'claim')} that you may not see"
+    return f"{what} {verb} not been deallocated {lasting}; kube-controller-manager does that"
+
+
+def _untried(found: PodExplanation) -> str:
+    """Return until when a pod waits that no node was asked for, or why."""
+    gates = [text.split('"')[1] for text in found.suggestions if text.count('"') == 2]
+    if found.pending.phase == "gated" and gates:
+        return f" until its scheduling gate {joined(gates)} is removed"
+    return f": {found.message}"
 
 
 def named(pod: PodView) -> str:
