@@ -248,7 +248,7 @@ def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> list
     wasted = sum(victim.wasted for victim in each.victims)
     state = each.outcome or each.phase
     line = Text(f"{_since(each.decided_at, snapshot):>6} ", MUTED)
-    line.append(f"{escape.printable(state):<11} ", GOOD if each.outcome == "bound" else BUSY)
+    line.append(f"{escape.printable(state):<12} ", GOOD if each.outcome == "bound" else BUSY)
     line.append_text(_fitted_name(each.preemptor, snapshot, width)).append(" ")
     line.append(f"{count} evicted on {escape.printable(each.node)}")
     if wasted:
@@ -258,7 +258,7 @@ def _preemption(each: PreemptionView, snapshot: TopSnapshot, width: int) -> list
         shared = bool(_shared_namespace(snapshot))
         for victim in each.victims:
             name = _name(victim.pod, shared=shared)
-            lines.append(Text(" " * 7).append(f"{victim.state:<11} ", BUSY).append(name))
+            lines.append(Text(" " * 7).append(f"{victim.state:<12} ", BUSY).append(name))
     return [fitted(line, width) for line in lines]
 
 

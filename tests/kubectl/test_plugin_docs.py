@@ -51,7 +51,7 @@ def test_each_flag_is_documented_and_no_other(command):
 
 @pytest.mark.parametrize(
     "name", [path.stem for path in sorted((ROOT / "tests/kubectl/golden").glob("*.txt"))
-             if not path.stem.startswith("why-") and path.stem != "preemptions-active"]
+             if not path.stem.startswith(("why-", "preemption-", "preemptions-"))]
 )  # fmt: skip
 def test_the_page_shows_what_is_printed(name):
     golden = (ROOT / "tests/kubectl/golden" / f"{name}.txt").read_text()

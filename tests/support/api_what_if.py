@@ -109,6 +109,7 @@ def _decided(world: World, pod: PodView, source: str, number: int) -> SimulatedP
             pod, "Preempting", source, found.node, found.node,
             message=like.message, verdicts=like.verdicts,
             victims=found.victims, pdb_violations=found.pdb_violations,
+            devices=found.devices,
             criteria=found.criteria, candidates=found.candidates,
             candidates_total=found.candidates_total,
             criterion=found.criterion, policies=like.policies,

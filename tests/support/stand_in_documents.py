@@ -34,9 +34,12 @@ from scheduler.model.rest.explanations import (
 )
 from scheduler.model.rest.preemptions import (
     CandidateView,
+    DeviceView,
     PolicyVeto,
+    PreemptionDevices,
     PreemptionView,
     Replacement,
+    UndeallocatedClaim,
     VictimView,
 )
 from scheduler.observe.api import verdicts
@@ -66,6 +69,7 @@ REPLACES: Final = "batch/worker-13"
 LABELS: Final = tuple(criterion.label for criterion in KUBE_SCHEDULER)
 COMPARED: Final = Comparison(LABELS, (ComparedCandidate("n", ()),), 1)
 CRITERIA: Final = comparison_views(COMPARED, "n").criteria
+DRIVER: Final = "gpu.example.com"
 GPU: Final = "nvidia.com/gpu=present:NoSchedule"
 PHASES: Final = ("unschedulable", "unschedulable", "backoff", "active", "gated", "preempting")
 
@@ -222,6 +226,7 @@ class World:
             replaces=PodEviction(self.preemptions[-1].victims[0], self.preemptions[-1])
             if key == REPLACES
             else None,
+            devices=self.devices(5, waits=True) if pending.nominated_node else None,
             nodes=tuple(self._verdict(name) for name in self.nodes) if nodes else (),
         )  # fmt: skip
 
@@ -240,6 +245,19 @@ class World:
         view = self._preemption(number, active=True)
         same = [name for name in PossiblePreemption.__struct_fields__ if name != "hidden_victims"]
         return PossiblePreemption(**{name: getattr(view, name) for name in same})
+
+    def devices(self, i: int, *, waits: bool = False) -> PreemptionDevices:
+        """Return devices of a preemption, of which one was free, and the claims that keep them."""
+        pool, claims = _node_name(3), [f"train-{i}-{number}-gpu" for number in (0, 1)]
+        items = (
+            DeviceView(DRIVER, pool, "gpu-0", "batch", claims[0], f"train-{i}-0"),
+            DeviceView(DRIVER, pool, "gpu-1", "batch", claims[1], f"train-{i}-1", 2),
+            DeviceView(DRIVER, pool, "gpu-2"),
+        )
+        if not waits:
+            return PreemptionDevices(items)
+        left = UndeallocatedClaim("batch", claims[0], f"train-{i}-0")
+        return PreemptionDevices(items, 2, at(12.0), (left,), 1)
 
     def _suggestions(self, groups: tuple[RejectionGroup, ...]) -> Iterator[str]:
         """Yield sentences as `scheduler.observe.api.suggestions` makes them."""
@@ -348,6 +366,7 @@ class World:
             victims=victims,
             hidden_victims=1 if i % 7 == 6 else 0,
             pdb_violations=violations,
+            devices=self.devices(i) if i % 7 == 1 else None,
             criteria=CRITERIA,
             candidates=candidates,
             candidates_total=len(candidates) + i % 9,

@@ -10,13 +10,14 @@ from scheduler.model.rest.explanations import PossiblePreemption, RejectionGroup
 from scheduler.model.rest.preemptions import (
     CandidateView,
     PolicyVeto,
+    PreemptionDevices,
     PreemptionView,
     Replacement,
     VictimView,
 )
 from scheduler.model.rest.what_if import SimulatedPod
 
-__all__ = ["compared", "fate", "meaning", "verdict", "verdicts", "vetoes", "victims"]
+__all__ = ["compared", "devices", "fate", "meaning", "verdict", "verdicts", "vetoes", "victims"]
 
 #: The criterion that counts victims.
 _VICTIMS: Final = "victims"
@@ -61,6 +62,36 @@ def victims(out: Output, found: Sequence[VictimView], hidden: int, *, wide: bool
     out.table(head, rows, wide=wide, indent="  ")
     if hidden:
         out.line(f"  and {text.count(hidden, 'pod')} that you may not see")
+
+
+def devices(out: Output, found: PreemptionDevices | None, now: float, title: str) -> None:
+    """Print the devices of one preemption, and the claims that keep them."""
+    if found is None:
+        return
+    out.line()
+    out.line(title, "bold")
+    rows = [
+        [
+            each.full_name,
+            f"{each.namespace}/{each.claim}" if each.claim else "-",
+            (each.pod or "-") + (f" and {each.more_pods} more" if each.more_pods else ""),
+        ]
+        for each in found.items
+    ]
+    if rows:
+        out.table(["DEVICE", "CLAIM", "POD"], rows, indent="  ")
+    if found.more:
+        out.line(f"  and {text.count(found.more, 'device' if not rows else 'more device')}")
+    if not found.claims and not found.more_claims:
+        return
+    out.line()
+    lasting = text.since(found.victims_gone_at, now)
+    out.line(f"Not deallocated yet, {lasting} after their pods were gone:", "yellow")
+    for claim in found.claims:
+        whose = f", reserved for pod {claim.pod}" if claim.pod else ", reserved for nobody"
+        out.paragraph(f"{claim.namespace}/{claim.name}{whose}", "  ")
+    if found.more_claims:
+        out.line(f"  and {text.count(found.more_claims, 'more claim')}")
 
 
 def _budget(victim: VictimView) -> str:

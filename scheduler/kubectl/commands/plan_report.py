@@ -87,6 +87,8 @@ def _details(out: Output, each: SimulatedPod, *, wide: bool = False, explain: bo
             out.line(f"  chosen of {text.count(each.candidates_total, 'node')} by: {meaning}")
             if wide:
                 candidates.compared(out, each, wide=wide)
+        title = f"Devices for {text.pod_name(each.pod)}:"
+        candidates.devices(out, each.devices, 0.0, title)
     if each.policies:
         out.line(f"Policies forbid victims of {text.pod_name(each.pod)}:")
         candidates.vetoes(out, each.policies)

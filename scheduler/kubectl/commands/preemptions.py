@@ -148,6 +148,7 @@ def _detail(out: Output, each: PreemptionView, now: float, *, wide: bool) -> Non
             out.paragraph(f"{text.pod_name(victim.pod)} was replaced by {fate}", "  ")
     for veto in each.would_refuse:
         out.paragraph(f"{veto.policy} would have refused: {veto.message}", "  ")
+    candidates.devices(out, each.devices, now, f"Devices for {text.pod_name(each.preemptor)}:")
     if each.candidates:
         meaning = candidates.meaning(each) or "it was the only one"
         out.line()

@@ -142,6 +142,8 @@ def show(out: Output, found: PodExplanation, *, wide: bool, one_of_many: bool = 
     if found.verdicts:
         out.line()
         candidates.verdicts(out, found.verdicts, wide=wide)
+    now = times.parse(found.now) or 0.0
+    candidates.devices(out, found.devices, now, "Devices that it waits for:")
     _preemption(out, found, wide=wide)
     _advice(out, found)
     if waits:  # what led to it comes after why it waits
@@ -262,6 +264,7 @@ def _preemption(out: Output, found: PodExplanation, *, wide: bool) -> None:
     out.line()
     out.line(f"A preemption would evict {text.count(number, 'pod')} on node {node}:", "yellow")
     candidates.victims(out, possible.victims, possible.hidden_victims, wide=wide)
+    candidates.devices(out, possible.devices, 0.0, "Devices for the pod:")
     if len(possible.candidates) > 1:
         out.line()
         out.line(f"Node {node} was chosen by: {candidates.meaning(possible)}")

@@ -87,6 +87,11 @@ class DeviceView(Document, frozen=True):
     pod: str = ""
     more_pods: int = 0
 
+    @property
+    def full_name(self) -> str:
+        """The driver, the pool and the device, as people write them."""
+        return f"{self.driver}/{self.pool}/{self.device}"
+
 
 class UndeallocatedClaim(Document, frozen=True):
     """A claim that keeps its devices although its pods are gone."""

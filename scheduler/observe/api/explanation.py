@@ -60,6 +60,11 @@ _PAUSE_SECONDS: Final = 0.2
 #: How many evaluations may wait for their turn; requests beyond are refused.
 _MAX_WAITING: Final = 16
 _PREEMPTION: Final = " preemption: "
+_DEALLOCATE: Final = (
+    "kube-controller-manager deallocates claims of pods that are gone, as a rule within a second:"
+    " look whether it runs, and at its log. After a minute the scheduler gives up the devices, and"
+    " tries other nodes."
+)
 #: How many evictions of pods of one name are shown.
 _EVICTIONS: Final = 5
 
@@ -315,6 +320,8 @@ class Explanations:
             else seen_devices(waits.devices, pod.namespace, seen.__contains__),
         )
         verdict, impact = verdicts.of_pod(document, now, is_last_known=is_last_known)
+        if document.devices is not None and document.devices.claims:
+            document = replace(document, suggestions=(_DEALLOCATE, *document.suggestions))
         return replace(document, verdict=verdict, impact=impact)
 
     def _unevaluated(self, queued: QueuedPod, message: str, now: Seconds) -> PodExplanation:

@@ -24,6 +24,7 @@ from scheduler.observe.api.verdicts import NOTHING_LOWER, STILL_NOT
 from scheduler.state.cluster import Cluster
 
 __all__ = [
+    "KEPT",
     "NEVER",
     "NOTHING_TO_EVICT",
     "Rejections",
@@ -40,9 +41,10 @@ YES: Final = "yes"
 NEVER: Final = "the pod never preempts"
 NOTHING_TO_EVICT: Final = "nothing to evict"
 #: Why evictions free too few devices, or are not tried.
+KEPT: Final = "the devices are kept for pods that preempted for them"
 _DEVICES: Final = {
     EvictionOutcome.DEVICES_HELD_BY_HIGHER: "pods of its priority or higher have the devices",
-    EvictionOutcome.DEVICES_NOMINATED: "the devices are kept for pods that preempted for them",
+    EvictionOutcome.DEVICES_NOMINATED: KEPT,
     EvictionOutcome.DEVICES_HELD_ELSEWHERE: "pods that are not on the node have the devices",
     EvictionOutcome.DEVICES_UNRESERVED: "a claim that no pod has reserved has the devices",
     EvictionOutcome.DEVICES_HELD_BY_OTHERS: "consumers that are no pods have the devices",

@@ -22,7 +22,7 @@ from scheduler.model.api.selectors import Tolerations
 from scheduler.model.messages import count
 from scheduler.model.times import stamp
 from scheduler.observe.api.lists import slices
-from scheduler.observe.api.rejections import RejectedNode, Rejections
+from scheduler.observe.api.rejections import KEPT, RejectedNode, Rejections
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.resource_axis import NOT_OFFERED
 
@@ -66,6 +66,12 @@ async def suggestions(
     cordoned = await groups.rejected_by("NodeUnschedulable", nodes)
     if cordoned:
         found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].name}.")
+    if kept := sum(nodes[KEPT] for nodes in groups.evictions.values()):
+        found.append(
+            f"{_nodes(kept)} with devices that are kept for pods which preempted for them: they are"
+            " free for it if those pods do not take them; a higher priority than theirs would get"
+            " them now."
+        )
     if (until := result.post_filter.until) is not None:
         found.append(
             f"The first time limit that blocks preemption ends at {stamp(-(-until // 1))}."

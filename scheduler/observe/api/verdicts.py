@@ -12,12 +12,7 @@ from scheduler.model import times
 from scheduler.model.messages import age, amount, count, joined
 from scheduler.model.rest.common import Impact, PodView
 from scheduler.model.rest.explanations import PodEviction, PodExplanation, RejectionGroup
-from scheduler.model.rest.preemptions import (
-    DeviceView,
-    PreemptionDevices,
-    PreemptionView,
-    VictimView,
-)
+from scheduler.model.rest.preemptions import PreemptionDevices, PreemptionView, VictimView
 from scheduler.model.times import Seconds
 
 __all__ = [
@@ -25,7 +20,6 @@ __all__ = [
     "NEITHER",
     "NOTHING_LOWER",
     "STILL_NOT",
-    "device_name",
     "named",
     "of_pod",
     "of_preemption",
@@ -193,11 +187,8 @@ def _devices(found: PreemptionDevices | None) -> str:
     items = () if found is None else found.items
     if found is None or not items:
         return ""
-    if len(items) + found.more == 1:
-        return f"device {device_name(items[0])}"
-    names = [device_name(each) for each in items[:_NAMED]]
-    more = len(items) - len(names) + found.more
-    return f"devices {joined(names + ([f'{more} more'] if more else []))}"
+    more = len(items) - 1 + found.more
+    return f"device {items[0].full_name}{f' and {more} more' if more else ''}"
 
 
 def _awaited(found: PreemptionDevices, node: str, now: Seconds) -> str:
@@ -206,11 +197,6 @@ def _awaited(found: PreemptionDevices, node: str, now: Seconds) -> str:
     claims = _claims(found, f"for {lasting}")
     why = claims or "it runs there when evicted pods are gone and their claims are deallocated"
     return f"{_devices(found) or 'devices'} on {node}: {why}"
-
-
-def device_name(found: DeviceView) -> str:
-    """Return the name of a device as people write it: driver, pool and device."""
-    return f"{found.driver}/{found.pool}/{found.device}"
 
 
 def _claims(found: PreemptionDevices, lasting: str) -> str:

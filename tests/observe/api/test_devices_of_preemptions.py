@@ -90,6 +90,7 @@ async def test_documents_follow_a_preemption_for_a_device():
         f"default/high has waited 12s for device gpu.example.com/n1/a on n1: {left} for 12s;"
         " kube-controller-manager does that.",
     ]
+    assert waiting[1]["suggestions"][0].startswith("kube-controller-manager deallocates claims")
     assert ended["outcome"] == "bound"
     assert ended["devices"] == {"items": [HELD]}
     assert "on n1 for device gpu.example.com/n1/a and was bound there" in ended["verdict"]
@@ -105,6 +106,7 @@ async def test_a_pod_that_waits_for_devices_of_another_preemptor_is_told_so():
     why = "the devices are kept for pods that preempted for them"
     assert [each["eviction"] for each in found["verdicts"]] == [f"no: {why}"]
     assert found["verdict"].endswith(f"; evictions do not help: {why}.")
+    assert "a higher priority than theirs would get them now" in found["suggestions"][-1]
 
 
 SECRET = DeviceView("d", "p", "x", "secret", "c", "low", 2)
@@ -155,8 +157,7 @@ async def test_a_document_has_few_devices_of_many():
     (found,) = (await docs.get("preemptions"))["items"]
 
     assert (len(found["devices"]["items"]), found["devices"]["more"]) == (MAX_DEVICES, 4)
-    assert "for devices gpu.example.com/n1/d00, " in found["verdict"]
-    assert "and 17 more and runs there" in found["verdict"]
+    assert "for device gpu.example.com/n1/d00 and 19 more and runs there" in found["verdict"]
 
 
 async def test_the_next_leader_knows_the_devices_and_their_claims():
