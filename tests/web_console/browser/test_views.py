@@ -7,9 +7,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 from selenium.webdriver import ActionChains
 
 from scheduler.model import times
+from scheduler.model.rest.preemptions import DeviceView, PreemptionDevices, UndeallocatedClaim
 from tests.support.api_stand_in import RECORDING
 from tests.support.console_in_browser import Page
 from tests.support.stand_in_documents import NOW
@@ -116,6 +118,31 @@ def test_the_answer_comes_first_in_one_sentence(page, address, path):
     page.sees(verdict, f".verdict.impact-{impact}")
     size = "return parseFloat(getComputedStyle(document.querySelector('.verdict')).fontSize)"
     assert page.script(size) >= 18
+
+
+def test_devices_are_named_with_their_claims_and_those_that_keep_them(page):
+    page.open("waiting/batch/worker-5")
+    page.sees("2 claims of evicted pods have not been deallocated for")
+    page.sees("batch/train-5-0-gpu", ".tag")
+    page.sees("2 more devices not shown.")
+    rows = page.texts(".devices tbody tr")
+    assert (
+        rows[1] == "gpu-1 node-0003 gpu.example.com batch/train-5-1-gpu batch/train-5-1 and 2 more"
+    )
+
+    hostile = "<img src=x onerror=fail()>"
+    found = page.console.stand_in.world.preemptions
+    found[0] = replace(
+        found[0],
+        phase="deallocating",
+        devices=PreemptionDevices((DeviceView(hostile, hostile, hostile, "batch", "c", "p"),), 0,
+                                  times.stamp(NOW), (UndeallocatedClaim("batch", hostile),)),
+    )  # fmt: skip
+    page.open(f"preemptions/{found[0].id}")
+
+    page.sees(f"batch/{hostile}", ".tag")
+    assert page.texts(".devices tbody td")[:3] == [hostile] * 3
+    assert "The victims are gone" in str(page.find(".facts .state").get_attribute("title"))
 
 
 def test_the_message_of_kube_scheduler_is_there_once_and_below(page):

@@ -94,6 +94,7 @@ const TONES = {
   Error: "bad",
   evicting: "accent",
   terminating: "accent",
+  deallocating: "warn",
   spared: "good",
   "in force": "good",
   refused: "bad",

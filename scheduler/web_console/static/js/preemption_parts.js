@@ -117,6 +117,32 @@ export function Victims({ victims = [], hidden = 0, when }) {
     ${hidden > 0 && html`<p class="muted">${plural(hidden, "victim")} hidden: you may not get pods in their namespaces.</p>`}`;
 }
 
+/**
+ * The devices of a preemption with the claims of victims that have or had them, and the claims that
+ * are not deallocated yet.
+ *
+ * @param {{of: Api.PreemptionDevices}} props
+ */
+export function Devices({ of: { items = [], more = 0, claims = [], moreClaims = 0, victimsGoneAt } }) {
+  const waiting = claims.length + moreClaims;
+  return html`${waiting > 0 &&
+    html`<p class="sentence">${plural(waiting, "claim")} of evicted pods ${waiting === 1 ? "has" : "have"} not been deallocated for ${duration(age(victimsGoneAt))}:
+      ${claims.map(({ namespace, name, pod }) => html` <span class="tag tag-bad">${namespace}/${name}</span>${pod && html` <span class="muted">reserved for ${pod},</span>`}`)}
+      ${moreClaims > 0 && html` <span class="muted">and ${plural(moreClaims, "more claim")}</span>`}</p>`}
+    ${items.length > 0 &&
+    html`<div class="scroll-x"><table class="table compact devices">
+      <thead><tr><th>Device</th><th>Pool</th><th>Driver</th><th>Claim that has or had it</th><th>Pod</th></tr></thead>
+      <tbody>${items.map(
+        ({ driver, pool, device, namespace = "", claim, pod, morePods = 0 }) => html`<tr>
+          <td>${device}</td><td>${pool}</td><td class="muted">${driver}</td>
+          <td>${claim ? html`<span class="namespace">${namespace}/</span>${claim}` : html`<span class="muted">–</span>`}</td>
+          <td>${pod ? html`<${Pod} pod=${{ namespace, name: pod }} link />` : html`<span class="muted">–</span>`}${morePods > 0 && html` <span class="muted">and ${count(morePods)} more</span>`}</td>
+        </tr>`,
+      )}</tbody>
+    </table></div>`}
+    ${more > 0 && html`<p class="muted">${plural(more, items.length ? "more device" : "device")} not shown.</p>`}`;
+}
+
 /** @param {{victim: Api.VictimView}} props */
 function Budget({ victim }) {
   return victim.violatesPdb

@@ -15,6 +15,7 @@ const MEANINGS = {
   recording: "The plan is written, so that it survives a restart; no pod was evicted yet",
   evicting: "The API server is asked to delete the victims",
   awaiting: "The victims terminate; the preemptor waits for their space",
+  deallocating: "The victims are gone, and their resource claims still have the devices that the preemptor needs",
   terminating: "It was evicted, and is given time to end",
   gone: "It has terminated",
   spared: "It was a planned victim, and was not evicted after all",

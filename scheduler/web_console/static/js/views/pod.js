@@ -12,7 +12,7 @@ import { age, serverNow, useTicking } from "../clock.js";
 import { duration, localTimes, plural, requests, time } from "../format.js";
 import { Failure, Node, Owner, Priority, Section, State, Verdict, focusFilter } from "../parts.js";
 import { PerNode } from "./pod_nodes.js";
-import { Candidates, Eviction, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
+import { Candidates, Devices, Eviction, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 
 /** @param {{namespace: string, name: string}} props */
 export function PodPage({ namespace, name }) {
@@ -77,6 +77,7 @@ function Waiting({ document, perNode, onPerNode }) {
   return html`${document.node && html`<p class="message">It fits now on <${Node} name=${document.node} />.</p>`}
     ${suggestions.length > 0 &&
     html`<${Section} title="What would help"><ul class="suggestions">${suggestions.map((text) => html`<li>${text}</li>`)}</ul><//>`}
+    ${document.devices && html`<${Section} title="Devices that it waits for"><${Devices} of=${document.devices} /><//>`}
     <${Section} title="Node results" note=${`evaluated at ${time(document.now, serverNow())}`}
       actions=${!perNode && html`<button type="button" onClick=${onPerNode}>Each node</button>`}>
       <${Verdicts} verdicts=${verdicts} />
@@ -123,6 +124,7 @@ function Possible({ preemption }) {
       ${violations > 0 && html` <span class="tag tag-bad">${plural(violations, "PDB violation")}</span>`}
     </p>
     <${Victims} victims=${victims} hidden=${preemption.hiddenVictims} when="planned" />
+    ${preemption.devices && html`<h3 class="gap">Devices for the pod</h3><${Devices} of=${preemption.devices} />`}
     <h3 class="gap">Candidates</h3>
     <${Candidates} of=${preemption} planned />`;
 }

@@ -9,7 +9,7 @@ import { see } from "../palette.js";
 import { age, serverNow, useTicking } from "../clock.js";
 import { cost, count, duration, hasWords, localTimes, plural, podName, time } from "../format.js";
 import { Choice, Empty, Filter, Node, Pod, Priority, Section, State, Term, Verdict, focusFilter, useFirst } from "../parts.js";
-import { Candidates, Vetoes, Victims, Wasted } from "../preemption_parts.js";
+import { Candidates, Devices, Vetoes, Victims, Wasted } from "../preemption_parts.js";
 import { meaningOf } from "../terms.js";
 import { TimeLine, buckets } from "../time_line.js";
 
@@ -221,6 +221,7 @@ function Details({ item }) {
     ${item.problem && html`<p class="callout">${localTimes(item.problem, serverNow())}</p>`}
     ${wouldRefuse.length > 0 && html`<${Section} title="Policies in mode Audit that would have refused it"><${Vetoes} vetoes=${wouldRefuse} /><//>`}
     <${Section} title="Victims"><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when=${active ? "active" : "past"} /><//>
+    ${item.devices && html`<${Section} title="Devices for the preemptor"><${Devices} of=${item.devices} /><//>`}
     <${Section} title="Candidates that were compared" note="the criteria from left to right">
       <${Candidates} of=${item} />
     <//>`;

@@ -10,7 +10,7 @@ import { serverNow } from "../clock.js";
 import { useShortcuts } from "../keyboard.js";
 import { byName, count, plural, podName, requests, time } from "../format.js";
 import { CopyButton, Empty, Node, Owner, Pod, Priority, Section, State, Verdict, useFirst } from "../parts.js";
-import { Became, Candidates, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
+import { Became, Candidates, Devices, Verdicts, Vetoes, Victims } from "../preemption_parts.js";
 import { MissingRule } from "../head.js";
 import { planCommand } from "../commands.js";
 import { TextError, lineOf, namesOf, whatIfRequest } from "../what_if_request.js";
@@ -257,6 +257,7 @@ function Why({ item, victims }) {
   return html`${item.message && html`<p class="message">${item.message}</p>`}
     ${(item.verdicts ?? []).length > 0 && html`<${Verdicts} verdicts=${item.verdicts} />`}
     ${victims > 0 && html`<h3 class="gap">Victims</h3><${Victims} victims=${item.victims} hidden=${item.hiddenVictims} when="planned" />`}
+    ${item.devices && html`<h3 class="gap">Devices for the pod</h3><${Devices} of=${item.devices} />`}
     ${(item.candidates ?? []).length > 0 &&
     html`<h3 class="gap">Candidates</h3>
       <${Candidates} of=${item} planned />`}
