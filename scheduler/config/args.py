@@ -311,9 +311,8 @@ class PreemptiveSchedulerArgs:
     #: not, such pods stay pending, and their condition says so; the permission to write resource
     #: claims is not needed.
     allocate_devices: bool = wire("allocateDevices", BOOLEAN, True)
-    #: Alpha, for test clusters: whether pods of lower priority are evicted for their devices. The
-    #: devices are not held for the pod yet: until they are deallocated another pod may take them,
-    #: and the pod may preempt again. Off: as in kube-scheduler, no pod is evicted for devices.
+    #: Whether pods of lower priority are evicted for their devices, which are kept for the pod.
+    #: Off: as in kube-scheduler, no pod is evicted for devices.
     preempt_for_devices: bool = wire("preemptForDevices", BOOLEAN, False)
     #: The release of kube-scheduler whose decisions are reproduced: `v1.36`, `v1.37`, or `auto` for
     #: that of the API server. It holds for all profiles; those that name a release must agree.

@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from scheduler.cli import main
-from tests.charts.rendering import CHART, VALUES, Helm, configuration, container, one
+from scheduler.config import load
+from scheduler.config.args import PreemptiveSchedulerArgs
+from tests.charts.rendering import CHART, ROOT, VALUES, Helm, configuration, container, one
 
 pytestmark = pytest.mark.chart
 
@@ -68,6 +70,16 @@ def test_pods_of_each_version_have_a_configuration_of_their_own(helm):
     # Nothing else is mounted by a name that a new version of the release could fill otherwise.
     volumes = one(old, "Deployment")["spec"]["template"]["spec"]["volumes"]
     assert {kind for each in volumes for kind in each} == {"name", "downwardAPI", "emptyDir"}
+
+
+def test_the_values_of_the_page_about_devices_let_pods_preempt_for_them(helm, tmp_path):
+    page = (ROOT / "docs" / "devices.md").read_text()
+    (values,) = re.findall(r"^```yaml\n(config:.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+    path = written(helm, yaml.safe_load(values), tmp_path)
+
+    (profile,) = load.read(path).profiles
+    assert profile.arguments(PreemptiveSchedulerArgs).preempt_for_devices
 
 
 def test_the_chart_knows_every_flag_of_the_scheduler():

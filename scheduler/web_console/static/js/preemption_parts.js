@@ -127,8 +127,10 @@ export function Devices({ of: { items = [], more = 0, claims = [], moreClaims = 
   const waiting = claims.length + moreClaims;
   return html`${waiting > 0 &&
     html`<p class="sentence">${plural(waiting, "claim")} of evicted pods ${waiting === 1 ? "has" : "have"} not been deallocated for ${duration(age(victimsGoneAt))}:
-      ${claims.map(({ namespace, name, pod }) => html` <span class="tag tag-bad">${namespace}/${name}</span>${pod && html` <span class="muted">reserved for ${pod},</span>`}`)}
-      ${moreClaims > 0 && html` <span class="muted">and ${plural(moreClaims, "more claim")}</span>`}</p>`}
+      ${claims.map(
+        ({ namespace, name, pod }, index) =>
+          html`${index > 0 && ","} <span class="tag tag-bad">${namespace}/${name}</span>${pod && html` <span class="muted">reserved for ${pod}</span>`}`,
+      )}${moreClaims > 0 && html`<span class="muted">, and ${plural(moreClaims, "more claim")}</span>`}</p>`}
     ${items.length > 0 &&
     html`<div class="scroll-x"><table class="table compact devices">
       <thead><tr><th>Device</th><th>Pool</th><th>Driver</th><th>Claim that has or had it</th><th>Pod</th></tr></thead>
