@@ -320,7 +320,8 @@ class Explanations:
             else seen_devices(waits.devices, pod.namespace, seen.__contains__),
         )
         verdict, impact = verdicts.of_pod(document, now, is_last_known=is_last_known)
-        if document.devices is not None and document.devices.claims:
+        waiting = document.devices
+        if waiting is not None and (waiting.claims or waiting.more_claims):
             document = replace(document, suggestions=(_DEALLOCATE, *document.suggestions))
         return replace(document, verdict=verdict, impact=impact)
 

@@ -68,9 +68,8 @@ async def suggestions(
         found.append(f"{_nodes(len(cordoned))} cordoned, as {cordoned[0].name}.")
     if kept := sum(nodes[KEPT] for nodes in groups.evictions.values()):
         found.append(
-            f"{_nodes(kept)} with devices that are kept for pods which preempted for them: they are"
-            " free for it if those pods do not take them; a higher priority than theirs would get"
-            " them now."
+            f"On {count(kept, 'node')}, pods that preempted for devices have not taken them yet:"
+            " this pod gets them if they do not, and now with a higher priority than theirs."
         )
     if (until := result.post_filter.until) is not None:
         found.append(
