@@ -353,8 +353,7 @@ class Preemptions:
 
         A plan for others as well goes on without a preemptor that is placed on its node.
         """
-        plan = self.state.plan_of(uid)
-        if plan is None:
+        if (plan := self.state.plan_of(uid)) is None:
             return
         if plan.placement(uid).node != node:
             own = self._part(plan, {uid}, now)
