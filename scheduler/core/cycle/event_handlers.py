@@ -179,10 +179,18 @@ class EventHandlers:
         change = event_diff.devices_changed(kind, added=before is None, gone=after is None)
         if isinstance(before, ResourceClaim) and _is_freed(before, after):
             self._preemptions.devices_freed(before, now, gone=after is None)
+        elif isinstance(before, ResourceClaim):
+            self._claim_kept(before, change, now)
         elif kind != ResourceClaim.__name__:
             self._wakeups.wake(change, before, after, now)
         if kind == ResourceClaim.__name__:
             self._claim_changed(change, before, after, now)
+
+    def _claim_kept(self, claim: ResourceClaim, change: ClusterEvent, now: Seconds) -> None:
+        """Wake preemptors that waited for a claim which others have reserved: nobody frees it."""
+        waiting = self._cluster.devices.nominations.waiting_for(claim.key)
+        for uid in filter(self._preemptions.facts.has_victims_gone, waiting):
+            self._wakeups.retry(uid, now, change.label)
 
     def _claim_changed(
         self,

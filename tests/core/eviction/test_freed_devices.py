@@ -1,5 +1,6 @@
 """A preemption for devices: they are kept for the preemptor until it takes them, and no longer."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from scheduler.core.eviction.transitions import (
     DEALLOCATE_WITHIN,
     TAKE_WITHIN,
 )
+from scheduler.model.api.device_claims import Consumer
 from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
 from scheduler.model.effects import ClearNomination, DeallocateClaim, Evict, Nominate
 from tests.support.builders import PodBuilder, node
@@ -161,6 +163,47 @@ def test_a_preemptor_is_tried_when_the_claim_is_deallocated(how):
 
     assert last(cluster, "high") == Placed("n1")
     assert (kept(cluster), wasted(cluster)) == (0, {})
+
+
+def share(cluster: Cluster) -> None:
+    """Reserve the claim of the victim for a pod of another scheduler as well."""
+    known = cluster.claim("low-n1-claim")
+    theirs = Consumer(resource="pods", name="theirs", uid="uid:default/theirs")
+    status = replace(known.status, reserved_for=[*known.status.reserved_for, theirs])
+    cluster.add(replace(known, status=status))
+
+
+def answer(cluster: Cluster) -> None:
+    """Let the answer to the eviction arrive."""
+    cluster.hold()
+    cluster.done()
+
+
+#: What becomes of a victim and its claim, whatever is known first: another watch, another order.
+GONE, FREED = (lambda it: it.delete("low-n1")), (lambda it: it.deallocate("low-n1-claim"))
+ORDERS = {
+    "freed": permutations((answer, GONE, FREED)),
+    "shared": permutations((answer, GONE, share)),
+}
+
+
+@pytest.mark.parametrize(
+    ("ends", "order"), [(ends, order) for ends, orders in ORDERS.items() for order in orders]
+)
+def test_a_preemptor_learns_what_became_of_the_claim_in_whatever_order(ends, order):
+    cluster = taken()
+    cluster.hold(Evict)
+    cluster.schedule(high())
+    for event in order:
+        event(cluster)
+        cluster.drain()
+
+    cluster.wait(3)
+    cluster.drain()
+
+    decision = last_known(cluster, "high")
+    assert decision == Placed("n1") if ends == "freed" else isinstance(decision, Unschedulable)
+    assert (kept(cluster), phase(cluster)) == (0, None)
 
 
 def test_a_pod_that_waits_for_a_claim_says_so_and_does_not_preempt_again():
