@@ -19,7 +19,7 @@ PATIENCE_SECONDS: Final = 120.0
 
 @dataclass(frozen=True)
 class Release:
-    """A release of the chart; also the name of its namespace, objects and profile."""
+    """A release of the chart; also the name of its namespace, objects and first profile."""
 
     operator: Operator
     name: str
@@ -29,9 +29,16 @@ class Release:
     def api(self) -> ApiClient:
         return self.operator.cluster.api
 
+    @property
+    def takes_devices(self) -> str:
+        """The name of the profile whose pods preempt for devices."""
+        return f"{self.name}-takes-devices"
+
     def values(self, **more: Any) -> Json:
-        """Return values: the image that the nodes have, and what is given."""
-        profiles = {"profiles": [{"schedulerName": self.name}]}
+        """Return values: the image that the nodes have, two profiles, and what is given."""
+        args = {"name": "PreemptiveScheduler", "args": {"preemptForDevices": True}}
+        taking = {"schedulerName": self.takes_devices, "pluginConfig": [args]}
+        profiles = {"profiles": [{"schedulerName": self.name}, taking]}
         return {"image": self.image, "config": profiles, "fullnameOverride": self.name, **more}
 
     def install(self, *flags: str, **values: Any) -> str:

@@ -48,21 +48,20 @@ class Users:
 
     def __init__(self, release: Release, namespace: str, device_class: str) -> None:
         self._release, self._namespace = release, namespace
-        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
         self.claims = f"{GROUP}/namespaces/{namespace}/resourceclaims"
         request = {"name": "r", "exactly": {"deviceClassName": device_class}}
         spec = {"spec": {"devices": {"requests": [request]}}}
         templates = f"{GROUP}/namespaces/{namespace}/resourceclaimtemplates"
         release.api.post(templates, {"metadata": {"name": "one"}, "spec": spec})
 
-    def start(self, name: str) -> None:
-        """Create a pod."""
+    def start(self, name: str, priority: str = "", by: str = "") -> None:
+        """Create a pod, for the first profile unless another is named."""
         uses = [{"name": "x", "resourceClaimTemplateName": "one"}]
-        body = pod(
-            name, self._release.name, script=USER, resourceClaims=uses, restartPolicy="Never"
-        )
+        spec = {"resourceClaims": uses, "restartPolicy": "Never", "priority": priority}
+        body = pod(name, by or self._release.name, script=USER, **spec)
         body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "x"}]
-        self._release.api.post(self._pods, body)
+        self._release.api.post(self.pods, body)
 
     def end(self, name: str) -> str:
         """Ask a pod to end, and wait until it has; return what it said."""
@@ -123,3 +122,39 @@ def test_a_device_goes_from_one_pod_to_the_next(
     assert len(driver.record) == 4
     # The controller removes the claims of pods that have ended.
     cluster.api.wait_for_list(users.claims, lambda found: not found)
+
+
+def test_a_pod_runs_with_the_device_of_a_less_important_one(
+    cluster, release, namespace, node, driver, device_class
+):
+    users = Users(release, namespace, device_class)
+    users.start("low", "e2e-low")
+    claim, devices = users.claim(await_pod(cluster.api, namespace, "low"))
+    assert devices == [(node, "d0")]
+
+    users.start("high", "e2e-high", release.takes_devices)
+
+    high = await_pod(cluster.api, namespace, "high")
+    own_claim, devices = users.claim(high)
+    assert (high["spec"]["nodeName"], devices) == (node, [(node, "d0")])
+    assert driver.record == [
+        ("prepare", claim, "d0"),
+        ("unprepare", claim, "d0"),
+        ("prepare", own_claim, "d0"),
+    ]
+    assert users.end("high") == f"d0 of {node}"
+    names = {each["metadata"]["name"] for each in cluster.api.items(users.pods)}
+    assert names == {"high"}
+    (event,) = preempted(cluster, namespace)
+    assert event["regarding"]["name"] == "low"
+
+
+def preempted(cluster: Cluster, namespace: str) -> list[Json]:
+    """Return the Events about pods that were evicted."""
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+    found = cluster.api.wait_for_list(path, lambda all_: any(map(is_preempted, all_)))
+    return list(filter(is_preempted, found))
+
+
+def is_preempted(event: Json) -> bool:
+    return bool(event["reason"] == "Preempted")

@@ -40,6 +40,13 @@ class Devices:
         self._create(f"{GROUP}/deviceclasses", {"metadata": {"name": self.name}, "spec": {}})
         return self.name
 
+    def template(self) -> str:
+        """Create a template of claims for one device; return its name."""
+        path = f"{GROUP}/namespaces/{self._scene.namespace}/resourceclaimtemplates"
+        spec = {"spec": self._one_device()}
+        self._api.post(path, {"metadata": {"name": self.name}, "spec": spec})
+        return self.name
+
     def slice(
         self,
         node: str,
@@ -64,14 +71,33 @@ class Devices:
 
     def claim(self, name: str) -> Json:
         """Create a claim for one device."""
+        body = {"metadata": {"name": name}, "spec": self._one_device()}
+        return self._api.post(self.claims, body)
+
+    def _one_device(self) -> Json:
         selector = f'device.driver == "{self.driver}"'
         exactly = {
             "deviceClassName": self.name,
             "selectors": [{"cel": {"expression": selector}}],
         }
-        requests = [{"name": "r", "exactly": exactly}]
-        spec = {"devices": {"requests": requests}}
-        return self._api.post(self.claims, {"metadata": {"name": name}, "spec": spec})
+        return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+
+    def withdraw(self, path: str) -> None:
+        """Remove a slice, given by its path, as a driver does."""
+        self._api.delete(path)
+        self._made.remove(path)
+
+    def write_status(self, claim: str, **status: Any) -> None:
+        """Change the status of a claim, as another scheduler or a controller would."""
+        self._api.patch(f"{self.path(claim)}/status", {"status": status})
+
+    def give(self, claim: str, node: str, device: str, user: Json) -> None:
+        """Allocate a device of a node to a claim for a pod, as another scheduler would."""
+        finalizers = {"metadata": {"finalizers": [PROTECTION]}}
+        self._api.patch(self.path(claim), finalizers)
+        result = {"request": "r", "driver": self.driver, "pool": node, "device": device}
+        allocation = {"devices": {"results": [result]}}
+        self.write_status(claim, allocation=allocation, reservedFor=[consumer(user)])
 
     def taint(self, pool: str) -> str:
         """Create a rule that taints the devices of a pool; return its path."""
@@ -152,6 +178,33 @@ def devices_of(claim: Json) -> list[tuple[str, str]]:
 def using(name: str, claim: str, **spec: Any) -> Json:
     """Return a pod with a claim."""
     return pod(name, resourceClaims=[{"name": "x", "resourceClaimName": claim}], **spec)
+
+
+def generating(name: str, template: str, **spec: Any) -> Json:
+    """Return a pod with a claim that is made from a template."""
+    return pod(name, resourceClaims=[{"name": "x", "resourceClaimTemplateName": template}], **spec)
+
+
+def extended(name: str, device_class: str, **spec: Any) -> Json:
+    """Return a pod that requests one device of a class as an extended resource."""
+    amount = {f"deviceclass.resource.kubernetes.io/{device_class}": "1"}
+    return pod(name, requests=amount, **spec)
+
+
+def claim_of(pod: Json) -> str:
+    """Return the name of the only claim of a pod; empty if it has none yet."""
+    status = pod["status"]
+    known = status.get("extendedResourceClaimStatus", {}).get("resourceClaimName", "")
+    for each in status.get("resourceClaimStatuses", ()):
+        known = each["resourceClaimName"]
+    for each in pod["spec"].get("resourceClaims", ()):
+        known = each.get("resourceClaimName", known)
+    return str(known)
+
+
+def consumer(pod: Json) -> Json:
+    """Return a pod as claims name those that they are reserved for."""
+    return {"resource": "pods", **{key: pod["metadata"][key] for key in ("name", "uid")}}
 
 
 def is_allocated(found: Json | None) -> bool:

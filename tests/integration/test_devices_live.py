@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.integration.devices import is_free, using
-from tests.integration.objects import pod
+from tests.integration.devices import claim_of, extended, is_free, using
 
 pytestmark = pytest.mark.cluster
 
@@ -27,18 +26,10 @@ def test_an_extended_resource_is_backed_by_a_claim(scene, scheduler, devices):
     (node,) = scene.nodes(1)
     name = devices.device_class()
     devices.slice(node, "d0")
-    amount = {f"deviceclass.resource.kubernetes.io/{name}": "1"}
-    wanted = pod("p")
-    requested = wanted["spec"]["containers"][0]["resources"]["requests"]
-    wanted["spec"]["containers"][0]["resources"] = {
-        "requests": {**requested, **amount},
-        "limits": amount,
-    }
-    scene.create(wanted)
+    scene.create(extended("p", name))
 
     assert scene.wait_bound("p") == node
-    status = scene.pod("p")["status"]["extendedResourceClaimStatus"]
-    assert devices.allocated(status["resourceClaimName"]) == [(node, "d0")]
+    assert devices.allocated(claim_of(scene.pod("p"))) == [(node, "d0")]
 
 
 @pytest.mark.needs_server("1.37", "older API servers do not serve DeviceTaintRules by default")
