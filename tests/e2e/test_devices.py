@@ -1,19 +1,21 @@
 """Devices from a driver's slice to a running container, with a real kubelet and its plugin."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.e2e.device_driver import GROUP, VARIABLE, DeviceDriver
 from tests.e2e.operating import Cluster
-from tests.e2e.release import Release
+from tests.e2e.release import Release, leaving
 from tests.e2e.workloads import Json, await_pod, bound, pod
 
 DRIVER = "gpu.e2e.example"
 
 #: Says which device it has, and runs until it is asked to end.
 USER = f"echo -n ${VARIABLE} > /dev/termination-log; trap 'exit 0' TERM; while :; do sleep 1; done"
-END = ("/bin/busybox", "kill", "-TERM", "1")
+#: Ends when it is killed, or gets another signal.
+STUBBORN = "trap '' TERM; trap 'exit 0' USR1; while :; do sleep 1; done"
 
 
 @pytest.fixture
@@ -55,21 +57,26 @@ class Users:
         templates = f"{GROUP}/namespaces/{namespace}/resourceclaimtemplates"
         release.api.post(templates, {"metadata": {"name": "one"}, "spec": spec})
 
-    def start(self, name: str, priority: str = "", by: str = "") -> None:
-        """Create a pod, for the first profile unless another is named."""
+    def start(self, name: str, priority: str = "", script: str = USER, **spec: Any) -> None:
+        """Create a pod."""
         uses = [{"name": "x", "resourceClaimTemplateName": "one"}]
-        spec = {"resourceClaims": uses, "restartPolicy": "Never", "priority": priority}
-        body = pod(name, by or self._release.name, script=USER, **spec)
+        spec |= {"resourceClaims": uses, "restartPolicy": "Never"}
+        body = pod(name, self._release.name, priority=priority, script=script, **spec)
         body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "x"}]
         self._release.api.post(self.pods, body)
 
     def end(self, name: str) -> str:
         """Ask a pod to end, and wait until it has; return what it said."""
-        self._release.operator.kubectl("-n", self._namespace, "exec", name, "--", *END)
+        self.signal(name, "TERM")
         found = await_pod(self._release.api, self._namespace, name, has_succeeded)
         state = found["status"]["containerStatuses"][0]["state"]
         message: str = state["terminated"]["message"]
         return message
+
+    def signal(self, name: str, signal: str) -> None:
+        """Send a signal to the container of a pod."""
+        kill = ("--", "/bin/busybox", "kill", f"-{signal}", "1")
+        self._release.operator.kubectl("-n", self._namespace, "exec", name, *kill)
 
     def claim(self, pod: Json) -> tuple[str, list[tuple[str, str]]]:
         """Return the name of the claim of a pod, with pool and name of its devices."""
@@ -124,15 +131,22 @@ def test_a_device_goes_from_one_pod_to_the_next(
     cluster.api.wait_for_list(users.claims, lambda found: not found)
 
 
+@pytest.mark.parametrize("leader", ["stays", "leaves"])
 def test_a_pod_runs_with_the_device_of_a_less_important_one(
-    cluster, release, namespace, node, driver, device_class
+    cluster, release, namespace, node, driver, device_class, leader
 ):
     users = Users(release, namespace, device_class)
-    users.start("low", "e2e-low")
+    users.start("low", "e2e-low", script=STUBBORN, terminationGracePeriodSeconds=90)
     claim, devices = users.claim(await_pod(cluster.api, namespace, "low"))
     assert devices == [(node, "d0")]
 
-    users.start("high", "e2e-high", release.takes_devices)
+    users.start("high", "e2e-high", schedulerName=release.takes_devices)
+    await_pod(cluster.api, namespace, "low", leaving)
+    if leader == "leaves":
+        leads = release.leader()
+        release.operator.kubectl("-n", release.name, "delete", "pod", leads)
+        release.await_leader(other_than=leads)
+    users.signal("low", "USR1")
 
     high = await_pod(cluster.api, namespace, "high")
     own_claim, devices = users.claim(high)
