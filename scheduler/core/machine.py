@@ -163,6 +163,7 @@ class Machine:
         self.reference: Final = next((each.reference for each in profiles.values()), OLDEST)
         self.cluster: Final = Cluster(self.reference)
         cluster = self.cluster
+        cluster.held_devices.is_used = any(each.frees_devices for each in profiles.values())
         split_off = functools.partial(no_longer_equivalent, volumes=cluster.volumes)
         self.queue: Final = SchedulingQueue(backoff, self.gate_reason, split_off, self.reference)
         queue = self.queue

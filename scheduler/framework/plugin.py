@@ -181,6 +181,14 @@ class CompiledFilter(ABC):
         """
         return None
 
+    def cache_key(self) -> Hashable:
+        """Return what verdicts on hypothetical views depend on beside facts of a row and its pods.
+
+        For filters that read `CLUSTER`. Facts of devices that `HeldDevices.changes` records count
+        as those of a row. `None` if that is not known, or if verdicts so far were no final ones.
+        """
+        return None
+
     def expected_devices(self, _nodes: HypotheticalView, /) -> Mapping[str, Allocation]:
         """Return the devices that the pod would get on the one node of a view, by uid of its claim.
 

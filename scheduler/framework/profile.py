@@ -51,6 +51,8 @@ class Profile:
     extenders: tuple[Extender, ...] = ()
     #: Whether preemption prefers, among equally good candidates, victims that fit elsewhere.
     prefers_movable: bool = False
+    #: Whether preemption frees devices.
+    frees_devices: bool = False
     #: The release of kube-scheduler whose decisions are reproduced; the same in all profiles.
     reference: Reference = OLDEST
     #: Filters whose rejections only free resources can lift, by name.

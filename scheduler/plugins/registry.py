@@ -190,6 +190,7 @@ def profile(settings: ProfileSettings, reference: Reference = OLDEST) -> Profile
         ),
         queueing_hints=build_queueing_hints(list(plugins.values()), reference),
         prefers_movable=ours.prefer_victims_that_fit_elsewhere,
+        frees_devices=ours.preempt_for_devices,
         reference=reference,
     )
 

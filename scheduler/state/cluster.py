@@ -85,10 +85,6 @@ class Cluster(ClusterState):
         """How many pods we evicted that are still on their nodes."""
         return len(self._evicting)
 
-    def assumed_uids(self) -> frozenset[str]:
-        """Return the uids of the pods that are assumed and not observed on their node yet."""
-        return frozenset(self._assumed)
-
     def is_assumed(self, uid: str) -> bool:
         """Return whether a pod is assumed on its node and not observed there yet."""
         return uid in self._assumed

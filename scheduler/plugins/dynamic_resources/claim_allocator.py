@@ -5,6 +5,7 @@ Source: kube-scheduler v1.36.3 dynamicresources.PreFilter, filterExtendedResourc
 Axes: n rows of a view.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -78,7 +79,7 @@ class ClaimAllocator:
         if not self._may_allocate:
             raise UnusableClaimError(DISABLED)
         unmapped = tuple(name for name in requested if name not in names)
-        return StateData(pod, claims, devices, names, unmapped, self._needed_by_others(pod))
+        return StateData(pod, claims, devices, names, unmapped, self._needed_by_others)
 
     def _needed_by_others(self, pod: Pod) -> frozenset[str]:
         """Return the keys of claims that evictions must not free for a pod.
@@ -86,18 +87,20 @@ class ClaimAllocator:
         Other pods are about to use them: those that are being bound, and nominated ones that are at
         least as important. Claims are not reserved for them yet.
         """
-        cluster = self.cluster
         if self.freed is None:
             return frozenset()
-        coming = [
-            each.pod.uid
-            for each in cluster.nominations
-            if each.pod.priority >= pod.priority and each.pod.uid != pod.uid
-        ]
-        coming += cluster.assumed_uids()
-        devices = cluster.devices
-        keys = [key for uid in coming for key in devices.users.keys(uid)]
-        return frozenset([key for key in keys if devices.claims.is_allocated(key)])
+        cluster, users = self.cluster, self.cluster.devices.users
+        shared = users.among(cluster.devices.claims.allocated)
+        return frozenset([key for key in shared if self._is_coming(users.of(key), pod)])
+
+    def _is_coming(self, uids: Iterable[str], pod: Pod) -> bool:
+        """Return whether one of some pods is being bound, or nominated and as important."""
+        for uid in uids:
+            nomination = self.cluster.nominations.get(uid)
+            is_nominated = nomination is not None and nomination.pod.priority >= pod.priority
+            if uid != pod.uid and (is_nominated or self.cluster.is_assumed(uid)):
+                return True
+        return False
 
     def visible_devices(self, data: StateData) -> VisibleDevices:
         """Return the devices of nodes as a pod sees them."""

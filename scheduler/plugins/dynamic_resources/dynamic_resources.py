@@ -75,7 +75,6 @@ class DynamicResources:
         self._allocator: ClaimAllocator | None = None
 
     def pre_enqueue(self, pod: Pod, cluster: Cluster) -> str | None:
-        cluster.held_devices.is_used |= self._preempts
         if not pod.spec.resource_claims:
             return None
         # Hints get no cluster: from here on they know that of the allocator.

@@ -5,7 +5,7 @@ Source: kube-scheduler v1.36.3 dynamicresources.PreFilter, Filter.
 Axes: n rows of a view.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 import numpy as np
@@ -97,10 +97,14 @@ class _ClaimFilter(CompiledFilter):
         self._verdicts = verdicts
         self._data = data
         self._hypothetical: HypotheticalDevices | None = None
+        #: Whether verdicts say if evictions may help; and whether a further attempt may find others
+        #: although nothing has changed.
+        self._explains = True
+        self._is_uncertain = False
         self._visible = allocator.visible_devices(data)
         if allocator.freed is not None:
             self._hypothetical = HypotheticalDevices(
-                allocator.cluster, allocator.freed, data.kept, self._visible
+                allocator.cluster, allocator.freed, data, self._visible
             )
         #: The nodes on which allocated claims are available, by index of the claim.
         self._available_on_nodes = {
@@ -149,6 +153,7 @@ class _ClaimFilter(CompiledFilter):
         devices = self._devices(nodes, passing & (codes == 0))
         given_up = None if self._hypothetical is None else self._hypothetical.given_up(nodes)
         if given_up is not None:
+            self._is_uncertain |= bool(given_up[passing].any())
             codes[passing & (codes == 0) & given_up] = self._code(NOT_TRIED)
         remaining = np.flatnonzero(passing & (codes == 0))
         is_dry_run = isinstance(nodes, HypotheticalView)
@@ -166,6 +171,22 @@ class _ClaimFilter(CompiledFilter):
             return self._hypothetical.of(nodes, passing)
         return self._visible.of(nodes)
 
+    def fits(self, nodes: NodeView) -> Bool:
+        self._explains = False
+        try:
+            return super().fits(nodes)
+        finally:
+            self._explains = True
+
+    def cache_key(self) -> Hashable:
+        data, devices = self._data, self._allocator.cluster.devices
+        own = self._available_on_nodes or data.extended_resource_claim is not None
+        if self._hypothetical is None or self._is_uncertain or own or self._visible.freed:
+            return None
+        specs = tuple(each.encoded_spec for each in data.to_allocate)
+        classes = (*data.class_names.items(), *data.unmapped)
+        return specs, classes, data.kept, devices.version, devices.classes_version
+
     def given_up(self, nodes: NodeView) -> Codes | None:
         given_up = None if self._hypothetical is None else self._hypothetical.given_up(nodes)
         if given_up is None or not given_up.any():
@@ -177,6 +198,7 @@ class _ClaimFilter(CompiledFilter):
         try:
             return self._claim_codes(nodes, devices)
         except PluginError as error:
+            self._is_uncertain = True
             if len(nodes) == 1:
                 verdict = Verdict(NAME, (str(error),), resolvable=False, failed=True)
                 return np.array([self._verdicts.code(verdict)], dtype=np.uint16)
@@ -187,6 +209,7 @@ class _ClaimFilter(CompiledFilter):
     def _claim_codes(self, nodes: NodeView, devices: NodeDevices) -> Codes:
         """Return, (n,), verdict codes for the claims, and record those that are unavailable."""
         statuses = self._statuses(nodes, devices)
+        self._is_uncertain |= bool((statuses >= AllocationStatus.TIMED_OUT).any())
         codes = np.zeros(len(nodes), dtype=np.uint16)
         held = (statuses == AllocationStatus.NOT_ALLOCATABLE).nonzero()[0]
         codes[held] = self._not_allocatable(nodes.rows[held])
@@ -222,7 +245,7 @@ class _ClaimFilter(CompiledFilter):
     def _not_allocatable(self, rows: Rows) -> Codes | int:
         """Return, (n,), verdict codes of rows that lack devices: whether evictions may help."""
         lost = self._code(NOT_ALLOCATABLE)
-        if self._hypothetical is None:
+        if self._hypothetical is None or not self._explains:
             return lost
         may_help = self._hypothetical.may_help(rows, self._data.pod.priority)
         return np.where(may_help, self._verdicts.code(MAY_BE_FREED), lost).astype(np.uint16)

@@ -20,6 +20,7 @@ import numpy as np
 from scheduler.model.api.devices import Allocation
 from scheduler.model.api.objects import Node, Pod
 from scheduler.plugins.dynamic_resources.allocation_cache import AllocationStatus, NodeDevices
+from scheduler.plugins.dynamic_resources.state_data import StateData
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Int, Rows
 from scheduler.state.devices.allocated_state import AllocatedState
@@ -194,19 +195,19 @@ class HypotheticalDevices:
     """The devices of hypothetical views, in one attempt."""
 
     def __init__(
-        self, cluster: Cluster, states: FreedStates, kept: Collection[str], visible: VisibleDevices
+        self, cluster: Cluster, states: FreedStates, data: StateData, visible: VisibleDevices
     ) -> None:
         """Begin an attempt.
 
         Args:
             cluster: The cluster.
             states: What is freed, of all attempts.
-            kept: The keys of claims that nothing frees: those that the preemptor has already.
+            data: The claims of the preemptor, and those that nothing frees.
             visible: The devices as the preemptor sees them.
         """
         self._cluster = cluster
         self._states = states
-        self._kept = kept
+        self._data = data
         #: The devices as the preemptor sees them.
         self.visible: Final = visible
         self._folded: dict[int, _Folded] = {}
@@ -270,7 +271,7 @@ class HypotheticalDevices:
 
     def may_help(self, rows: Rows, priority: int) -> Bool:
         """Return, (n,), on which rows pods of lower priority have devices that may be freed."""
-        return self._states.held.may_be_freed(rows, priority, self._kept)
+        return self._states.held.may_be_freed(rows, priority, self._data.kept)
 
     def given_up(self, nodes: NodeView) -> Bool | None:
         """Return, (n,), the rows of a view that were given up; `None` if it is not known."""
@@ -284,7 +285,7 @@ class HypotheticalDevices:
             times[int(slots[position])] -= sign
         evicted = {slot for slot, number in times.items() if number > 0 and slot >= 0}
         row = int(nodes.rows[position])
-        fallen = self._states.held.fallen(row, evicted, self._kept, nodes.gone)
+        fallen = self._states.held.fallen(row, evicted, self._data.kept, nodes.gone)
         return [*fallen, *self.visible.freed.get(row, ())]
 
     def _whole(self, folded: _Folded, position: int) -> int:
@@ -308,7 +309,7 @@ class HypotheticalDevices:
             folded = self._folded[id(nodes)] = _Folded(nodes, states, given_up)
         if folded.seen < len(nodes.log):
             held = self._states.held
-            patterns, whole = held.patterns(self._kept), held.whole(self._kept)
+            patterns, whole = held.patterns(self._data.kept), held.whole(self._data.kept)
             self._states.keep_up((held.generation, self._cluster.devices.signature_space[0]))
             slots = np.array([slots for slots, _ in nodes.log[folded.seen :]])
             signs = np.array([[sign] for _, sign in nodes.log[folded.seen :]])

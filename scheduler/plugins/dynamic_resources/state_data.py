@@ -5,7 +5,8 @@ PreFilter writes them into `AttemptState.data`, and Filter, Score, PostFilter an
 Source: kube-scheduler v1.36.3 dynamicresources.stateData.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Final
 
 from scheduler.framework.cycle_state import AttemptState
@@ -31,7 +32,7 @@ class StateData:
         devices: Devices,
         class_names: Mapping[str, str],
         unmapped: tuple[str, ...],
-        needed_by_others: frozenset[str] = frozenset(),
+        needed_by_others: Callable[[Pod], frozenset[str]] = lambda _: frozenset(),
     ) -> None:
         self.pod: Final = pod
         #: The claims that the pod names, in their order.
@@ -50,13 +51,19 @@ class StateData:
             for claim in claims
             if claim.status.allocation is None
         ]
-        #: The keys of the claims that nothing frees: the pod has devices of them already, or others
-        #: are about to use them.
-        own = (claim for claim in claims if claim.status.allocation is not None)
-        self.kept: Final = frozenset([claim.key for claim in own]) | needed_by_others
+        self._needed_by_others = needed_by_others
         #: Indices of allocated claims that were not available on a node that passes otherwise.
         #: Filter adds them, PostFilter deallocates one of them.
         self.unavailable_claims: Final[set[int]] = set()
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The keys of the claims that nothing frees.
+
+        The pod has devices of them already, or others are about to use them.
+        """
+        own = (claim for claim in self.user_claims if claim.status.allocation is not None)
+        return frozenset([claim.key for claim in own]) | self._needed_by_others(self.pod)
 
     def requests_and_mappings(
         self, resources: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Indexes pending pods by claim, so that the events of a claim requeue only pods that use it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from scheduler.model.api.objects import Pod
 
@@ -34,9 +34,9 @@ class ClaimUsers:
             if not users:
                 del self._users[key]
 
-    def keys(self, uid: str) -> tuple[str, ...]:
-        """Return the keys of the claims that a pod names."""
-        return self._keys.get(uid, ())
+    def among(self, keys: Set[str]) -> Set[str]:
+        """Return those of some claims, by their keys, that pods name."""
+        return self._users.keys() & keys
 
     def of(self, key: str) -> tuple[str, ...]:
         """Return the uids of the pods that name a claim."""

@@ -7,6 +7,7 @@ Pods that name a claim of a victim wait until it is deallocated, too: else they 
 pods that share a claim with a preemptor wait until it is allocated.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -45,6 +46,8 @@ class DeviceNominations:
         #: The preemptors, by uid, that wait for the deallocation of a claim, by its key; and those
         #: whose claim it is, by its uid.
         self._by_claim: dict[str, set[str]] = {}
+        #: How many nominations have each priority.
+        self._priorities: Counter[int] = Counter()
         self._by_promise: dict[str, set[str]] = {}
 
     def __iter__(self) -> Iterator[DeviceNomination]:
@@ -93,8 +96,11 @@ class DeviceNominations:
     def _index(
         self, uid: str, former: DeviceNomination | None, now: DeviceNomination | None
     ) -> None:
-        for nomination, change in ((former, _remove), (now, _add)):
+        for nomination, change, sign in ((former, _remove, -1), (now, _add, +1)):
             if nomination is not None:
+                self._priorities[nomination.priority] += sign
+                if not self._priorities[nomination.priority]:
+                    del self._priorities[nomination.priority]
                 change(self._by_claim, nomination.claims, uid)
                 change(self._by_promise, nomination.devices, uid)
 
@@ -104,6 +110,8 @@ class DeviceNominations:
         On other nodes that see the same devices, these count.
         """
         found: dict[str, tuple[Allocation, ...]] = {}
+        if uid not in self._by_uid and min(self._priorities, default=priority) >= priority:
+            return found
         for of, nomination in self._by_uid.items():
             if of == uid or nomination.priority < priority:
                 node = nomination.node

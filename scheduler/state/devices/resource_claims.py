@@ -54,6 +54,8 @@ class ClaimTracker:
         #: Keys of the claims for the extended resources of pods, by uid of the pod.
         self._of_extended: dict[str, dict[str, None]] = {}
         self.consumers: Final = ClaimConsumers()
+        #: Keys of the claims whose newest known state has an allocation.
+        self.allocated: Final[set[str]] = set()
         #: The uids of claims that are gone: an answer that comes late does not bring one back.
         self._gone: dict[str, None] = {}
 
@@ -71,11 +73,6 @@ class ClaimTracker:
     def get(self, key: str) -> ResourceClaim | None:
         """Return the newest known state of a claim."""
         return self._claims.get(key)
-
-    def is_allocated(self, key: str) -> bool:
-        """Return whether the newest known state of a claim has an allocation."""
-        claim = self._claims.get(key)
-        return claim is not None and claim.status.allocation is not None
 
     def encoded_spec(self, claim: ResourceClaim) -> bytes:
         """Return the encoded `spec.devices` of a claim: equal for claims of one template."""
@@ -227,7 +224,9 @@ class ClaimTracker:
         """Index the pod that a claim was made for, and those that it is reserved for."""
         known = before or now
         if known is not None:
-            self.consumers.replace(known.key, _uses(before), _uses(now))
+            uses = _uses(now)
+            self.consumers.replace(known.key, _uses(before), uses)
+            (self.allocated.discard if uses[1] is None else self.allocated.add)(known.key)
         if before is not None and (owner := _extended_resource_owner(before)):
             keys = self._of_extended.get(owner, {})
             keys.pop(before.key, None)
@@ -244,6 +243,9 @@ class ClaimTracker:
         assert self._in_doubt <= known.keys() & self._in_flight.keys()
         assert self._unreported <= known.keys()
         self.consumers.check(self._claims.values())
+        assert self.allocated == {
+            claim.key for claim in self._claims.values() if claim.status.allocation is not None
+        }
 
 
 def _uses(claim: ResourceClaim | None) -> ClaimUses:

@@ -21,6 +21,7 @@ import numpy as np
 from scheduler.model.api import quantity
 from scheduler.model.api.devices import Allocation, ResourceClaim
 from scheduler.state.columns.arrays import Bool, Int, Rows
+from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.row_cursor import RowCursor
 from scheduler.state.devices.devices import Devices
@@ -128,6 +129,10 @@ class HeldDevices:
         self._on_row: dict[int, list[int]] = {}
         logs = (columns.node_changes, columns.pod_changes, devices.changes)
         self._seen = [RowCursor(log) for log in logs]
+        #: Rows on which what pods hold may have changed, as of the last call of `advance`. What is
+        #: allocated for others is not recorded where it is of pools that several nodes see: then
+        #: `Devices.version` grows.
+        self.changes: Final = ChangeLog()
         self._version = -1
         self._consumers_seen = -1
         #: The rows to look at, and whether they have changed, or only what other nodes see, too.
@@ -261,11 +266,14 @@ class HeldDevices:
             for row in {*of_pods, *of_logs} - {NOWHERE}:
                 self._forget(row)
                 self._pending[row] = True
+                self.changes.record(row)
             return
         self._patterns[:] = self._whole[:] = _NOTHING
         self._on_row.clear()
         self._on_shared.clear()
         self._pending = dict.fromkeys(range(size), True)
+        for row in range(size):
+            self.changes.record(row)
 
     def _forget(self, row: int) -> None:
         self._on_shared.discard(row)

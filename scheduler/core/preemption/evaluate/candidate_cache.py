@@ -7,7 +7,7 @@ rows that changed: in their node, their pods, their nominations or their disrupt
 Axes: N rows, C candidate rows, K criteria.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,9 @@ class CandidateCache:
             RowCursor(cluster.pods.changes),
             RowCursor(cluster.nominations.changes),
         ]
+        self._devices_seen = RowCursor(cluster.held_devices.changes)
+        #: What verdicts of cluster-wide filters depend on beside that.
+        self._wide_keys: tuple[Hashable, ...] = ()
         #: (N,) when policies spare other pods of a row, and what else that depends on.
         self._until: Float = np.zeros(0)
         self._spared_state: tuple[object, ...] | None = None
@@ -79,6 +82,8 @@ class CandidateCache:
         self._forget_changes()
         self._forget_spared(rules)
         cacheable = self._is_cacheable(pod, predicates)
+        if cacheable and self._wide_keys:
+            self._forget_changed_devices()
         self.vetoes.paused = not cacheable
         if not cacheable:
             self._forget_all()
@@ -89,19 +94,21 @@ class CandidateCache:
             ):
                 self._store(run)
         found = self._codes[rows], self._evicts[rows], self._keys[rows].T
-        if not cacheable:
+        if not cacheable or _wide_keys(predicates) != self._wide_keys:
             self._forget_all()
         return found
 
     def _is_cacheable(self, pod: Pod, predicates: Sequence[tuple[str, CompiledFilter]]) -> bool:
         """Return whether results for a pod hold for its class and later attempts.
 
-        What a cluster-wide filter reads may change without a change of the row. And the nomination
-        of a pod counts for all pods of its class but the pod itself.
+        What a cluster-wide filter reads may change without a change of the row, unless it says what
+        that is. And the nomination of a pod counts for all pods of its class but the pod itself.
         """
-        if any(predicate.reads is Reads.CLUSTER for _, predicate in predicates):
-            return False
-        return self._cluster.nominations.get(pod.uid) is None
+        keys = _wide_keys(predicates)
+        if keys != self._wide_keys:
+            self._forget_all()
+            self._wide_keys = keys
+        return None not in keys and self._cluster.nominations.get(pod.uid) is None
 
     def _forget_changes(self) -> None:
         """Mark as unknown the rows that changed since the last call."""
@@ -113,12 +120,21 @@ class CandidateCache:
             more = self._evicts.shape[0] - self._keys.shape[0]
             self._keys = np.pad(self._keys, ((0, more), (0, 0)))
         for cursor in self._seen:
-            changed = cursor.take_changed(size)
-            if changed is None:
-                self._forget_all()
-            else:
-                self._known[changed] = False
-                self.vetoes.forget(changed)
+            self._forget_changed_rows(cursor)
+
+    def _forget_changed_devices(self) -> None:
+        """Do the same for what pods hold of devices: only for classes that depend on that."""
+        while self._cluster.held_devices.advance():
+            pass
+        self._forget_changed_rows(self._devices_seen)
+
+    def _forget_changed_rows(self, cursor: RowCursor) -> None:
+        changed = cursor.take_changed(self._cluster.columns.size)
+        if changed is None:
+            self._forget_all()
+        else:
+            self._known[changed] = False
+            self.vetoes.forget(changed)
 
     def _forget_spared(self, rules: PolicyRules | None) -> None:
         """Mark as unknown the rows on which policies may spare other pods now."""
@@ -148,3 +164,8 @@ class CandidateCache:
         self._evicts[rows] = victims.counts > 0
         if run.slots.shape[0]:
             self._keys[rows] = self.objective.keys(victims).T
+
+
+def _wide_keys(predicates: Sequence[tuple[str, CompiledFilter]]) -> tuple[Hashable, ...]:
+    """Return the keys of the filters that read the cluster."""
+    return tuple([each.cache_key() for _, each in predicates if each.reads is Reads.CLUSTER])
