@@ -161,8 +161,8 @@ class Machine:
         self._profiles = profiles
         #: The release of kube-scheduler whose decisions are reproduced.
         self.reference: Final = next((each.reference for each in profiles.values()), OLDEST)
-        self.cluster: Final = Cluster(self.reference)
-        cluster = self.cluster
+        cluster = Cluster(self.reference)
+        self.cluster: Final = cluster
         cluster.held_devices.is_used = any(each.frees_devices for each in profiles.values())
         split_off = functools.partial(no_longer_equivalent, volumes=cluster.volumes)
         self.queue: Final = SchedulingQueue(backoff, self.gate_reason, split_off, self.reference)
@@ -463,8 +463,7 @@ class Machine:
 
     def _start_next(self, now: Seconds, *, explain: bool) -> AttemptRun | None:
         """Start an attempt for the next pod; `None` when none waits for its turn."""
-        queued = self.queue.pop(now)
-        if queued is None:
+        if (queued := self.queue.pop(now)) is None:
             return None
         detail = Detail.PODS if explain else Detail.NONE
         begin = self._attempt_starter(queued, now, detail)

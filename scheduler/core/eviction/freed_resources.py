@@ -7,7 +7,8 @@ from pod to pod. Each node is checked once, when it is certain which pods use wh
 
 An eviction was wasted when the victim's resources are free, or used by pods that are not ours or
 could not have evicted it. That is computed from requests and host ports, for the node as it will be
-when all terminating pods are removed and all nominated pods are bound.
+when all terminating pods are removed and all nominated pods are bound. A victim whose devices such
+a pod has was not wasted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -75,11 +76,28 @@ class FreedResources:
             if uid in other.progress.evicted
         )
         capacity = _RemainingCapacity(cluster, row, ignored, (*nominated, *claimed))
-        wasted = set()
+        coming = [*nominated, *(pod for pod in arrivals if self._could_evict(pod, plan, placement))]
+        wasted, used = set(), self._used_for_devices(placement, coming)
         for victim in sorted(placement.victim_pods.values(), key=lambda pod: -pod.priority):
             if victim.uid in evicted and capacity.try_add(victim):
                 wasted.add(victim.uid)
-        return frozenset(wasted)
+        return frozenset(wasted) - used
+
+    def _used_for_devices(self, placement: Placement, pods: Iterable[Pod]) -> frozenset[str]:
+        """Return the victims, by uid, whose devices some pods have, or wait for."""
+        devices = self._cluster.devices
+        expected = {
+            result.id for each in placement.devices.values() for result in each.devices.results
+        }
+        for pod in pods if expected else ():
+            nomination = devices.nominations.get(pod.uid)
+            having = [*nomination.allocations] if nomination is not None else []
+            for claim in map(devices.claims.get, devices.claims.consumers.of(pod.uid)):
+                if claim is not None and claim.status.allocation is not None:
+                    having.append(claim.status.allocation)
+            if any(result.id in expected for each in having for result in each.devices.results):
+                return frozenset[str]().union(*(each.consumers for each in placement.freed_claims))
+        return frozenset()
 
     def _arrivals(self, plan: PreemptionPlan, placement: Placement) -> list[Pod]:
         """Return the pods that have come to a node since a plan was decided.

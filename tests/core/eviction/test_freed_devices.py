@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.core.eviction.phases import PreemptionPhase, WasteReason
+from scheduler.core.eviction.state import USE_WITHIN
 from scheduler.core.eviction.transitions import (
     DEALLOCATE_AFTER,
     DEALLOCATE_WITHIN,
@@ -133,6 +134,8 @@ def test_a_more_important_pod_takes_over_a_victim_that_terminates():
     assert last_known(cluster, "vip") == Placed("n1")
     assert isinstance(last_known(cluster, "high"), Unschedulable)
     assert kept(cluster) == 0
+    cluster.wait(USE_WITHIN + 1)
+    assert wasted(cluster) == {}  # its device is used
 
 
 def last_known(cluster: Cluster, name: str) -> Decision:

@@ -7,7 +7,7 @@ rows that changed: in their node, their pods, their nominations or their disrupt
 Axes: N rows, C candidate rows, K criteria.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -94,7 +94,7 @@ class CandidateCache:
             ):
                 self._store(run)
         found = self._codes[rows], self._evicts[rows], self._keys[rows].T
-        if not cacheable or _wide_keys(predicates) != self._wide_keys:
+        if not cacheable or (self._wide_keys and self._wide_keys != _wide_keys(predicates)):
             self._forget_all()
         return found
 
@@ -119,22 +119,23 @@ class CandidateCache:
             self._evicts = grown(self._evicts, size)
             more = self._evicts.shape[0] - self._keys.shape[0]
             self._keys = np.pad(self._keys, ((0, more), (0, 0)))
-        for cursor in self._seen:
-            self._forget_changed_rows(cursor)
+        self._forget_rows(self._seen)
 
     def _forget_changed_devices(self) -> None:
         """Do the same for what pods hold of devices: only for classes that depend on that."""
         while self._cluster.held_devices.advance():
             pass
-        self._forget_changed_rows(self._devices_seen)
+        self._forget_rows((self._devices_seen,))
 
-    def _forget_changed_rows(self, cursor: RowCursor) -> None:
-        changed = cursor.take_changed(self._cluster.columns.size)
-        if changed is None:
-            self._forget_all()
-        else:
-            self._known[changed] = False
-            self.vetoes.forget(changed)
+    def _forget_rows(self, cursors: Iterable[RowCursor]) -> None:
+        size = self._cluster.columns.size
+        for cursor in cursors:
+            changed = cursor.take_changed(size)
+            if changed is None:
+                self._forget_all()
+            else:
+                self._known[changed] = False
+                self.vetoes.forget(changed)
 
     def _forget_spared(self, rules: PolicyRules | None) -> None:
         """Mark as unknown the rows on which policies may spare other pods now."""
