@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import IntColumn
-from scheduler.state.columns.change_log import ChangeLog
+from scheduler.state.columns.change_log import ChangeCount, ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_footprints import PodFootprints
 from scheduler.state.columns.refcounted_interner import RefcountedInterner
@@ -140,7 +140,7 @@ class _Dump:
     def walk(self, path: str, value: Any, *, owner: str, unordered: bool) -> None:
         """Add a value, and everything that it consists of."""
         match value:
-            case ChangeLog() | Signatures() | PoolGatherer():
+            case ChangeLog() | ChangeCount() | Signatures() | PoolGatherer():
                 pass  # logs only grow, the others are caches that follow them
             case dict():
                 self._walk_mapping(path, value, owner=owner, unordered=unordered)
