@@ -94,11 +94,16 @@ class ClaimAllocator:
         return frozenset([key for key in shared if self._is_coming(users.of(key), pod)])
 
     def _is_coming(self, uids: Iterable[str], pod: Pod) -> bool:
-        """Return whether one of some pods is being bound, or nominated and as important."""
+        """Return whether one of some pods is being bound, or nominated and as important.
+
+        While it is uncertain whether it is bound, only its devices are.
+        """
+        cluster = self.cluster
         for uid in uids:
-            nomination = self.cluster.nominations.get(uid)
+            nomination, devices = cluster.nominations.get(uid), cluster.devices.nominations.get(uid)
             is_nominated = nomination is not None and nomination.pod.priority >= pod.priority
-            if uid != pod.uid and (is_nominated or self.cluster.is_assumed(uid)):
+            is_nominated |= devices is not None and devices.priority >= pod.priority
+            if uid != pod.uid and (is_nominated or cluster.is_assumed(uid)):
                 return True
         return False
 
