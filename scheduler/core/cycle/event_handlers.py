@@ -191,6 +191,18 @@ class EventHandlers:
         waiting = self._cluster.devices.nominations.waiting_for(claim.key)
         for uid in filter(self._preemptions.facts.has_victims_gone, waiting):
             self._wakeups.retry(uid, now, change.label)
+        known = self._cluster.devices.claims.get(claim.key)
+        if self._cluster.held_devices.is_used and known is not None:
+            held, is_same = known.status.allocation, known.status == claim.status
+            if held is not None and not is_same:
+                self._wakeups.wake_by_evictable(held, None, now)
+
+    def _devices_evictable(self, pod: Pod, now: Seconds) -> None:
+        """Wake pods that may evict a pod for its devices: its claims count as its own now."""
+        claims = self._cluster.devices.claims
+        for claim in map(claims.get, claims.consumers.of(pod.uid)):
+            if claim is not None and claim.status.allocation is not None:
+                self._wakeups.wake_by_evictable(claim.status.allocation, pod.priority, now)
 
     def _claim_changed(
         self,
@@ -224,6 +236,8 @@ class EventHandlers:
             wakeups.blocked.wake(now, "PodStarted", Rule.MIN_RUNTIME)
         if before is None or confirmed:
             wakeups.wake(event_diff.POD_ADDED, None, pod, now)
+            if cluster.held_devices.is_used:
+                self._devices_evictable(pod, now)
         elif before is not pod:
             for event in event_diff.pod_changes(before, pod, self._cluster.reference):
                 wakeups.wake(event, before, pod, now)

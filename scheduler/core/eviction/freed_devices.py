@@ -25,11 +25,12 @@ from scheduler.core.eviction.transition import Transition
 from scheduler.core.outbox import Outbox
 from scheduler.core.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
-from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.api.devices import Allocation, ResourceClaim
 from scheduler.model.plan_record import fingerprint
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.state.cluster import Cluster
+from scheduler.state.devices.allocated_state import DeviceId
 from scheduler.state.devices.device_nominations import DeviceNomination
 from scheduler.state.views.node_view import NOBODY, GonePods
 
@@ -153,11 +154,16 @@ class KeptDevices:
             if self._cluster.node_of(uid) is None and fingerprint(preemptor, uid) in marks:
                 yield uid
 
-    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> None:
+    def moved(self, before: PreemptionPlan, transition: Transition, now: Seconds) -> Transition:
         """Keep devices while a plan needs them, then let other pods have them.
 
         Claims that nobody uses are deallocated.
+
+        Returns:
+            The transition; its preemptors expect other devices where victims are spared.
         """
+        if transition.spared:
+            transition = self._without_spared(transition, now)
         plan = transition.plan
         self._outbox.emit_all(transition.deallocations)
         self._report_claims(transition)
@@ -167,8 +173,9 @@ class KeptDevices:
             self.keep(plan)
         elif before.phase not in CLOSED:
             taken = plan.progress.outcome is PreemptionOutcome.BOUND
-            for placement in plan.placements if plan.devices_expected else ():
+            for placement in plan.placements:
                 self._release(placement, now, taken=taken)
+        return transition
 
     def _count(self, before: PreemptionPlan, transition: Transition) -> None:
         """Count what metrics tell. A plan that goes on as another one is not counted."""
@@ -202,11 +209,22 @@ class KeptDevices:
         """Let other pods have the devices of a placement; the preemptor may have taken them."""
         devices = self._cluster.devices
         former = devices.nominations.remove(placement.preemptor_uid)
-        for allocation in () if former is None else former.allocations:
-            ids = (result.id for result in allocation.devices.results)
-            if not taken or not all(map(devices.allocated_state.is_allocated_or_shared, ids)):
+        for uid, allocation in {} if former is None else former.devices.items():
+            claim = devices.claims.with_uid(uid)
+            got = None if claim is None else claim.status.allocation
+            has_expected = taken and got is not None and _ids(got) == _ids(allocation)
+            if not has_expected or (former is not None and former.claims):
                 self._wakeups.wake_by_devices(allocation, now)
                 return
+
+    def _without_spared(self, transition: Transition, now: Seconds) -> Transition:
+        """Return a transition whose preemptors expect devices without those of spared victims."""
+        plan = transition.plan
+        placements = tuple(
+            self.expected(replace(each, devices={}, freed_claims=()), now)
+            for each in plan.placements
+        )
+        return replace(transition, plan=replace(plan, placements=placements))
 
     def keep_all(self, plans: Iterable[PreemptionPlan]) -> None:
         """Keep the devices of all plans, which a snapshot of a machine does not have."""
@@ -225,3 +243,9 @@ class KeptDevices:
             claims = frozenset([freed.key for freed, _ in _allocated(placement, self._cluster)])
             nomination = DeviceNomination(node, priority, placement.devices, claims)
             self._cluster.devices.nominations.put(placement.preemptor_uid, nomination)
+        else:
+            self._cluster.devices.nominations.remove(placement.preemptor_uid)
+
+
+def _ids(allocation: Allocation) -> list[DeviceId]:
+    return [result.id for result in allocation.devices.results]

@@ -14,8 +14,6 @@ The plan of a preemptor is open until the preemptor is bound, is deleted, or pre
 is written to the preemptor together with the nomination. The next leader checks it at the
 preemptor's attempt by the rules for new decisions. It continues with exactly this plan, or cancels
 it, and never adds a victim to it.
-
-`kube/write/evictions` sends the evictions that are emitted here.
 """
 
 import functools
@@ -459,15 +457,16 @@ class Preemptions:
 
     def _apply(self, transition: Transition, now: Seconds) -> PreemptionPlan:
         """Keep a plan after a transition, and let the listeners do their parts, in their order."""
-        state, plan = self.state, transition.plan
-        before = state.plans[plan.number]
+        state = self.state
+        before = state.plans[transition.plan.number]
+        if self._cluster.held_devices.is_used:
+            transition = self.devices.moved(before, transition, now)
+        plan = transition.plan
         state.replace(plan, now)
         if transition.check_at is not None:
             state.due.put(plan.number, transition.check_at)
         if transition.claims_nodes:
             self._withdraw_lower_nominations(plan, now)
-        if self._cluster.held_devices.is_used:
-            self.devices.moved(before, transition, now)
         for listener in self.listeners:
             listener.moved(before, transition, now)
         if plan.number not in state.plans:

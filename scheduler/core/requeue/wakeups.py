@@ -82,6 +82,35 @@ class Wakeups:
         before = ResourceClaim(status=ClaimStatus(allocation=freed))
         self.wake(event, before, ResourceClaim(), now)
 
+    def wake_by_evictable(self, held: Allocation, priority: int | None, now: Seconds) -> None:
+        """Wake the pods that lacked devices, and that may evict who has them from now on.
+
+        Args:
+            held: The devices.
+            priority: Of the pod that has them; `None` if it is not known.
+            now: The time.
+        """
+        event = event_diff.devices_changed(ResourceClaim.__name__, added=False, gone=False)
+        before = ResourceClaim(status=ClaimStatus(allocation=held))
+        check, nominations = (
+            self.hint_check(event, before, ResourceClaim()),
+            self._cluster.nominations,
+        )
+
+        def helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
+            may_evict = priority is None or pod.priority > priority
+            waits = nominations.get(pod.uid) is not None
+            return check(pod, rejectors) if may_evict and not waits else ""
+
+        if self._may_help(event):
+            wake_up = WakeUp(
+                event.label,
+                helped_by,
+                concerns=self._hints.concern_check(event),
+                retry_each=self._needs_own_attempts,
+            )
+            self._queue.move_all_to_active_or_backoff(wake_up, now)
+
     def wake_users(
         self,
         event: ClusterEvent,

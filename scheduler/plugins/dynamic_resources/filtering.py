@@ -251,6 +251,8 @@ class _ClaimFilter(CompiledFilter):
         return np.where(may_help, self._verdicts.code(MAY_BE_FREED), lost).astype(np.uint16)
 
     def expected_devices(self, nodes: HypotheticalView) -> Mapping[str, Allocation]:
+        if self._hypothetical is None:
+            return {}  # another profile preempts for devices
         node = nodes.columns.nodes[int(nodes.rows[0])]
         devices = self._devices(nodes, np.ones(1, dtype=np.bool_))
         if node is None:

@@ -74,6 +74,10 @@ class ClaimTracker:
         """Return the newest known state of a claim."""
         return self._claims.get(key)
 
+    def with_uid(self, uid: str) -> ResourceClaim | None:
+        """Return the newest known state of a claim, by its uid."""
+        return self._claims.get(self._keys.get(uid, ""))
+
     def encoded_spec(self, claim: ResourceClaim) -> bytes:
         """Return the encoded `spec.devices` of a claim: equal for claims of one template."""
         cached = self._specs.get(claim.key)

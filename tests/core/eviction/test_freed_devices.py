@@ -15,8 +15,15 @@ from scheduler.core.eviction.transitions import (
 )
 from scheduler.model.api.device_claims import Consumer
 from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
-from scheduler.model.effects import ClearNomination, DeallocateClaim, Evict, Nominate
-from tests.support.builders import PodBuilder, node
+from scheduler.model.effects import (
+    Bind,
+    BindClaims,
+    ClearNomination,
+    DeallocateClaim,
+    Evict,
+    Nominate,
+)
+from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.devices import allocated, claim, claiming, device_class, gpus, wants
 
@@ -315,3 +322,82 @@ def test_a_new_leader_keeps_the_devices_of_a_plan(moment):
     assert isinstance(last_known(cluster, "same"), Unschedulable)
     assert set(cluster.evicted()) == {"low-n1"}
     assert kept(cluster) == 0
+
+
+@pytest.mark.parametrize("held", [BindClaims, Bind])
+def test_a_pod_that_is_tried_while_another_is_bound_may_evict_it_then(held):
+    cluster = taken(nodes=())
+    cluster.add(node("n1"), gpus("n1", "a"), claim("low-claim", wants()))
+    cluster.hold(held)
+    cluster.schedule(claiming("low", "low-claim").priority(1))
+    assert isinstance(cluster.schedule(high()), Unschedulable)
+
+    cluster.hold()
+    while cluster.held:
+        cluster.done()
+    cluster.wait(3)
+    cluster.drain()
+
+    assert cluster.evicted() == ["low"]
+
+
+def test_where_a_victim_is_spared_the_device_that_is_needed_instead_is_kept():
+    cluster = Cluster(
+        device_class(), node("n1").cpu("8"), gpus("n1", "a", "b"),
+        claiming("owner", "owner-claim").on("n1").cpu("1").priority(2),
+        allocated("owner-claim", "n1/a", on="n1", by=("owner",)),
+        pod("big").on("n1").cpu("6").priority(1),
+        claiming("other", "other-claim").on("n1").priority(500),
+        allocated("other-claim", "n1/b", on="n1", by=("other",)),
+        claim("high-claim", wants()), claim("thief-claim", wants()), config=ON,
+    )  # fmt: skip
+    cluster.hold(Nominate)
+    cluster.schedule(high().cpu("3"))
+    cluster.finish("other")  # b is free: owner is spared
+    cluster.done()
+    cluster.hold()
+
+    assert isinstance(cluster.schedule(high("thief", 0)), Unschedulable)
+    cluster.finish("big")
+    cluster.wait(3)
+    assert last(cluster, "high") == Placed("n1")
+    assert cluster.evicted() == ["big"]
+
+
+def test_a_pod_may_use_the_claim_of_a_victim_when_its_preemptor_has_another_device():
+    cluster = Cluster(
+        device_class(), node("n1").cpu("8"), gpus("n1", "a", "b"),
+        claiming("lo", "lo-claim").on("n1").cpu("4").priority(1),
+        allocated("lo-claim", "n1/a", on="n1", by=("lo",)),
+        pod("big").on("n1").cpu("4").priority(500), claim("high-claim", wants()), config=ON,
+    )  # fmt: skip
+    cluster.schedule(high().cpu("4"))
+    assert isinstance(cluster.schedule(claiming("again", "lo-claim").priority(50)), Unschedulable)
+
+    cluster.delete("big")
+    cluster.wait(3)
+    cluster.drain()
+    cluster.wait(30)
+    cluster.drain()
+
+    assert last_known(cluster, "high") == Placed("n1")
+    assert last_known(cluster, "again") == Placed("n1")
+
+
+def test_profiles_without_the_option_keep_no_devices():
+    both = """
+    profiles:
+    - schedulerName: preemptive-scheduler
+    - schedulerName: other
+      pluginConfig:
+      - {name: PreemptiveScheduler, args: {preemptForDevices: true}}
+    """
+    cluster = Cluster(
+        device_class(), node("n1").cpu("4"), gpus("n1", "a"),
+        pod("low").on("n1").cpu("4").priority(1),
+        claim("high-claim", wants()), claim("mid-claim", wants()), config=both,
+    )  # fmt: skip
+    cluster.schedule(high().cpu("2"))
+
+    assert kept(cluster) == 0
+    assert cluster.schedule(high("mid", 100)) == Placed("n1")
