@@ -11,8 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from scheduler.core.attempt.fit_checks import FitChecks
 from scheduler.core.binding import BindingCycle
-from scheduler.core.eviction.facts import FitChecker, Needed
+from scheduler.core.eviction.facts import Needed
 from scheduler.core.eviction.freed_devices import gone_pods, undeallocated
 from scheduler.core.eviction.phases import AWAITING_VICTIMS, EVICTS, PreemptionPhase
 from scheduler.core.eviction.plan import Placement, PolicyInputs, PreemptionPlan
@@ -47,7 +48,7 @@ class ClusterFacts:
         queue: SchedulingQueue,
         policies: PolicyEngine,
         binding: BindingCycle,
-        fit_checker: FitChecker,
+        fit_checker: FitChecks,
         state: PreemptionsState,
     ) -> None:
         self._profiles = profiles

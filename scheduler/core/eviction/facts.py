@@ -3,17 +3,15 @@
 `cluster_facts` answers from the state of the machine, `core/attempt/fit_checks` where pods fit.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from typing import NamedTuple, Protocol
 
 from scheduler.core.eviction.plan import Placement, PolicyInputs, PreemptionPlan
-from scheduler.model.api.devices import Allocation, ResourceClaim
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
-from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.times import Seconds
-from scheduler.state.views.node_view import NOBODY, GonePods
 
-__all__ = ["Facts", "FitChecker", "Needed"]
+__all__ = ["Facts", "Needed"]
 
 
 class Needed(NamedTuple):
@@ -69,44 +67,3 @@ class Facts(Protocol):
 
     def nodes_exist(self, plan: PreemptionPlan) -> bool:
         """Return whether the cluster has all nodes of a plan."""
-
-
-class FitChecker(Protocol):
-    """Checks whether a pod fits on a node without some other pods, given by uid."""
-
-    def still_needed(
-        self,
-        classified: ClassifiedPod,
-        node: str,
-        victims: frozenset[str],
-        now: Seconds,
-        terminating: frozenset[str] = frozenset(),
-        gone: GonePods = NOBODY,
-    ) -> frozenset[str] | None:
-        """Return which victims must go if `terminating` pods do; `None` if all are not enough."""
-
-    def fits_without(
-        self,
-        classified: ClassifiedPod,
-        node: str,
-        victims: frozenset[str],
-        now: Seconds,
-        gone: GonePods = NOBODY,
-    ) -> bool:
-        """Return whether a pod fits without the victims, nominated pods ignored."""
-
-    def expected_devices(
-        self,
-        classified: ClassifiedPod,
-        node: str,
-        victims: frozenset[str],
-        now: Seconds,
-        gone: GonePods = NOBODY,
-    ) -> Mapping[str, Allocation]:
-        """Return the devices that a pod would get without the victims, by uid of its claim."""
-
-    def fits(self, classified: ClassifiedPod, node: str, now: Seconds) -> bool:
-        """Return whether a pod fits on a node as it is, nominated pods included."""
-
-    def has_filter_extender(self, classified: ClassifiedPod) -> bool:
-        """Return whether extenders decide which nodes the pod fits on."""

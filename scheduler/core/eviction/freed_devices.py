@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.core.eviction.facts import FitChecker
+from scheduler.core.attempt.fit_checks import FitChecks
 from scheduler.core.eviction.phases import (
     CLOSED,
     KEEPS_DEVICES,
@@ -106,7 +106,7 @@ class KeptDevices:
         self,
         cluster: Cluster,
         queue: SchedulingQueue,
-        fit_checker: FitChecker,
+        fit_checker: FitChecks,
         wakeups: Wakeups,
         outbox: Outbox,
         status: StatusReporter,

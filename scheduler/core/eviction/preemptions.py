@@ -23,10 +23,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from scheduler.core.attempt.fit_checks import FitChecks
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction import transitions
 from scheduler.core.eviction.cluster_facts import ClusterFacts
-from scheduler.core.eviction.facts import FitChecker
 from scheduler.core.eviction.freed_devices import KeptDevices
 from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.ledger_writer import LedgerWriter
@@ -83,7 +83,7 @@ class Preemptions:
         wakeups: Wakeups,
         outbox: Outbox,
         status: StatusReporter,
-        fit_checker: FitChecker,
+        fit_checker: FitChecks,
         binding: BindingCycle,
     ) -> None:
         self._is_ours = is_ours

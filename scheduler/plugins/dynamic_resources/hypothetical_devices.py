@@ -387,7 +387,7 @@ class NodesWithout(NodeDevices):
     def free_each(self, positions: Sequence[int]) -> None:
         """Replace the signatures of some nodes by those without the allocations, one by one."""
         signatures = [self.signature(position) for position in positions]
-        self.free(np.array(positions), np.array(signatures, dtype=np.int64))
+        self.free(np.array(positions, dtype=np.int64), np.array(signatures, dtype=np.int64))
 
     def free(self, positions: Int, signatures: Int) -> None:
         """Replace the signatures of some nodes by those without the allocations."""

@@ -129,8 +129,7 @@ def _kinds_of_holders(
         nodes = NodeView(cluster.columns, np.array(more, dtype=np.int64))
         nothing = np.zeros(len(more), dtype=np.bool_)
         devices = NodesWithout(cluster.devices, nodes, without.__getitem__, nothing, int)
-        signatures = [devices.signature(position) for position in range(len(more))]
-        devices.free(np.arange(len(more)), np.array(signatures, dtype=np.int64))
+        devices.free_each(range(len(more)))
         for row, status in zip(more, statuses(nodes, devices).tolist(), strict=True):
             if status != AllocationStatus.NOT_ALLOCATABLE:
                 del freed[row]

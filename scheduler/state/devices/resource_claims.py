@@ -185,7 +185,7 @@ class ClaimTracker:
 
     def await_state(self, uid: str) -> None:
         """Record that only a later state shows whether the allocation in flight was written."""
-        claim = self._claims.get(self._keys.get(uid, ""))
+        claim = self.with_uid(uid)
         if claim is None or claim.status.allocation is not None:
             self.end(uid)
         elif uid in self._in_flight:
@@ -204,7 +204,7 @@ class ClaimTracker:
     def counting(self) -> Iterator[tuple[ResourceClaim | None, Allocation]]:
         """Yield the claims with an allocation, known or in flight; `None` for an unknown claim."""
         for uid, allocation in self._counting.items():
-            yield self._claims.get(self._keys.get(uid, "")), allocation
+            yield self.with_uid(uid), allocation
 
     def is_in_flight(self, uid: str) -> bool:
         """Return whether an allocation of a claim is being written."""
@@ -212,7 +212,7 @@ class ClaimTracker:
 
     def _count(self, uid: str) -> None:
         """Count the known allocation of a claim, or the one that is in flight."""
-        claim = self._claims.get(self._keys.get(uid, ""))
+        claim = self.with_uid(uid)
         known = None if claim is None else claim.status.allocation
         before, now = self._counting.get(uid), known or self._in_flight.get(uid)
         if before is now:
